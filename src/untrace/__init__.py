@@ -1,0 +1,30 @@
+"""untrace: the inverse of tracing.
+
+From a function and its inputs, or a jaxpr, to readable, standalone JAX source code that
+is proved to be the same computation by tracing it again.
+"""
+
+from untrace._version import __version__
+from untrace.api import source, sourcerize
+from untrace.errors import (
+    CaptureError,
+    LiftingError,
+    LoadError,
+    SaveError,
+    UntraceError,
+    VerificationError,
+)
+from untrace.result import Source
+
+__all__ = [
+    "CaptureError",
+    "LiftingError",
+    "LoadError",
+    "SaveError",
+    "Source",
+    "UntraceError",
+    "VerificationError",
+    "__version__",
+    "source",
+    "sourcerize",
+]

@@ -1,0 +1,66 @@
+"""The public functions: options with the function first, then a call with arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from untrace import jaxapi
+from untrace.capture.capture import capture, capture_jaxpr, capture_traced
+from untrace.options import Options
+from untrace.pipeline import untrace_captured
+from untrace.result import Source
+
+
+def source(
+    function: Any,
+    *,
+    level: str = "lax",
+    verify: bool = True,
+    types: bool = False,
+    name: str | None = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Any:
+    """Recover readable, standalone, verified source code.
+
+    Args:
+      function: A callable, called as `source(f)(*args, **kwargs)` with arrays, scalars
+        or `jax.ShapeDtypeStruct`s in any pytrees; or a `jax.core.ClosedJaxpr`, a
+        `Jaxpr` or a `jax.stages.Traced`, which need no second call.
+      level: "lax": one statement per equation.
+      verify: Execute, re-trace and compare the result.
+      types: Write the type of every result as a trailing comment.
+      name: Name of the generated function; that of `function` by default.
+      static_argnums: As in `jax.jit`; static arguments are fixed.
+      static_argnames: As in `jax.jit`.
+      progress: Called with a word at the start of every stage.
+
+    Returns:
+      For a function, a callable that takes its arguments and returns a `Source`; for a
+      traced computation, the `Source`.
+
+    Raises:
+      CaptureError: If the arguments cannot be traced.
+      LiftingError: If an equation cannot be written; the message says which and why.
+
+    >>> import jax.numpy as jnp
+    >>> src = source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
+    >>> src.report.strength
+    'identical'
+    """
+    options = Options(level, verify, types, name)
+    if jaxapi.is_jaxpr(function):
+        return untrace_captured(capture_jaxpr(function), options, progress)
+    if jaxapi.is_traced(function):
+        return untrace_captured(capture_traced(function), options, progress)
+
+    def with_arguments(*args: Any, **kwargs: Any) -> Source:
+        captured = capture(function, args, kwargs, static_argnums, static_argnames)
+        return untrace_captured(captured, options, progress)
+
+    return with_arguments
+
+
+sourcerize = source

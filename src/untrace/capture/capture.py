@@ -1,0 +1,366 @@
+"""Trace a function once and describe its signature.
+
+Comes in: a callable and arguments as the user would pass them (arrays, scalars,
+`jax.ShapeDtypeStruct`, any pytree), a `jax.stages.Traced`, or a jaxpr. Goes out: the
+traced jaxpr with a `Signature` of named parameters and pytrees. The function is traced,
+never run. Leaves that JAX cannot trace (activation functions in an equinox module, say)
+are closed over, as a static argument is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.capture.trees import Leaf, Node, Tree, describe
+from untrace.errors import CaptureError
+from untrace.syntax.names import identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the generated function; `kind` is one of `inspect.Parameter`."""
+
+    name: str
+    kind: Any
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A traced computation and its signature.
+
+    Attributes:
+      jaxpr: The closed jaxpr.
+      name: Name of the function.
+      origin: Where it came from, for the header.
+      parameters: In the order of the generated signature; leaf indices count the
+        inputs of the jaxpr.
+      result: Tree of the outputs of the jaxpr.
+      values: The concrete leaves that were passed, or None for each abstract one.
+      notes: What the header must mention.
+    """
+
+    jaxpr: Any
+    name: str
+    origin: str
+    parameters: tuple[Parameter, ...]
+    result: Tree
+    values: tuple[Any, ...]
+    notes: tuple[str, ...] = ()
+
+
+def capture(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Captured:
+    """Trace `function` at the given arguments.
+
+    Raises:
+      CaptureError: If the arguments cannot be traced.
+      Exception: Whatever `function` itself raises, with its own traceback.
+    """
+    static = _static_names(function, args, kwargs, static_argnums, static_argnames)
+    dynamic, is_static = _split_static(args, kwargs, static)
+    leaves, treedef = jax.tree.flatten(dynamic)
+    traced = [jaxapi.is_traceable(leaf) for leaf in leaves]
+    out_tree: list[Any] = []
+
+    def flat(*dynamic_leaves: Any) -> Any:
+        it = iter(dynamic_leaves)
+        full = [next(it) if t else leaf for t, leaf in zip(traced, leaves)]
+        dynamic_args, dynamic_kwargs = jax.tree.unflatten(treedef, full)
+        out = function(*is_static(args, dynamic_args), **{**kwargs, **dynamic_kwargs})
+        out_leaves, tree = jax.tree.flatten(out)
+        out_tree[:] = [tree, [jaxapi.is_traceable(leaf) for leaf in out_leaves], out_leaves]
+        return [leaf for leaf, t in zip(out_leaves, out_tree[1]) if t]
+
+    flat.__name__ = flat.__qualname__ = function_name(function)
+    passed = [leaf for leaf, t in zip(leaves, traced) if t]
+    jaxpr = jax.make_jaxpr(flat)(*passed)
+    values = tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed)
+    notes = _notes(leaves, traced, static)
+    parameters = _parameters(function, dynamic, is_static, args, traced, static)
+    tree, kept, _ = out_tree
+    result = _number(describe(jax.tree.unflatten(tree, list(range(len(kept))))), kept)
+    return Captured(
+        jaxpr, function_name(function), origin(function), parameters, result, values, notes
+    )
+
+
+def capture_jaxpr(jaxpr: Any, name: str = "") -> Captured:
+    """Describe a jaxpr as a function of flat arguments."""
+    body, consts = jaxapi.split_jaxpr(jaxpr)
+    if body.constvars and not consts:
+        body = jaxapi.constvars_as_inputs(body)
+        jaxpr = jaxapi.close_jaxpr(body)
+    elif not jaxapi.is_closed(jaxpr):
+        jaxpr = jaxapi.close_jaxpr(jaxpr, consts)
+    names = _flat_names(body)
+    parameters = tuple(
+        Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, Leaf(i)) for i, n in enumerate(names)
+    )
+    n_out = len(body.outvars)
+    outputs = tuple(Leaf(i) for i in range(n_out))
+    result: Tree = outputs[0] if n_out == 1 else Node("tuple", None, tuple(range(n_out)), outputs)
+    known = str(getattr(body.debug_info, "func_name", "") or "")
+    called = name or (known if known.isidentifier() else "") or "function"
+    return Captured(
+        jaxpr, called, "a jaxpr", parameters, result, tuple([None] * len(names)), ()
+    )
+
+
+def capture_traced(traced: Any) -> Captured:
+    """Describe a `jax.stages.Traced`, whose pytrees are known."""
+    flat = capture_jaxpr(traced.jaxpr, getattr(traced, "fun_name", ""))
+    args, kwargs = traced.args_info
+    leaves, treedef = jax.tree.flatten((args, kwargs), is_leaf=_is_arg_info)
+    if len(leaves) != len(flat.parameters):
+        return flat
+    numbered_args, numbered_kwargs = jax.tree.unflatten(treedef, list(range(len(leaves))))
+    names = _argument_names(traced.jaxpr, len(numbered_args), leaves, treedef)
+    trees = [(name, describe_numbered(tree)) for name, tree in zip(names, numbered_args)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [Parameter(name, kind, tree) for name, tree in trees]
+    parameters += [
+        Parameter(identifier(n), keyword, describe_numbered(t)) for n, t in numbered_kwargs.items()
+    ]
+    n_out = len(jax.tree.leaves(traced.out_info))
+    out = jax.tree.unflatten(jax.tree.structure(traced.out_info), list(range(n_out)))
+    return Captured(
+        flat.jaxpr, flat.name, "a traced function", tuple(parameters), describe(out), flat.values
+    )
+
+
+def _is_arg_info(value: Any) -> bool:
+    return hasattr(value, "donated")
+
+
+def _argument_names(jaxpr: Any, n_args: int, leaves: list[Any], treedef: Any) -> list[str]:
+    """Take the names of positional arguments from the paths that JAX kept."""
+    paths = list(getattr(jaxapi.split_jaxpr(jaxpr)[0].debug_info, "arg_names", None) or ())
+    args, _ = jax.tree.unflatten(treedef, list(range(len(leaves))))
+    names: list[str] = []
+    for position, arg in enumerate(args):
+        indices = jax.tree.leaves(arg)
+        path = str(paths[indices[0]]) if indices and indices[0] < len(paths) else ""
+        name = identifier(path.partition("[")[0].partition(".")[0], f"arg{position}")
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def describe_numbered(tree: Any) -> Tree:
+    """Describe a pytree whose leaves are their own indices."""
+    indices = jax.tree.leaves(tree)
+    described = describe(tree)
+    return _renumber(described, indices)
+
+
+def _renumber(tree: Tree, indices: list[int]) -> Tree:
+    if isinstance(tree, Leaf):
+        return Leaf(indices[tree.index])
+    children = tuple(_renumber(child, indices) for child in tree.children)
+    return Node(tree.kind, tree.cls, tree.keys, children)
+
+
+def _number(tree: Tree, kept: Sequence[bool]) -> Tree:
+    """Renumber leaves after those that are not arrays have gone."""
+    numbers, count = {}, 0
+    for index, is_kept in enumerate(kept):
+        numbers[index] = count if is_kept else None
+        count += is_kept
+    found = _drop(tree, numbers)
+    return found if found is not None else Node("none", None, (), ())
+
+
+def _drop(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
+    if isinstance(tree, Leaf):
+        number = numbers[tree.index]
+        return None if number is None else Leaf(number)
+    pairs = [(key, _drop(child, numbers)) for key, child in zip(tree.keys, tree.children)]
+    kept = [(key, child) for key, child in pairs if child is not None]
+    if len(kept) == len(pairs):
+        children = tuple(child for _, child in kept)
+        return Node(tree.kind, tree.cls, tree.keys, children)
+    kind, cls = ("replaced", tree.cls) if tree.kind in ("fields", "items") else (tree.kind, tree.cls)
+    if kind in ("tuple", "list"):
+        keys: tuple[Any, ...] = tuple(range(len(kept)))
+    else:
+        keys = tuple(identifier(str(key)) if kind == "replaced" else key for key, _ in kept)
+    return Node(kind, cls, keys, tuple(child for _, child in kept))
+
+
+# ---- static arguments --------------------------------------------------------------
+
+
+def _static_names(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Sequence[str] | None,
+) -> frozenset[int | str]:
+    """Return positions and keywords of static arguments, as `jax.jit` would see them."""
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
+    positions = {n % len(args) if -len(args) <= n < 0 else n for n in nums}
+    keywords = set(names)
+    order = list(_signature_names(function))
+    positions |= {order.index(name) for name in names if name in order}
+    keywords |= {order[n] for n in positions if n < len(order)}
+    static = frozenset([*(n for n in positions if n < len(args)), *(k for k in keywords if k in kwargs)])
+    for key in static:
+        value = args[key] if isinstance(key, int) else kwargs[key]
+        _check_hashable(function, key, value, order)
+    return static
+
+
+def _check_hashable(function: Any, key: int | str, value: Any, order: list[str]) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        name = order[key] if isinstance(key, int) and key < len(order) else key
+        raise CaptureError(
+            f"static argument `{name}` of `{function_name(function)}` is a "
+            f"{type(value).__name__}, which is not hashable, so `jax.jit` would refuse it "
+            "too. Pass a hashable value (a tuple instead of a list), or do not mark it static."
+        ) from None
+
+
+def _signature_names(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _split_static(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], static: frozenset[int | str]
+) -> tuple[Any, Callable[[tuple[Any, ...], list[Any]], list[Any]]]:
+    """Split off the dynamic arguments; return also how to merge them back."""
+    dynamic_args = [arg for i, arg in enumerate(args) if i not in static]
+    dynamic_kwargs = {key: arg for key, arg in kwargs.items() if key not in static}
+
+    def merge(all_args: tuple[Any, ...], dynamic: list[Any]) -> list[Any]:
+        it = iter(dynamic)
+        return [arg if i in static else next(it) for i, arg in enumerate(all_args)]
+
+    return (dynamic_args, dynamic_kwargs), merge
+
+
+# ---- signature ---------------------------------------------------------------------
+
+
+def _parameters(
+    function: Callable[..., Any],
+    dynamic: tuple[list[Any], dict[str, Any]],
+    merge: Callable[[tuple[Any, ...], list[Any]], list[Any]],
+    args: tuple[Any, ...],
+    traced: Sequence[bool],
+    static: frozenset[int | str],
+) -> tuple[Parameter, ...]:
+    """Name the dynamic arguments after the parameters they are bound to."""
+    leaves, treedef = jax.tree.flatten(dynamic)
+    numbered_args, numbered_kwargs = jax.tree.unflatten(treedef, list(range(len(leaves))))
+    missing = object()
+    marked = merge(args, numbered_args)
+    marked = [missing if i in static else arg for i, arg in enumerate(marked)]
+    numbers = {i: sum(traced[:i]) if t else None for i, t in enumerate(traced)}
+    found: list[Parameter] = []
+    for name, kind, value in _bound(function, marked, numbered_kwargs):
+        if value is missing:
+            continue
+        tree = _drop(describe_numbered(value), numbers)
+        if tree is not None:
+            found.append(Parameter(_unused(identifier(name, "arg"), found), kind, tree))
+    return tuple(found)
+
+
+def _unused(name: str, found: list[Parameter]) -> str:
+    while any(parameter.name == name for parameter in found):
+        name += "_"
+    return name
+
+
+def _bound(
+    function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+) -> list[tuple[str, Any, Any]]:
+    """Bind arguments to parameter names; `*args` and `**kwargs` are spread out."""
+    plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        unnamed = [(f"arg{i}", plain, arg) for i, arg in enumerate(args)]
+        return [*unnamed, *((key, keyword, arg) for key, arg in kwargs.items())]
+    found: list[tuple[str, Any, Any]] = []
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            found += [(f"{name}_{i}", plain, item) for i, item in enumerate(value)]
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            found += [(key, keyword, item) for key, item in value.items()]
+        else:
+            found.append((name, keyword if kind is keyword else plain, value))
+    return found
+
+
+def function_name(function: Any) -> str:
+    """Return the name of any callable, unwrapping partials and methods."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        name = type(function).__name__
+    return name
+
+
+def origin(function: Any) -> str:
+    """Say where a function is defined: "`name` from file.py:12"."""
+    name = identifier(function_name(function), "function")
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return f"`{name}`"
+    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+    place = "".join(c if c.isascii() and (c.isalnum() or c in "._-<>") else "_" for c in file)
+    return f"`{name}` from {place}:{code.co_firstlineno}"
+
+
+def _notes(leaves: list[Any], traced: list[bool], static: frozenset[int | str]) -> tuple[str, ...]:
+    notes: list[str] = []
+    if static:
+        notes.append("Static arguments are fixed at the values they had.")
+    if not all(traced):
+        kinds = sorted({type(leaf).__name__ for leaf, t in zip(leaves, traced) if not t})
+        notes.append(f"Leaves that are not arrays are fixed: {', '.join(kinds)}.")
+    return tuple(notes)
+
+
+def _flat_names(body: Any) -> list[str]:
+    """Name the inputs of a jaxpr after its argument paths."""
+    paths = list(getattr(body.debug_info, "arg_names", None) or ())
+    if len(paths) != len(body.invars):
+        paths = [""] * len(body.invars)
+    names: list[str] = []
+    for position, path in enumerate(paths):
+        name = hint = identifier(path or "", f"x{position}") if path else f"x{position}"
+        count = 1
+        while name in names:
+            count += 1
+            name = f"{hint}_{count}"
+        names.append(name)
+    return names

@@ -1,0 +1,207 @@
+"""Pytrees as descriptions: what kind of node, how its children are reached.
+
+A `Tree` says enough to write the access to every leaf (`params["w"]`, `state.mu`), to
+write the expression that builds the tree again, and to build it from the classes of a
+generated module. Node classes that cannot be imported, or rebuilt by a plain call, are
+described as a `replaced` NamedTuple with the same children in the same order.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from untrace.syntax.importable import is_importable
+from untrace.syntax.names import identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf, by its position among all leaves of the signature."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An inner node.
+
+    Attributes:
+      kind: "tuple", "list", "dict", "none", "fields" (called with keyword arguments),
+        "items" (called with a dict) or "replaced" (a NamedTuple that the generated
+        file defines).
+      cls: The class to call, where it is not a builtin.
+      keys: Dict keys or field names, one for each child.
+      children: The subtrees.
+    """
+
+    kind: str
+    cls: Any
+    keys: tuple[Any, ...]
+    children: tuple[Tree, ...]
+
+
+Tree = Leaf | Node
+
+
+def describe(value: Any, first: int = 0) -> Tree:
+    """Describe a pytree whose leaves are numbered from `first`."""
+    counter = iter(range(first, first + len(jax.tree.leaves(value))))
+    return _describe(value, counter)
+
+
+def _describe(value: Any, counter: Iterator[int]) -> Tree:
+    if value is None:
+        return Node("none", None, (), ())
+    flat, treedef = jax.tree_util.tree_flatten_with_path(
+        value, is_leaf=lambda child: child is not value
+    )
+    if jax.tree_util.treedef_is_leaf(treedef):
+        return Leaf(next(counter))
+    children = tuple(_describe(child, counter) for _, child in flat)
+    keys = [path[0] for path, _ in flat]
+    return _node(value, keys, [child for _, child in flat], children)
+
+
+def _node(value: Any, keys: list[Any], parts: list[Any], children: tuple[Tree, ...]) -> Node:
+    cls = type(value)
+    if cls in (tuple, list):
+        return Node(cls.__name__, None, tuple(range(len(parts))), children)
+    names = [getattr(key, "key", None) for key in keys]
+    if cls is dict and all(_is_plain_key(name) for name in names):
+        return Node("dict", None, tuple(names), children)
+    fields = _field_names(value, keys)
+    if is_importable(cls) and (node := _rebuilt(value, cls, fields, names, parts, children)):
+        return node
+    return Node("replaced", cls, tuple(fields), children)
+
+
+def _rebuilt(
+    value: Any,
+    cls: Any,
+    fields: list[str],
+    names: list[Any],
+    parts: list[Any],
+    children: tuple[Tree, ...],
+) -> Node | None:
+    """Describe an importable class by the call that makes an equal tree, if any."""
+    wanted = jax.tree.structure(value)
+    attempts = [("fields", fields, lambda: cls(**dict(zip(fields, parts))))]
+    if all(_is_plain_key(name) for name in names):
+        attempts.append(("items", names, lambda: cls(dict(zip(names, parts)))))
+    for kind, keys, build in attempts:
+        try:
+            made = build()
+            same = jax.tree.structure(made) == wanted and all(
+                a is b for a, b in zip(jax.tree.leaves(made), jax.tree.leaves(value))
+            )
+        except Exception:  # foreign constructors may raise anything
+            continue
+        if same:
+            return Node(kind, cls, tuple(keys), children)
+    return None
+
+
+def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
+    """Return legal, unique field names for the children of a node."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return list(value._fields)
+    names: list[str] = []
+    for key in keys:
+        text = getattr(key, "name", None) or str(getattr(key, "key", getattr(key, "idx", key)))
+        name = identifier(text, "field").lstrip("_") or "field"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def _is_plain_key(key: Any) -> bool:
+    if isinstance(key, tuple):
+        return all(_is_plain_key(part) for part in key)
+    return type(key) in (str, int, bool, float, bytes)
+
+
+def accessors(tree: Tree, root: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Yield each leaf's index, the expression that reaches it, and its path's words."""
+    yield from _accessors(tree, root, ())
+
+
+def _accessors(
+    tree: Tree, text: str, words: tuple[str, ...]
+) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    if isinstance(tree, Leaf):
+        yield tree.index, text, words
+        return
+    for key, child in zip(tree.keys, tree.children):
+        if tree.kind in ("fields", "replaced") and not _is_mapping(tree.cls):
+            access = f".{key}"
+        else:
+            access = f"[{quoted(key)}]"
+        yield from _accessors(child, text + access, (*words, str(key)))
+
+
+def _is_mapping(cls: Any) -> bool:
+    return inspect.isclass(cls) and issubclass(cls, collections.abc.Mapping)
+
+
+def quoted(key: Any) -> str:
+    """Write a plain value with double quotes, as ruff does."""
+    text = repr(key)
+    if isinstance(key, str) and '"' not in key:
+        return '"' + text[1:-1].replace("\\'", "'") + '"'
+    return text
+
+
+def leaves(tree: Tree) -> Iterator[int]:
+    """Yield the indices of the leaves, in order."""
+    if isinstance(tree, Leaf):
+        yield tree.index
+        return
+    for child in tree.children:
+        yield from leaves(child)
+
+
+def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
+    """Build the tree of `values`, with `classes` in place of replaced ones."""
+    if isinstance(tree, Leaf):
+        return values[tree.index]
+    parts = [build(child, values, classes) for child in tree.children]
+    if tree.kind == "none":
+        return None
+    if tree.kind == "tuple":
+        return tuple(parts)
+    if tree.kind == "list":
+        return parts
+    if tree.kind == "dict":
+        return dict(zip(tree.keys, parts))
+    if tree.kind == "items":
+        return tree.cls(dict(zip(tree.keys, parts)))
+    if tree.kind == "fields":
+        return tree.cls(**dict(zip(tree.keys, parts)))
+    return classes[replaced_key(tree)](*parts)
+
+
+def replaced_key(node: Node) -> Any:
+    """Return what distinguishes the NamedTuples that a generated file defines."""
+    return (node.cls, node.keys)
+
+
+def replaced_nodes(tree: Tree) -> Iterator[Node]:
+    """Yield the nodes whose class the generated file must define."""
+    if isinstance(tree, Node):
+        if tree.kind == "replaced":
+            yield tree
+        for child in tree.children:
+            yield from replaced_nodes(child)
+
+
+def is_dataclass_type(cls: Any) -> bool:
+    """Tell whether `cls` is a dataclass."""
+    return inspect.isclass(cls) and dataclasses.is_dataclass(cls)

@@ -1,0 +1,5 @@
+"""From a listing to the text of a module."""
+
+from untrace.emission.module import Module, emit
+
+__all__ = ["Module", "emit"]

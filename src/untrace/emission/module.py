@@ -1,0 +1,125 @@
+"""Put the parts of a module together: header, imports, constants, functions, main.
+
+The header's verdict is written last, once the text has been verified, so `Module` keeps
+header and body apart. The body is laid out in 88 columns.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+from untrace import jaxapi
+from untrace._version import __version__
+from untrace.lifting.arrays import sidecar_loader
+from untrace.lifting.lift import Listing
+from untrace.syntax.layout import lay_out
+
+# Known only when the file is saved.
+PLACEHOLDER_NAME = "sidecar.safetensors"
+PLACEHOLDER_DIGEST = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """The text of a generated module.
+
+    Attributes:
+      body: Everything after the docstring.
+      name: The main function.
+      classes: Names of the NamedTuples that stand for the user's classes.
+      stored: Arrays for the sidecar, by name; empty if none is needed.
+    """
+
+    body: str
+    name: str
+    classes: dict[Any, str]
+    stored: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def text(self, header: str) -> str:
+        """Return the whole file."""
+        return f"{docstring(header)}\n\n{self.body}"
+
+    def with_sidecar(self, name: str, digest: str, header: str = "Verification.") -> str:
+        """Return the whole file, naming its sidecar and the digest of that."""
+        text = self.text(header)
+        return text.replace(PLACEHOLDER_NAME, name, 1).replace(PLACEHOLDER_DIGEST, digest, 1)
+
+
+def docstring(text: str) -> str:
+    """Write text as a module docstring, whatever it contains."""
+    safe = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    paragraphs = safe.strip().split("\n")
+    wrapped = [
+        line for paragraph in paragraphs for line in (textwrap.wrap(paragraph, 85) or [""])
+    ]
+    if len(wrapped) == 1:
+        return f'"""{wrapped[0]}"""'
+    return '"""' + "\n".join(wrapped) + '\n"""'
+
+
+def emit(listing: Listing) -> Module:
+    """Assemble the module's text."""
+    lifter = listing.lifter
+    functions: list[str] = []
+    for function in [*lifter.functions, listing.main]:
+        functions += ["", "", *function.text_lines()]
+    tail = _tail(listing)
+    classes = [line for _, lines in listing.classes.values() for line in ["", "", *lines]]
+    constants = _constants(listing)
+    lines = [*_imports(listing), *constants, *classes, *listing.helper_lines(), *functions, *tail]
+    body = "\n".join(lay_out(lines)).lstrip("\n") + "\n"
+    names = {key: name for key, (name, _) in listing.classes.items()}
+    return Module(body, listing.main.name, names, dict(lifter.constants.stored))
+
+
+def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -> str:
+    """Write the text of the module's docstring."""
+    lines = [f"{origin}, recovered by untrace {__version__} on jax {jaxapi.jax_version()}.", ""]
+    lines.append(verdict)
+    lines += notes
+    if fingerprint:
+        lines += ["", f"Fingerprint: {fingerprint}"]
+    return "\n".join(lines)
+
+
+def _imports(listing: Listing) -> list[str]:
+    lifter = listing.lifter
+    if lifter.constants.stored:
+        for module in ("hashlib", "json", "pathlib"):
+            lifter.imports.module(module)
+        lifter.imports.module("numpy")
+    if listing.block.inputs or listing.block.equations:
+        lifter.imports.module("jax")
+    lines = lifter.imports.lines()
+    settings = jaxapi.ambient_settings()
+    return [*lines, *([""] if settings and lines else []), *settings]
+
+
+def _constants(listing: Listing) -> list[str]:
+    constants = listing.lifter.constants
+    lines: list[str] = []
+    if constants.stored:
+        imports = listing.lifter.imports
+        loader = sidecar_loader(PLACEHOLDER_NAME, PLACEHOLDER_DIGEST, imports)
+        lines += ["", "", *loader.rstrip("\n").split("\n")]
+        lines += ["", "", "CONSTANTS = load_constants()", *constants.stored_lines]
+    if constants.lines:
+        lines += [*([] if constants.stored else [""]), *constants.lines]
+    return lines
+
+
+def _tail(listing: Listing) -> list[str]:
+    name = listing.main.name
+    listing.lifter.imports.module("jax")
+    return [
+        "",
+        "",
+        "def example_args():",
+        *(f"    {line}" for line in listing.example),
+        "",
+        "",
+        'if __name__ == "__main__":',
+        f"    print(jax.jit({name})(**example_args()))",
+    ]

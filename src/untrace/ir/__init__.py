@@ -1,0 +1,6 @@
+"""Programs in JAX's words, as small frozen values."""
+
+from untrace.ir.convert import from_jaxpr, to_jaxpr
+from untrace.ir.program import Atom, Block, Equation, Literal, Value
+
+__all__ = ["Atom", "Block", "Equation", "Literal", "Value", "from_jaxpr", "to_jaxpr"]

@@ -1,0 +1,497 @@
+"""The one door into JAX's unstable API.
+
+Everything that lives in `jax._src`, `jax.extend` or `jax.interpreters`, and every
+difference between the supported JAX releases, is absorbed here. Other modules import
+names from this file and never ask for JAX's version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as _np
+from jax._src import ad_util as _ad_util
+from jax._src import api_util as _api_util
+from jax._src import config as _config
+from jax._src import core as _core
+from jax._src import dtypes as _dtypes
+from jax._src import effects as _effects
+from jax._src import linear_util as _lu
+from jax._src import sharding_impls as _sharding_impls
+from jax._src import source_info_util as _source_info_util
+from jax._src.interpreters import partial_eval as _pe
+
+Jaxpr = _core.Jaxpr
+ClosedJaxpr = _core.ClosedJaxpr if hasattr(_core, "ClosedJaxpr") else _core.Jaxpr
+JaxprLiteral = _core.Literal
+JaxprVar = _core.Var
+DropVar = _core.DropVar
+JaxprEqn = _core.JaxprEqn
+Primitive = _core.Primitive
+Tracer = _core.Tracer
+AbstractValue = _core.AbstractValue
+ShapedArray = _core.ShapedArray
+
+# jax 0.11 merged `ClosedJaxpr` into `Jaxpr`: a param then holds one class for both.
+JAXPR_TYPES: tuple[type, ...] = (
+    (_core.Jaxpr,) if ClosedJaxpr is _core.Jaxpr else (_core.Jaxpr, _core.ClosedJaxpr)
+)
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Tell whether `value` is a jaxpr, closed or open."""
+    return isinstance(value, JAXPR_TYPES)
+
+
+def split_jaxpr(jaxpr: Any) -> tuple[Any, list[Any]]:
+    """Return the open jaxpr and the values of its constvars (`[]` if unknown)."""
+    if ClosedJaxpr is Jaxpr:
+        return jaxpr, list(jaxpr.consts)
+    if isinstance(jaxpr, ClosedJaxpr):
+        return jaxpr.jaxpr, list(jaxpr.consts)
+    return jaxpr, []
+
+
+def close_jaxpr(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
+    """Attach `consts` to an open jaxpr."""
+    return ClosedJaxpr(jaxpr, list(consts))
+
+
+def trace_flat(
+    function: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "untraced"
+) -> Any:
+    """Trace a function of flat arguments at exactly the given avals.
+
+    Unlike `jax.make_jaxpr` this takes any aval: weak types, refs, tokens, key arrays,
+    avals typed by a mesh.
+    """
+    debug = _api_util.debug_info("untrace", function, tuple(avals), {})
+    wrapped = _lu.wrap_init(function, debug_info=debug)
+    jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
+    return close_jaxpr(jaxpr, consts)
+
+
+@contextlib.contextmanager
+def deep_recursion(limit: int = 200_000) -> Iterator[None]:
+    """Raise Python's recursion limit: deep nests of sub-programs are legal."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def is_closed(jaxpr: Any) -> bool:
+    """Tell whether a jaxpr stands closed (with its consts) in its place."""
+    return ClosedJaxpr is Jaxpr or isinstance(jaxpr, ClosedJaxpr)
+
+
+def new_var(aval: Any) -> Any:
+    """Make a new jaxpr variable."""
+    return _core.Var(aval)
+
+
+def new_eqn(invars: list[Any], outvars: list[Any], eqn: Any, params: Any) -> Any:
+    """Make a jaxpr equation like `eqn` (an `ir.Equation`) over other variables."""
+    return _core.JaxprEqn(
+        invars, outvars, eqn.primitive, params, eqn.effects, eqn.source_info, eqn.context
+    )
+
+
+def new_jaxpr(
+    constvars: list[Any],
+    consts: list[Any],
+    invars: list[Any],
+    outvars: list[Any],
+    eqns: list[Any],
+    block: Any,
+) -> Any:
+    """Make a jaxpr like `block` (an `ir.Block`) over other variables."""
+    made = Jaxpr(constvars, invars, outvars, eqns, block.effects, block.debug_info)
+    has_consts = bool(block.jaxpr.consts) if ClosedJaxpr is Jaxpr else block.is_closed
+    return close_jaxpr(made, consts) if has_consts else made
+
+
+def scan_sizes(params: dict[str, Any], n_operands: int) -> tuple[int, int]:
+    """Return the number of constants and of carried values of a `scan`.
+
+    jax 0.12 keeps them as trees whose grouping is bookkeeping of its transformations.
+    """
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+def is_plain_aval(aval: Any) -> bool:
+    """Tell whether `jax.ShapeDtypeStruct` describes the aval completely."""
+    return type(aval) is ShapedArray and not _has_vma(aval)
+
+
+def _has_vma(aval: Any) -> bool:
+    manual = getattr(aval, "manual_axis_type", None)
+    return bool(getattr(aval, "vma", None) or getattr(manual, "varying", None))
+
+
+def same_aval(one: Any, other: Any) -> bool:
+    """Tell whether two avals are equal, weak types and shardings included."""
+    return one is other or one == other
+
+
+def same_type(one: Any, other: Any) -> bool:
+    """Tell whether two avals are equal but for weak types, as loops demand."""
+    return _core.typematch(one, other)
+
+
+def is_inlined(jit_params: Any) -> bool:
+    """Tell whether a `jit` equation asks to be inlined, which its retrace would do."""
+    inline = jit_params["inline"]
+    return inline is True or getattr(inline, "name", "AUTO") not in ("AUTO",) and inline is not False
+
+
+def is_unspecified(sharding: Any) -> bool:
+    """Tell whether a sharding was left to the compiler."""
+    return isinstance(sharding, _sharding_impls.UnspecifiedValue)
+
+
+def array_key(array: Any) -> Any:
+    """Return a key that is equal for bitwise equal constants of one type."""
+    aval = _core.typeof(array)
+    if _dtypes.issubdtype(aval.dtype, _dtypes.extended):
+        return id(array)
+    data = _np.asarray(array)
+    return aval, data.tobytes() if data.size <= 1024 else id(array)
+
+
+def is_traceable(value: Any) -> bool:
+    """Tell whether JAX can trace a value as an array argument."""
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return True
+    try:
+        _core.typeof(value)
+    except TypeError:
+        return False
+    return True
+
+
+def constvars_as_inputs(jaxpr: Any) -> Any:
+    """Turn the constvars of an open jaxpr, whose values are unknown, into inputs."""
+    return _pe.convert_constvars_jaxpr(jaxpr) if jaxpr.constvars else jaxpr
+
+
+def is_python_scalar(value: Any) -> bool:
+    """Tell whether a value is a plain Python scalar, which traces weakly typed."""
+    return type(value) in (bool, int, float, complex)
+
+
+def is_concrete(value: Any) -> bool:
+    """Tell whether a value is an array whose elements can be read here."""
+    return not isinstance(value, (Tracer, jax.ShapeDtypeStruct)) and hasattr(value, "dtype")
+
+
+def is_key(aval: Any) -> bool:
+    """Tell whether an aval is one of typed PRNG keys."""
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and _dtypes.issubdtype(dtype, _dtypes.prng_key)
+
+
+def key_impl_name(aval: Any) -> str:
+    """Return the name of the implementation of a key aval, as in `jax.random.key`."""
+    return aval.dtype._impl.name
+
+
+def dtype_kind(dtype: Any) -> str:
+    """Sort dtypes by what values they hold."""
+    if dtype == _dtypes.float0:
+        return "float0"
+    for kind, parent in (
+        ("bool", _np.bool_),
+        ("integer", _np.integer),
+        ("complex", _np.complexfloating),
+    ):
+        if _dtypes.issubdtype(dtype, parent):
+            return kind
+    return "floating"
+
+
+def is_traced(value: Any) -> bool:
+    """Tell whether a value is a `jax.stages.Traced`."""
+    return isinstance(value, jax.stages.Traced)
+
+
+def global_x64() -> bool:
+    """Return the process-wide setting of 64-bit types."""
+    return bool(_config.enable_x64.get_global())
+
+
+_CONTEXT_FIELDS = [
+    name
+    for name in _core.JaxprEqnContext.__slots__
+    if name not in ("configs", "__weakref__")
+]
+
+
+def ambient_context() -> Any:
+    """Return the equation context that tracing would record right now."""
+    return _core.current_jaxpr_eqn_context()
+
+
+def context_fields(context: Any) -> dict[str, Any]:
+    """List the fields of an equation context."""
+    return {name: getattr(context, name) for name in _CONTEXT_FIELDS}
+
+
+def ambient_settings() -> list[str]:
+    """Write the statements that restore the settings a program was traced under."""
+    lines: list[str] = []
+    if jax.config.jax_enable_x64:
+        lines.append('jax.config.update("jax_enable_x64", True)')
+    return lines
+
+
+def user_frame(source_info: Any) -> str:
+    """Return "file.py:line" of the user's code behind an equation, or ""."""
+    frame = _source_info_util.user_frame(source_info.traceback)
+    if frame is None:
+        return ""
+    return f"{frame.file_name.rpartition('/')[2]}:{frame.start_line}"
+
+
+def jax_version() -> str:
+    """Return the version of the installed JAX."""
+    return jax.__version__
+
+
+# ---- derivative rules --------------------------------------------------------------
+
+
+def custom_jvp_rule(eqn_params: dict[str, Any], n_operands: int) -> tuple[Any, list[bool]]:
+    """Trace the rule of a `custom_jvp_call` with every tangent instantiated.
+
+    Returns:
+      The rule as a closed jaxpr over `(*primals, *tangents)` (consts excluded) with
+      results `(*primals_out, *nonzero_tangents_out)`, and which output tangents are
+      symbolic zeros.
+    """
+    n = n_operands - eqn_params["num_consts"]
+    jaxpr, consts, out_zeros = eqn_params["jvp_jaxpr_fun"].call_wrapped(*[False] * n)
+    return close_jaxpr(jaxpr, consts), list(out_zeros)
+
+
+def has_logs(rules: Any) -> bool:
+    """Tell whether a traced backward rule returns logs beside cotangents."""
+    return rules.logs is not None and rules.logs.num_leaves > 0
+
+
+def rule_identity(function: Any, depth: int = 0) -> Any:
+    """Return what tells one derivative rule from another: code and closed-over code.
+
+    Every trace wraps a rule in new closures, so the objects say nothing; what they
+    close over in the end, the user's functions, does.
+    """
+    if isinstance(function, _lu.WrappedFun):
+        parts = [function.f, *(part for transform in function.transforms for part in transform)]
+        return tuple(rule_identity(part, depth + 1) for part in parts)
+    if isinstance(function, (tuple, list)):
+        return tuple(rule_identity(part, depth + 1) for part in function)
+    if isinstance(function, functools.partial):
+        return rule_identity((function.func, *function.args), depth + 1)
+    if isinstance(function, (int, str, bool, type(None))):
+        return function
+    code = getattr(function, "__code__", None)
+    if code is None:
+        called = getattr(function, "__wrapped__", None)
+        return rule_identity(called, depth + 1) if called is not None else type(function)
+    if depth > 40:
+        return code
+    cells = [cell for cell in function.__closure__ or () if not _is_empty_cell(cell)]
+    return code, tuple(rule_identity(cell.cell_contents, depth + 1) for cell in cells)
+
+
+def _is_empty_cell(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+# ---- spelling ----------------------------------------------------------------------
+
+import jax.extend.core.primitives  # noqa: E402  # listed first by `spell_homes`
+import jax.extend.random  # noqa: E402  # likewise
+from jax._src import ad_checkpoint as _ad_checkpoint  # noqa: E402
+from jax._src import dispatch as _dispatch  # noqa: E402
+from jax._src import frozen_dict as _frozen_dict  # noqa: E402
+from jax._src import hashable_array as _hashable_array  # noqa: E402
+from jax._src.export import shape_poly as _shape_poly  # noqa: E402
+from jax._src.random import prng as _prng  # noqa: E402
+
+WrappedFun = _lu.WrappedFun
+FrozenDict = _frozen_dict.FrozenDict
+HashableArray = _hashable_array.HashableArray
+JaxArray = jax.Array
+ExtendedDType = _dtypes.ExtendedDType
+FLOAT0 = _dtypes.float0
+KeyTy = _prng.KeyTy
+PRNGImpl = _prng.PRNGImpl
+PRNGS: dict[str, Any] = _prng.prngs
+PRNGS_MODULE = _prng.__name__
+SymbolicDim = _shape_poly._DimExpr
+
+# Remat policies that jax 0.10 keeps as records: the function that makes one, its field.
+POLICY_RECORDS: dict[type, tuple[str, str]] = {
+    getattr(_ad_checkpoint, kind): made
+    for kind, made in {
+        "SaveOnlyTheseNames": ("save_only_these_names", "saveable_names"),
+        "SaveAnyNamesButThese": ("save_any_names_but_these", "names"),
+    }.items()
+    if hasattr(_ad_checkpoint, kind)
+}
+NATIVE_ENUMS: tuple[type, ...] = (_dispatch.ArrayCopySemantics,)
+
+# The fields of an aval beyond shape, dtype and weak type; `layout` came with jax 0.11.
+AVAL_FIELDS = tuple(
+    name
+    for name in ("sharding", "manual_axis_type", "memory_space", "layout")
+    if name in ShapedArray.__slots__
+)
+
+try:
+    from jax._src.flattree import FTPyTree as _FTPyTree  # jax >= 0.11
+except ImportError:
+    FLAT_PYTREES: tuple[type, ...] = ()
+else:
+    FLAT_PYTREES = (_FTPyTree,)
+
+
+def is_key_array(value: Any) -> bool:
+    """Tell whether `value` is an array of typed PRNG keys."""
+    return isinstance(value, JaxArray) and isinstance(value.dtype, KeyTy)
+
+
+def is_empty_manual_axis_type(value: Any) -> bool:
+    """Tell whether a `ManualAxisType` says nothing."""
+    return bool(value.empty)
+
+
+# ---- comparing ---------------------------------------------------------------------
+
+JaxprInputEffect = _effects.JaxprInputEffect
+NamedAxisEffect = _core.NamedAxisEffect
+WrappedFun = _lu.WrappedFun
+Ref = getattr(_core, "Ref", ())
+
+# What only says where something came from; never part of a computation.
+ORIGIN_TYPES: tuple[type, ...] = (
+    _core.DebugInfo,
+    _source_info_util.SourceInfo,
+    type(_source_info_util.new_source_info().name_stack),
+)
+CONTEXT_FIELDS: tuple[str, ...] = tuple(
+    name
+    for name in _core.JaxprEqnContext.__slots__
+    if name not in ("configs", "__weakref__")
+)
+_ZEROS = (_ad_util.Zero, _ad_util.SymbolicZero)
+
+
+def var_behind(tracer: Any) -> Any:
+    """Return the jaxpr variable a tracer stands for, or None if it has none."""
+    var = getattr(tracer, "val", None)
+    return var if isinstance(var, _core.Var) else None
+
+
+def initial_state(var: Any) -> tuple[Any, Any]:
+    """Return the quasi-dynamic data at both ends of a binder (jax 0.10 only)."""
+    return getattr(var, "initial_qdd", None), getattr(var, "final_qdd", None)
+
+
+@contextlib.contextmanager
+def rule_context(eqn_context: Any) -> Iterator[None]:
+    """Enter the context in which an equation's derivative rules are traced.
+
+    The equation's own context plus the axis names its mesh has made manual, which a
+    rule inside a `shard_map` body may use.
+    """
+    mesh = eqn_context.cur_abstract_mesh
+    manual = set(getattr(mesh, "manual_axes", ()))
+    sizes = dict(zip(mesh.axis_names, mesh.axis_sizes)) if manual else {}
+    axes = [(name, size) for name, size in sizes.items() if name in manual]
+    with eqn_context.manager, _core.extend_axis_env_nd(axes):
+        yield
+
+
+class CustomVJPRules(NamedTuple):
+    """The rules of a `custom_vjp_call`, traced.
+
+    `forward` maps the operands without the leading consts to `(*residuals, *results)`,
+    where a residual that is an operand is left out. `residuals` says for each residual
+    which operand (consts included) it is, or None if `forward` returns it. `backward`
+    maps `(*all_residuals, *cotangents)` to the cotangents that are not zeros, followed
+    by the leaves of `logs` (jax 0.12), and `zeros` tells for each operand (consts
+    excluded) whether its cotangent is a symbolic zero.
+    """
+
+    forward: Any
+    backward: Any
+    residuals: tuple[int | None, ...]
+    zeros: tuple[bool, ...]
+    logs: Any
+
+
+def custom_vjp_rules(eqn_params: dict[str, Any], operand_avals: Sequence[Any]) -> CustomVJPRules:
+    """Trace both rules of a `custom_vjp_call` with every operand perturbed.
+
+    An integer operand counts as unperturbed, as under `jax.grad`; its cotangent and
+    those of integer results have dtype float0.
+
+    Args:
+      eqn_params: The params of the equation.
+      operand_avals: Avals of all its operands, consts first.
+    """
+    n_consts = eqn_params["num_consts"]
+    perturbed = [_is_perturbable(aval) for aval in operand_avals[n_consts:]]
+    thunk = eqn_params["fwd_jaxpr_thunk"]
+    # jax 0.10 makes a plain function of it when a dead result was removed.
+    call = getattr(thunk, "call_wrapped", thunk)
+    forward, consts = call(*perturbed)
+    # Only now: the trees are stored while `fwd` runs.
+    _, res_tree, sources = eqn_params["out_trees"]()
+    n_computed = res_tree.num_leaves - sum(s is not None for s in sources)
+    computed = iter([v.aval for v in forward.outvars[:n_computed]])
+    residuals = [next(computed) if s is None else operand_avals[s] for s in sources]
+    cotangents = [v.aval.to_ct_aval() for v in forward.outvars[n_computed:]]
+    backward, zeros, logs = _trace_backward(eqn_params["bwd"], [*residuals, *cotangents])
+    return CustomVJPRules(
+        close_jaxpr(forward, consts), backward, tuple(sources), zeros, logs
+    )
+
+
+def _is_perturbable(aval: Any) -> bool:
+    tangent = aval.to_tangent_aval()
+    return getattr(tangent, "dtype", None) != jax.dtypes.float0
+
+
+def _trace_backward(bwd: Any, avals: Sequence[Any]) -> tuple[Any, tuple[bool, ...], Any]:
+    zeros: tuple[bool, ...] = ()
+    logs: Any = None
+
+    def backward(*args: Any) -> list[Any]:
+        nonlocal zeros, logs
+        returned = bwd.call_wrapped(*args)
+        # jax 0.12 returns (cotangents, logs), jax 0.10 the cotangents.
+        has_logs = isinstance(returned, tuple) and len(returned) == 2
+        cotangents, logged = returned if has_logs and ClosedJaxpr is Jaxpr else (returned, None)
+        zeros = tuple(isinstance(ct, _ZEROS) for ct in cotangents)
+        leaves, logs = jax.tree.flatten(logged)
+        return [ct for ct in cotangents if not isinstance(ct, _ZEROS)] + leaves
+
+    jaxpr = trace_flat(backward, avals, "backward")
+    return jaxpr, zeros, logs

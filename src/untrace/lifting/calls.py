@@ -1,0 +1,131 @@
+"""Calls of whole functions: jit, remat, closed_call and core_call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace import jaxapi
+from untrace.ir import Block, Equation
+from untrace.lifting.lifter import Frame, Group, Lifter, Rhs, control, plain_results
+from untrace.lifting.spelling import Unspellable
+
+
+@control("jit")
+def jit(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write a call of a function decorated with `jax.jit`."""
+    block: Block = eqn.params["jaxpr"]
+    try:
+        options = jit_options(eqn, frame)
+    except Unspellable:
+        return None
+    if options is None:
+        return None
+    name = jitted(block, eqn.params["name"], options, frame)
+    text = f"{name}({', '.join(frame.texts(eqn.operands))})"
+    return Rhs(text, None if len(eqn.results) != 1 else lambda names: names[0])
+
+
+def jitted(block: Block, jit_name: str, options: tuple[str, ...], frame: Frame) -> str:
+    """Print a block as a jitted function of the module; return its name."""
+    lifter = frame.lifter
+    lifter.imports.module("jax")
+
+    def build(child: Frame) -> tuple[str, list[str]]:
+        child.ambient = frame.ambient
+        parameters = child.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
+        child.body(block)
+        child.returns(plain_results(block)(child))
+        return parameters, []
+
+    def decorators(name: str) -> list[str]:
+        return jit_decorators(name, jit_name, options, lifter)
+
+    key = ("jit", jit_name, options, id(frame.ambient))
+    return lifter.function(block, jit_name, build, key=key, decorators=decorators)
+
+
+def jit_decorators(
+    name: str, jit_name: str, options: tuple[str, ...], lifter: Lifter
+) -> list[str]:
+    """Write the decorators that make `name` a jitted function known as `jit_name`."""
+    decorator = jit_decorator(options, lifter)
+    if name == jit_name:
+        return [decorator]
+    return [decorator, f"{lifter.helper('named')}({lifter.spell(jit_name)})"]
+
+
+def jit_decorator(options: tuple[str, ...], lifter: Lifter) -> str:
+    """Write the decorator that jits a function with some keyword arguments."""
+    lifter.imports.module("jax")
+    if not options:
+        return "jax.jit"
+    lifter.imports.module("functools")
+    return f"functools.partial(jax.jit, {', '.join(options)})"
+
+
+def jit_options(eqn: Equation, frame: Frame) -> tuple[str, ...] | None:
+    """Write the keyword arguments of `jax.jit`; None if it cannot be asked for them."""
+    params = eqn.params
+    if jaxapi.is_inlined(params):
+        return None
+    options: list[str] = []
+    donated = tuple(i for i, is_donated in enumerate(params["donated_invars"]) if is_donated)
+    if donated:
+        options.append(f"donate_argnums={donated!r}")
+    if params["keep_unused"]:
+        options.append("keep_unused=True")
+    for key, default in (("in_shardings", "in_layouts"), ("out_shardings", "out_layouts")):
+        if any(layout is not None for layout in params[default]):
+            return None
+        if not all(jaxapi.is_unspecified(sharding) for sharding in params[key]):
+            if any(jaxapi.is_unspecified(sharding) for sharding in params[key]):
+                return None
+            options.append(f"{key}={frame.lifter.spell(params[key])}")
+    if params["compiler_options_kvs"]:
+        return None
+    return tuple(options)
+
+
+@control("remat2", "checkpoint", "remat")
+def remat(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write a call of `jax.checkpoint(f)`."""
+    params = dict(eqn.params)
+    block: Block = params.pop("jaxpr")
+    if params.pop("differentiated", False) or block.constants:
+        return None
+    options: list[str] = []
+    if not params.pop("prevent_cse", True):
+        options.append("prevent_cse=False")
+    policy: Any = params.pop("policy", None)
+    if policy is not None:
+        options.append(f"policy={policy_text(policy, frame)}")
+    if params:
+        return None
+    groups = [Group("x", 1)] * len(block.inputs)
+    name = frame.callable(block, "checkpointed", (), groups, plain_results(block))
+    frame.lifter.imports.module("jax")
+    function = f"jax.checkpoint({', '.join([name, *options])})"
+    text = f"{function}({', '.join(frame.texts(eqn.operands))})"
+    return Rhs(text, None if len(eqn.results) != 1 else lambda names: names[0])
+
+
+def policy_text(policy: Any, frame: Frame) -> str:
+    """Write a checkpoint policy."""
+    return frame.lifter.spell(policy)
+
+
+@control("closed_call", "core_call", "call")
+def closed_call(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Bind a call primitive through its `get_bind_params`, as it stores a jaxpr."""
+    from untrace.lifting.bind import jaxpr_text
+    from untrace.lifting.spelling import spell_primitive
+
+    params = dict(eqn.params)
+    block: Block | None = params.pop("call_jaxpr", None)
+    if block is None or params:
+        return None
+    primitive = spell_primitive(eqn.primitive, frame.lifter.imports)
+    jaxpr = jaxpr_text(block, frame, "called")
+    bind_params = f"{primitive}.get_bind_params(dict(call_jaxpr={jaxpr}))"
+    args = [*frame.texts(eqn.operands), f"**{bind_params}"]
+    return Rhs(f"{primitive}.bind({', '.join(args)})", None)

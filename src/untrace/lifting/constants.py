@@ -1,0 +1,46 @@
+"""Closed-over arrays: module-level names, inline where small, else in the sidecar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace import jaxapi
+from untrace.lifting.arrays import spell_array, storage_view
+from untrace.lifting.imports import Imports
+from untrace.syntax.names import Scope
+
+
+class Constants:
+    """The array constants of a generated module, each named once."""
+
+    def __init__(self, scope: Scope, imports: Imports, inline_limit: int = 64) -> None:
+        self._scope = scope
+        self._imports = imports
+        self._names: dict[Any, str] = {}
+        self._alive: list[Any] = []
+        self.inline_limit = inline_limit
+        self.lines: list[str] = []
+        self.stored: dict[str, Any] = {}
+        self.stored_lines: list[str] = []
+
+    def name(self, const: Any) -> str:
+        """Return the text that stands for a constant."""
+        known = self._names.get(id(const))
+        if known is None:
+            key = jaxapi.array_key(const)
+            known = self._names.get(key) or self._define(const)
+            self._names[key] = self._names[id(const)] = known
+            self._alive.append(const)
+        return known
+
+    def _define(self, const: Any) -> str:
+        name = self._scope.fresh_global(f"CONST_{len(self.lines) + len(self.stored_lines)}")
+        text = spell_array(const, self._imports, inline_limit=self.inline_limit)
+        if text is not None:
+            self.lines.append(f"{name} = {text}")
+            return name
+        stored, template = storage_view(const)
+        self.stored[name] = stored
+        loaded = template.format(array=f'CONSTANTS["{name}"]')
+        self.stored_lines.append(f"{name} = {loaded}")
+        return name

@@ -1,0 +1,87 @@
+"""Example inputs of a generated module: `example_args()`.
+
+Small arrays that the user passed are written exactly. Larger or abstract ones are drawn
+from a fixed seed with the same shape and dtype; integers stay in the range of the
+values that were passed, so that labels and indices remain valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture import Captured, Tree
+from untrace.ir import Block
+from untrace.lifting.arrays import spell_array, spell_scalar
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.spelling import spell_dtype
+
+EXAMPLE_LIMIT = 16
+
+
+def example_lines(
+    captured: Captured, block: Block, lifter: Lifter, construct: Callable[[Tree, list[str]], str]
+) -> list[str]:
+    """Write the body of `example_args`, which returns positional and keyword arguments."""
+    texts: list[str] = []
+    for value, variable in zip(captured.values, block.inputs):
+        texts.append(_leaf(value, variable.aval, lifter))
+    names = [parameter.name for parameter in captured.parameters]
+    lines: list[str] = []
+    if any("rng." in text for text in texts):
+        lifter.imports.module("numpy")
+        lines.append("rng = np.random.default_rng(0)")
+    for name, parameter in zip(names, captured.parameters):
+        lines.append(f"{name} = {construct(parameter.tree, texts)}")
+    pairs = ", ".join(f"{name}={name}" for name in names)
+    return [*lines, f"return dict({pairs})"]
+
+
+def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
+    imports = lifter.imports
+    if value is not None and jaxapi.is_python_scalar(value):
+        return lifter.spell(value)
+    if value is not None and jaxapi.is_concrete(value) and np.size(value) <= EXAMPLE_LIMIT:
+        text = spell_array(value, imports, inline_limit=EXAMPLE_LIMIT)
+        if text is not None:
+            return text
+    return _drawn(value, aval, lifter)
+
+
+def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
+    """Write an expression that draws an array of the right type."""
+    imports = lifter.imports
+    if jaxapi.is_key(aval):
+        imports.module("jax")
+        impl = jaxapi.key_impl_name(aval)
+        count = int(np.prod(aval.shape))
+        text = f'jax.random.key(0, impl="{impl}")'
+        if aval.shape:
+            text = f"jax.random.split({text}, {count}).reshape({aval.shape!r})"
+        return text
+    if getattr(aval, "weak_type", False) and aval.shape == ():
+        return spell_scalar(np.ones((), aval.dtype), aval, imports)
+    shape = repr(tuple(aval.shape))
+    dtype = spell_dtype(aval.dtype, imports)
+    imports.module("numpy")
+    kind = jaxapi.dtype_kind(aval.dtype)
+    if kind == "bool":
+        return f"rng.integers(0, 2, {shape}).astype(bool)"
+    if kind == "float0":
+        return f"np.zeros({shape}, {dtype})"
+    if kind == "integer":
+        low, high = _range(value)
+        return f"rng.integers({low}, {high}, {shape}, endpoint=True).astype({dtype})"
+    if kind == "complex":
+        return f"(rng.normal(size={shape}) + 1j * rng.normal(size={shape})).astype({dtype})"
+    return f"rng.normal(size={shape}).astype({dtype})"
+
+
+def _range(value: Any) -> tuple[int, int]:
+    if value is None or not jaxapi.is_concrete(value) or not np.size(value):
+        return 0, 1
+    data = np.asarray(value)
+    return int(data.min()), int(data.max())

@@ -1,0 +1,66 @@
+"""Collect the imports of a generated module."""
+
+from __future__ import annotations
+
+import sys
+
+from untrace.syntax.names import Scope, identifier
+
+ALIASES = {"jax": "jax", "jax.numpy": "jnp", "numpy": "np", "functools": "functools"}
+
+
+class Imports:
+    """The modules and attributes that a generated module needs, and their names."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.modules: dict[str, str] = {}
+        self.attributes: dict[tuple[str, str], str] = {}
+
+    def module(self, name: str) -> str:
+        """Import a module; return the identifier it is bound to."""
+        bound = self.modules.get(name)
+        if bound is None:
+            bound = ALIASES.get(name) or self._scope.fresh_global(
+                identifier(name.rpartition(".")[2])
+            )
+            self.modules[name] = bound
+        return bound
+
+    def attribute(self, module: str, qualname: str) -> str:
+        """Import the root of `qualname` from `module`; return the whole expression."""
+        if module == "builtins":
+            return qualname
+        if module in ALIASES:
+            return f"{self.module(module)}.{qualname}"
+        root, dot, rest = qualname.partition(".")
+        bound = self.attributes.get((module, root))
+        if bound is None:
+            bound = self._scope.fresh_global(root)
+            self.attributes[module, root] = bound
+        return f"{bound}{dot}{rest}"
+
+    def lines(self) -> list[str]:
+        """Write the import statements: standard library, third party, own."""
+        sections: dict[int, list[str]] = {}
+        for name, bound in self.modules.items():
+            text = f"import {name}" if bound == name else f"import {name} as {bound}"
+            sections.setdefault(_section(name), []).append(text)
+        grouped: dict[str, list[str]] = {}
+        for (module, root), bound in self.attributes.items():
+            text = root if bound == root else f"{root} as {bound}"
+            grouped.setdefault(module, []).append(text)
+        for module, names in grouped.items():
+            text = f"from {module} import {', '.join(sorted(names))}"
+            sections.setdefault(_section(module), []).append(text)
+        lines: list[str] = []
+        for number in sorted(sections):
+            plain = sorted(s for s in sections[number] if s.startswith("import "))
+            froms = sorted(s for s in sections[number] if s.startswith("from "))
+            lines += [*([""] if lines else []), *plain, *froms]
+        return lines
+
+
+def _section(module: str) -> int:
+    return 0 if module.partition(".")[0] in sys.stdlib_module_names else 1
+

@@ -1,0 +1,218 @@
+"""Lift a captured computation to a `Listing`: every part of the module, as text.
+
+The main function keeps the user's signature: its pytrees are taken apart where leaves
+are used and put together in the return statement. A program that is one call of a
+jitted function, with the same arguments and results, becomes that function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from untrace import jaxapi
+from untrace.capture import Captured, Leaf, Node, Tree
+from untrace.capture.trees import accessors, quoted, replaced_key, replaced_nodes
+from untrace.ir import Block, Equation, Value, from_jaxpr
+from untrace.lifting import calls, control, derivatives  # noqa: F401  (they register)
+from untrace.lifting.examples import example_lines
+from untrace.lifting.helpers import HELPERS
+from untrace.lifting.lifter import Frame, Function, Lifter
+from untrace.options import Options
+from untrace.syntax.names import Scope, identifier
+
+
+@dataclass(slots=True)
+class Listing:
+    """The parts of a generated module."""
+
+    lifter: Lifter
+    block: Block
+    classes: dict[Any, tuple[str, list[str]]]
+    main: Function
+    example: list[str]
+
+    def helper_lines(self) -> list[str]:
+        """Return the sources of the helpers that are used."""
+        lines: list[str] = []
+        for key in self.lifter.helpers:
+            lines += ["", "", *HELPERS[key].source.rstrip("\n").split("\n")]
+        return lines
+
+
+def lift(
+    captured: Captured, options: Options, steps: Mapping[Equation, int] | None, block: Block | None = None
+) -> Listing:
+    """Write the statements of a captured computation.
+
+    Args:
+      captured: The computation and its signature.
+      options: What the user asked for.
+      steps: Equations to print one (1) or two (2) steps lower than usual.
+      block: The program, if it was read before.
+    """
+    block = block or from_jaxpr(captured.jaxpr)
+    lifter = Lifter(options, steps)
+    lifter.shared = shared_blocks(block)
+    name = lifter.scope.fresh_global(identifier(options.name or captured.name, "function"))
+    for note in captured.notes:
+        lifter.note(note)
+    classes = _classes(captured, lifter)
+    main = _main(captured, block, name, lifter, classes)
+    example = example_lines(captured, block, lifter, lambda tree, texts: construct(tree, texts, lifter, classes))
+    return Listing(lifter, block, classes, main, example)
+
+
+def shared_blocks(block: Block) -> set[int]:
+    """Find the sub-programs that occur more than once (by `id`)."""
+    seen: set[int] = set()
+    shared: set[int] = set()
+    stack = [block]
+    while stack:
+        for eqn in stack.pop().equations:
+            for param in eqn.params.values():
+                items = param if type(param) is tuple else (param,)
+                for item in items:
+                    if type(item) is Block:
+                        if id(item) in seen:
+                            shared.add(id(item))
+                        else:
+                            seen.add(id(item))
+                            stack.append(item)
+    return shared
+
+
+def _main(
+    captured: Captured, block: Block, name: str, lifter: Lifter, classes: dict[Any, Any]
+) -> Function:
+    call = _whole_call(block, captured)
+    frame = Frame(lifter, Scope(lifter.scope), {}, ambient=jaxapi.ambient_context())
+    decorators: list[str] = []
+    body = block
+    if call is not None:
+        options = calls.jit_options(call, frame)
+        if options is not None and call.params["name"] == captured.name:
+            body = call.params["jaxpr"]
+            decorators = calls.jit_decorators(name, captured.name, options, lifter)
+    parameters = _open_arguments(captured, block, body, frame)
+    frame.body(body)
+    texts = frame.texts(body.outputs)
+    result = construct(captured.result, texts, lifter, classes, top=True)
+    frame.returns(result)
+    return Function(name, parameters, frame.lines, decorators)
+
+
+def _whole_call(block: Block, captured: Captured) -> Equation | None:
+    """Return the only equation if it is a jit call of exactly the program's inputs."""
+    if len(block.equations) != 1 or block.constants:
+        return None
+    eqn = block.equations[0]
+    same = eqn.name == "jit" and eqn.operands == block.inputs and eqn.results == block.outputs
+    return eqn if same and len(set(block.outputs)) == len(block.outputs) else None
+
+
+def _open_arguments(captured: Captured, block: Block, body: Block, frame: Frame) -> str:
+    """Name parameters, write the access to their leaves; return the parameter list."""
+    parameters: list[str] = []
+    has_keyword = False
+    for parameter in captured.parameters:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not has_keyword:
+            parameters.append("*")
+            has_keyword = True
+        parameters.append(frame.names.fresh(parameter.name))
+    used = _used(body)
+    shown = [p for p in parameters if p != "*"]
+    for parameter, root in zip(captured.parameters, shown):
+        if isinstance(parameter.tree, Leaf):
+            frame.env[body.inputs[parameter.tree.index]] = root
+            continue
+        if not _unpack(parameter.tree, root, body, frame):
+            _access(parameter.tree, root, body, used, frame)
+    return ", ".join(parameters)
+
+
+def _unpack(tree: Node, root: str, body: Block, frame: Frame) -> bool:
+    """Unpack a short tuple of arrays in one statement."""
+    flat = all(isinstance(child, Leaf) for child in tree.children)
+    if tree.kind not in ("tuple", "list") or not flat or not 1 <= len(tree.children) <= 6:
+        return False
+    values = [body.inputs[child.index] for child in tree.children if isinstance(child, Leaf)]
+    names = [frame.define(value, f"{root}_{i}") for i, value in enumerate(values)]
+    comma = "," if len(names) == 1 else ""
+    target = f"({names[0]},)" if comma else ", ".join(names)
+    frame.lines.append(f"{target} = {root}")
+    return True
+
+
+def _access(tree: Tree, root: str, body: Block, used: set[Value], frame: Frame) -> None:
+    found = list(accessors(tree, root))
+    last = [words[-1] for _, _, words in found]
+    for index, text, words in found:
+        value = body.inputs[index]
+        if value not in used:
+            frame.env[value] = text
+            continue
+        short = words[-1] if not words[-1].isdigit() and last.count(words[-1]) == 1 else None
+        hint = short or "_".join(words[-2:] if len(words) > 1 else (root, *words))
+        frame.lines.append(f"{frame.define(value, identifier(hint, root))} = {text}")
+
+
+def _used(body: Block) -> set[Value]:
+    used: set[Any] = set()
+    for eqn in body.equations:
+        used.update(eqn.operands)
+    return used
+
+
+# ---- trees as text -----------------------------------------------------------------
+
+
+def construct(
+    tree: Tree, texts: list[str], lifter: Lifter, classes: dict[Any, Any], top: bool = False
+) -> str:
+    """Write the expression that builds a tree of the given leaf texts."""
+    if isinstance(tree, Leaf):
+        return texts[tree.index]
+    parts = [construct(child, texts, lifter, classes) for child in tree.children]
+    if tree.kind == "none":
+        return "None"
+    if tree.kind == "tuple":
+        inner = ", ".join(parts)
+        if len(parts) == 1:
+            return f"({inner},)"
+        return inner if top and parts else f"({inner})"
+    if tree.kind == "list":
+        return f"[{', '.join(parts)}]"
+    items = ", ".join(f"{quoted(k)}: {p}" for k, p in zip(tree.keys, parts))
+    if tree.kind == "dict":
+        return f"{{{items}}}"
+    if tree.kind == "items":
+        return f"{_class_text(tree.cls, lifter)}({{{items}}})"
+    fields = ", ".join(f"{k}={p}" for k, p in zip(tree.keys, parts))
+    if tree.kind == "fields":
+        return f"{_class_text(tree.cls, lifter)}({fields})"
+    return f"{classes[replaced_key(tree)][0]}({fields})"
+
+
+def _class_text(cls: Any, lifter: Lifter) -> str:
+    return lifter.imports.attribute(cls.__module__, cls.__qualname__)
+
+
+def _classes(captured: Captured, lifter: Lifter) -> dict[Any, tuple[str, list[str]]]:
+    """Define a NamedTuple for every class that the file cannot import or rebuild."""
+    classes: dict[Any, tuple[str, list[str]]] = {}
+    for tree in [*(p.tree for p in captured.parameters), captured.result]:
+        for node in replaced_nodes(tree):
+            if replaced_key(node) in classes:
+                continue
+            name = lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
+            named_tuple = lifter.imports.attribute("typing", "NamedTuple")
+            origin = f"{node.cls.__module__}.{node.cls.__qualname__}"
+            lifter.note(f"`{name}` stands for {origin}, whose arrays it holds.")
+            any_text = lifter.imports.attribute("typing", "Any") if node.keys else ""
+            fields = [f"    {key}: {any_text}" for key in node.keys] or ["    pass"]
+            lines = [f"class {name}({named_tuple}):", *fields]
+            classes[replaced_key(node)] = (name, lines)
+    return classes

@@ -1,0 +1,458 @@
+"""Turn blocks into functions of Python statements, one statement per equation.
+
+A `Lifter` builds one module: its imports, constants, helper functions and the functions
+of all sub-programs, each printed once. A `Frame` is one function being built: it knows
+the text of every value in scope. How a primitive prints is decided by the rules in
+`table.py`, by the functions registered with `control`, and, as the last resort, by
+`bind.py`. Nothing here executes the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from untrace import jaxapi
+from untrace.errors import LiftingError
+from untrace.ir import Atom, Block, Equation, Literal, Value
+from untrace.lifting.constants import Constants
+from untrace.lifting.helpers import HELPERS
+from untrace.lifting.imports import Imports
+from untrace.lifting.literals import Literals
+from untrace.lifting.naming import block_name, input_hints, result_name
+from untrace.lifting.table import RULES
+from untrace.options import Options
+from untrace.syntax.names import Scope, identifier
+
+MAX_NESTING = 8
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Rhs:
+    """The right-hand side of an assignment, and how its results are unpacked.
+
+    `target` writes the left-hand side from the names of the results; None means one
+    name for a single result and a tuple otherwise.
+    """
+
+    text: str
+    target: Callable[[list[str]], str] | None = None
+
+
+@dataclass(slots=True)
+class Function:
+    """One `def` of the module."""
+
+    name: str
+    parameters: str
+    lines: list[str]
+    decorators: list[str] = field(default_factory=list[str])
+    after: list[str] = field(default_factory=list[str])
+
+    def text_lines(self) -> list[str]:
+        """Write the function out, unindented."""
+        body = self.lines or ["pass"]
+        head = [*(f"@{d}" for d in self.decorators), f"def {self.name}({self.parameters}):"]
+        return [*head, *(INDENT + line if line else "" for line in body), *self.after]
+
+
+Control = Callable[[Equation, "Frame"], Rhs | None]
+CONTROLS: dict[str, Control] = {}
+
+
+def control(*primitives: str) -> Callable[[Control], Control]:
+    """Register the function that prints primitives with sub-programs."""
+
+    def register(function: Control) -> Control:
+        for primitive in primitives:
+            CONTROLS[primitive] = function
+        return function
+
+    return register
+
+
+class Lifter:
+    """Everything that one generated module shares between its functions."""
+
+    def __init__(self, options: Options, steps: Mapping[Equation, int] | None = None) -> None:
+        self.options = options
+        self.scope = Scope()
+        self.imports = Imports(self.scope)
+        self.constants = Constants(self.scope, self.imports)
+        self.literals = Literals(self.imports)
+        self.functions: list[Function] = []
+        self.helpers: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.steps = steps or {}
+        self.shared: set[int] = set()
+        self._named: dict[Any, str] = {}
+        self.rules: dict[Any, str] = {}
+        self._rendered: dict[Any, list[tuple[Any, bool, bool, str]]] = {}
+
+    def note(self, text: str) -> None:
+        """Remember something that the header and the report must mention."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def helper(self, key: str) -> str:
+        """Make sure that a small helper function is in the module; return its name."""
+        name = self.helpers.get(key)
+        if name is None:
+            name = self.helpers[key] = self.scope.fresh_global(key)
+            for module in HELPERS[key].imports:
+                self.imports.module(module)
+        return name
+
+    def spell(self, value: Any, form: str = "") -> str:
+        """Write a param value as Python text, through a named format."""
+        return self.literals.param(value, form)
+
+    # ---- functions -----------------------------------------------------------------
+
+    def function(
+        self,
+        block: Block,
+        hint: str,
+        build: Callable[[Frame], tuple[str, list[str]]],
+        *,
+        key: Any = (),
+        decorators: Callable[[str], list[str]] = lambda name: [],
+        after: Callable[[str], list[str]] = lambda name: [],
+    ) -> str:
+        """Print a block as a function of the module, once; return its name.
+
+        Args:
+          block: The sub-program.
+          hint: What to call it.
+          build: Writes the body into a frame; returns parameters and decorators.
+          key: Distinguishes different prints of the same block.
+          decorators: Decorators, given the function's name.
+          after: Lines after the function, given its name.
+        """
+        known = self._named.get((id(block), hint, key))
+        if known is not None:
+            return known
+        frame = Frame(self, Scope(self.scope), {})
+        parameters, extra = build(frame)
+        text_key = (hint, parameters, tuple(frame.lines), tuple(extra), key)
+        name = self._named.get(text_key)
+        if name is None:
+            name = self.scope.fresh_global(identifier(hint, "function"))
+            self.functions.append(
+                Function(name, parameters, frame.lines, [*decorators(name), *extra], after(name))
+            )
+            self._named[text_key] = name
+        self._named[id(block), hint, key] = name
+        return name
+
+    def rendered(self, eqn: Equation) -> str | None:
+        """Render an equation's rule as a format string, or return None."""
+        params = eqn.params
+        try:
+            key = (eqn.name, *params.values())
+            entries = self._rendered.get(key)
+        except TypeError:
+            key, entries = None, None
+        if entries is None:
+            entries = self._fill(eqn)
+            if key is not None and _is_cacheable(params.values()):
+                self._rendered[key] = entries
+        return entries  # type: ignore[return-value]
+
+    def _fill(self, eqn: Equation) -> list[tuple[Any, bool, bool, str]]:
+        entries: list[tuple[Any, bool, bool, str]] = []
+        for rule in RULES.get(eqn.name, ()):
+            form = rule.fill(eqn.params, self.spell)
+            if form is not None:
+                plain = rule.template.startswith("jax.lax")
+                for root in rule.roots:
+                    self.imports.module(root)
+                entries.append((rule.when, rule.bare, plain, form))
+        return entries
+
+
+class Frame:
+    """One function being built."""
+
+    __slots__ = ("ambient", "bare", "depth", "env", "lifter", "lines", "names", "open")
+
+    def __init__(
+        self,
+        lifter: Lifter,
+        names: Scope,
+        env: dict[Value, str],
+        *,
+        depth: int = 0,
+        ambient: Any = None,
+    ) -> None:
+        self.lifter = lifter
+        self.names = names
+        self.env = env
+        self.lines: list[str] = []
+        self.depth = depth
+        self.ambient = ambient
+        self.open: Any = None
+
+    # ---- atoms ---------------------------------------------------------------------
+
+    def text(self, atom: Atom) -> str:
+        """Return the text of an operand, exactly typed."""
+        if type(atom) is Value:
+            return self.env[atom]
+        return self.lifter.literals.exact(atom.value, atom.aval)  # type: ignore[union-attr]
+
+    def bare_text(self, atom: Atom) -> str:
+        """Return the text of an operand, with literals as bare Python scalars."""
+        if type(atom) is Value:
+            return self.env[atom]
+        return self.lifter.literals.bare(atom.value)  # type: ignore[union-attr]
+
+    def texts(self, atoms: Iterable[Atom]) -> list[str]:
+        """Return the texts of several operands."""
+        return [self.text(atom) for atom in atoms]
+
+    def define(self, value: Value, hint: str) -> str:
+        """Give a value a new name."""
+        name = self.env[value] = self.names.fresh(hint)
+        return name
+
+    # ---- statements ----------------------------------------------------------------
+
+    def body(self, block: Block) -> None:
+        """Write all equations of a block whose inputs are defined."""
+        for value, const in block.constants:
+            if value not in self.env:
+                self.env[value] = self.lifter.constants.name(const)
+        for eqn in block.equations:
+            self.equation(eqn)
+
+    def equation(self, eqn: Equation) -> None:
+        """Write one equation as a statement."""
+        if eqn.context is self.ambient:
+            self._statement(eqn)
+            return
+        self._in_context(eqn)
+
+    def _statement(self, eqn: Equation) -> None:
+        rhs = self._rhs(eqn)
+        results = eqn.results
+        env = self.env
+        if rhs.target is None and len(results) == 1 and not eqn.primitive.multiple_results:
+            value = results[0]
+            if value is None:
+                name = "_"
+            else:
+                name = env[value] = self.names.fresh(result_name(eqn))
+            self.lines.append(f"{name} = {rhs.text}")
+            return
+        names: list[str] = []
+        for value in results:
+            if value is None:
+                names.append("_")
+            else:
+                name = env[value] = self.names.fresh(result_name(eqn))
+                names.append(name)
+        target = rhs.target(names) if rhs.target else unpacked(names)
+        self.lines.append(f"{target} = {rhs.text}" if target else rhs.text)
+
+    def _rhs(self, eqn: Equation) -> Rhs:
+        step = self.lifter.steps.get(eqn, 0) if self.lifter.steps else 0
+        if step < 2:
+            text = self._by_rule(eqn, step)
+            if text is not None:
+                return Rhs(text)
+            function = CONTROLS.get(eqn.name)
+            if function is not None:
+                rhs = function(eqn, self)
+                if rhs is not None:
+                    return rhs
+        from untrace.lifting.bind import bind
+
+        return bind(eqn, self)
+
+    def _by_rule(self, eqn: Equation, step: int) -> str | None:
+        for when, bare, plain, form in self.lifter.rendered(eqn):  # type: ignore[union-attr]
+            if step and not plain:
+                continue
+            if when is not None and not when(eqn):
+                continue
+            read = self.bare_text if bare else self.text
+            texts = [read(atom) for atom in eqn.operands]
+            if "{operands}" in form:
+                return form.format(*texts, operands=", ".join(texts))
+            return form.format(*texts)
+        return None
+
+    def _in_context(self, eqn: Equation) -> None:
+        """Write an equation under the context managers that its context needs."""
+        from untrace.lifting.contexts import managers
+
+        if self.ambient is None:
+            self.ambient = jaxapi.ambient_context()
+        wanted = managers(eqn.context, self.ambient, self.lifter)
+        if not wanted:
+            self._statement(eqn)
+            self.open = None
+            return
+        start = len(self.lines)
+        self._statement(eqn)
+        added = [INDENT + line if line else "" for line in self.lines[start:]]
+        if self.open != (wanted, start):
+            added.insert(0, f"with {', '.join(wanted)}:")
+        self.lines[start:] = added
+        self.open = (wanted, len(self.lines))
+
+    # ---- sub-programs --------------------------------------------------------------
+
+    def callable(
+        self,
+        block: Block,
+        hint: str,
+        captured: Sequence[Atom],
+        groups: Sequence[Group],
+        results: Callable[[Frame], str],
+    ) -> str:
+        """Print a block as a function of grouped parameters; return how to name it.
+
+        The first inputs of the block are the `captured` operands: a nested function
+        sees them as free variables, a shared one gets them by `functools.partial`.
+
+        Args:
+          block: The sub-program.
+          hint: What to call it where JAX kept no name.
+          captured: Operands for the first inputs.
+          groups: How the other inputs form parameters.
+          results: Writes what the function returns.
+        """
+        name = block_name(block, hint)
+        is_shared = id(block) in self.lifter.shared or self.depth >= MAX_NESTING
+        if not captured or is_shared:
+            return self._module_function(block, name, captured, groups, results)
+        return self._nested_function(block, name, captured, groups, results)
+
+    def _module_function(
+        self,
+        block: Block,
+        hint: str,
+        captured: Sequence[Atom],
+        groups: Sequence[Group],
+        results: Callable[[Frame], str],
+    ) -> str:
+        n = len(captured)
+
+        def build(frame: Frame) -> tuple[str, list[str]]:
+            frame.ambient = self.ambient
+            own = [Group("captured", 1)] * n
+            parameters = frame.parameters(block, [*own, *groups], 0)
+            frame.body(block)
+            frame.returns(results(frame))
+            return parameters, []
+
+        name = self.lifter.function(block, hint, build, key=(n, *groups, id(self.ambient)))
+        if not captured:
+            return name
+        self.lifter.imports.module("functools")
+        return f"functools.partial({', '.join([name, *self.texts(captured)])})"
+
+    def _nested_function(
+        self,
+        block: Block,
+        hint: str,
+        captured: Sequence[Atom],
+        groups: Sequence[Group],
+        results: Callable[[Frame], str],
+    ) -> str:
+        name = self.names.fresh(identifier(hint, "function"))
+        frame = self.child()
+        for value, atom in zip(block.inputs, captured):
+            frame.env[value] = self.text(atom)
+        parameters = frame.parameters(block, groups, len(captured))
+        frame.body(block)
+        frame.returns(results(frame))
+        self.nest(Function(name, parameters, frame.lines).text_lines())
+        return name
+
+    def nest(self, lines: list[str]) -> None:
+        """Add a nested definition, set off by blank lines."""
+        if self.lines and self.lines[-1]:
+            self.lines.append("")
+        self.lines += [*lines, ""]
+
+    def child(self) -> Frame:
+        """Start a function nested in this one."""
+        return Frame(
+            self.lifter, Scope(self.names), {}, depth=self.depth + 1, ambient=self.ambient
+        )
+
+    def parameters(self, block: Block, groups: Sequence[Group], start: int) -> str:
+        """Name the inputs of a block, unpacking groups; return the parameter list."""
+        hints = input_hints(block)
+        texts: list[str] = []
+        unpack: list[str] = []
+        for group in groups:
+            values = block.inputs[start : start + group.size]
+            if len(values) == 1 and not group.is_tuple:
+                texts.append(self.define(values[0], hints[start]))
+            else:
+                whole = self.names.fresh(group.name)
+                texts.append(whole)
+                names = [self.define(v, hints[start + i]) for i, v in enumerate(values)]
+                if names:
+                    unpack.append(f"{unpacked(names)} = {whole}")
+            start += group.size
+        self.lines += unpack
+        return ", ".join(texts)
+
+    def returns(self, text: str) -> None:
+        """Write the return statement."""
+        if text:
+            self.lines.append(f"return {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive inputs of a block that form one parameter."""
+
+    name: str
+    size: int
+    is_tuple: bool = False
+
+
+def unpacked(names: Sequence[str]) -> str:
+    """Write names as the target of a tuple assignment ("" for none)."""
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+def grouped(texts: Sequence[str], empty: str = "()") -> str:
+    """Write one text bare and several as a tuple."""
+    if len(texts) == 1:
+        return texts[0]
+    return f"({', '.join(texts)})" if texts else empty
+
+
+def plain_results(block: Block) -> Callable[[Frame], str]:
+    """Return the outputs of a block: nothing, one value or a tuple."""
+    return lambda frame: ", ".join(frame.texts(block.outputs))
+
+
+def fail(eqn: Equation, reason: str) -> LiftingError:
+    """Describe an equation that cannot be written, and where it came from."""
+    operands = " ".join(str(atom.aval.str_short()) for atom in eqn.operands)
+    results = " ".join(str(aval.str_short()) for aval in eqn.result_avals)
+    place = jaxapi.user_frame(eqn.source_info)
+    where = f" ({place})" if place else ""
+    return LiftingError(
+        f"cannot write `{eqn.name}` {operands} -> {results}{where} as Python: {reason}"
+    )
+
+
+def _is_cacheable(values: Iterable[Any]) -> bool:
+    # 0.0 == -0.0 and 1 == True hash alike, so floats are rendered every time.
+    return not any(isinstance(v, (float, complex)) for v in values)
+
+
+def is_literal(atom: Atom) -> bool:
+    """Tell whether an operand is a literal."""
+    return type(atom) is Literal

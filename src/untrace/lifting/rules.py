@@ -1,0 +1,3 @@
+"""Placeholder until the table lands."""
+FORMATS = {}
+NAMES = {}

@@ -1,0 +1,140 @@
+"""Find the module and attribute under which a live object can be imported.
+
+Public names come first. JAX's public namespaces are indexed once by identity; other
+objects are asked for `__module__` and `__qualname__`; what has neither (primitives,
+singletons) is looked for in every imported module. An answer is given only if the
+attribute found there *is* the object.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.lifting.spell_base import JAX_NAMESPACES, is_identifier_path
+
+Home = tuple[str, str]
+"""A module's name and a dotted path of attributes in it."""
+
+PREFERRED = (
+    "jax jax.lax jax.nn jax.random jax.nn.initializers jax.numpy jax.scipy.special"
+).split()
+EXTRA = (
+    "jax.numpy.fft jax.numpy.linalg jax.extend.random jax.experimental.layout numpy"
+).split()
+PRIMITIVES_MODULE = "jax.extend.core.primitives"
+
+_VALUES = (int, float, complex, str, bytes, tuple, list, dict, set, types.ModuleType, type(None))
+
+
+def find_home(value: Any) -> Home | None:
+    """Return where `value` can be imported from, or None."""
+    return find_public_home(value) or _find_declared_home(value) or _find_by_scan(value)
+
+
+def find_public_home(value: Any) -> Home | None:
+    """Return the public name of `value` in JAX or NumPy, or None."""
+    found = _public_names().get(id(value))
+    return found[1] if found is not None and found[0] is value else None
+
+
+def find_primitive_home(primitive: Any) -> Home | None:
+    """Return where a JAX primitive can be imported from, or None."""
+    if primitive not in _PRIMITIVE_HOMES:
+        _index_primitives()
+    return _PRIMITIVE_HOMES.get(primitive)
+
+
+_PRIMITIVE_HOMES: dict[Any, Home] = {}
+
+
+def _index_primitives() -> None:
+    best: dict[Any, tuple[Any, ...]] = {}
+    for module, name, value in _attributes():
+        if not isinstance(value, jaxapi.Primitive):
+            continue
+        is_plain = name == value.name.replace("-", "_") + "_p"
+        rank = (_module_rank(module), name.startswith("_"), not is_plain, module, name)
+        if value not in best or rank < best[value]:
+            best[value] = rank
+    _PRIMITIVE_HOMES.update({value: rank[-2:] for value, rank in best.items()})
+
+
+def _module_rank(module: str) -> int:
+    """Order modules: public JAX first, private JAX, public others, private others."""
+    if module == PRIMITIVES_MODULE:
+        return 0
+    is_private = any(part.startswith("_") for part in module.split("."))
+    is_other = module.partition(".")[0] != "jax"
+    return 1 + is_private + 2 * is_other
+
+
+@functools.cache
+def _public_names() -> dict[int, tuple[Any, Home]]:
+    """Index the objects of JAX's public namespaces and NumPy by identity."""
+    names: dict[int, tuple[Any, Home]] = {}
+    for space, held in vars(jax).items():
+        if isinstance(held, types.SimpleNamespace):
+            for name, value in vars(held).items():
+                names.setdefault(id(value), (value, ("jax", f"{space}.{name}")))
+    rest = sorted(JAX_NAMESPACES - set(PREFERRED))
+    for module in [*PREFERRED, *rest, *EXTRA]:
+        for name, value in vars(importlib.import_module(module)).items():
+            if not name.startswith("_") and not isinstance(value, _VALUES):
+                names.setdefault(id(value), (value, (module, name)))
+    return names
+
+
+def _find_declared_home(value: Any) -> Home | None:
+    module = getattr(value, "__module__", None)
+    qualname = getattr(value, "__qualname__", None)
+    if isinstance(value, np.ufunc):
+        module, qualname = "numpy", value.__name__
+    if isinstance(value, types.MethodDescriptorType):
+        module = value.__objclass__.__module__
+    if not isinstance(module, str) or not isinstance(qualname, str):
+        return None
+    if module.partition(".")[0] == "jaxlib" or not _is_importable(module):
+        return None
+    if not is_identifier_path(qualname):
+        return None
+    found: Any = sys.modules[module]
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return (module, qualname) if found is value else None
+
+
+def _find_by_scan(value: Any) -> Home | None:
+    homes = [(module, name) for module, name, found in _attributes() if found is value]
+    key = lambda home: (_module_rank(home[0]), home[1].startswith("_"), home)
+    return min(homes, key=key, default=None)
+
+
+def _attributes() -> Iterator[tuple[str, str, Any]]:
+    for module in list(sys.modules):
+        if not _is_importable(module):
+            continue
+        for name, value in list(vars(sys.modules[module]).items()):
+            if is_identifier_path(name):
+                yield module, name, value
+
+
+def _is_importable(module: str) -> bool:
+    """Tell whether a fresh process could import this (imported) module by its name."""
+    if module.partition(".")[0] in ("__main__", "__mp_main__", "untrace"):
+        return False
+    found = sys.modules.get(module)
+    return (
+        isinstance(found, types.ModuleType)
+        and getattr(found, "__spec__", None) is not None
+        and is_identifier_path(module)
+    )

@@ -1,0 +1,210 @@
+"""Write JAX's own objects: meshes, shardings, avals, tree structures, dimensions.
+
+Classes whose constructor takes their attributes need no entry here: `spell_records`
+writes them (abstract meshes, layouts, manual axis types, effects, dimension numbers).
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.lifting.spell_base import Speller, Unspellable, writes
+from untrace.lifting.spell_dtypes import spell_dtype
+from untrace.lifting.spell_homes import find_primitive_home
+from untrace.lifting.spell_records import spell_record, spell_reference
+
+
+def spell_aval_struct(speller: Speller, aval: Any) -> str:
+    """Write the `jax.ShapeDtypeStruct` of a `ShapedArray`."""
+    kwargs: dict[str, Any] = {}
+    if aval.weak_type:
+        kwargs["weak_type"] = True
+    if not aval.sharding.mesh.empty:
+        kwargs["sharding"] = aval.sharding
+    if not jaxapi.is_empty_manual_axis_type(aval.manual_axis_type):
+        kwargs["manual_axis_type"] = aval.manual_axis_type
+    shape = speller.spell(tuple(aval.shape))
+    parts = [shape, spell_dtype(aval.dtype, speller.imports)]
+    parts += [f"{k}={speller.spell(v)}" for k, v in kwargs.items()]
+    return f"{speller.name('jax', 'ShapeDtypeStruct')}({', '.join(parts)})"
+
+
+@writes(jaxapi.ShapedArray, memo=True)
+def _spell_aval(speller: Speller, value: Any) -> str:
+    kwargs: dict[str, Any] = {}
+    if value.weak_type:
+        kwargs["weak_type"] = True
+    defaults = jaxapi.ShapedArray(value.shape, value.dtype)
+    for name in jaxapi.AVAL_FIELDS:
+        held = getattr(value, name)
+        if held != getattr(defaults, name):
+            kwargs[name] = held
+    return speller.call(
+        speller.name("jax.core", "ShapedArray"), [value.shape, value.dtype], **kwargs
+    )
+
+
+@writes(jax.ShapeDtypeStruct)
+def _spell_struct(speller: Speller, value: Any) -> str:
+    kwargs: dict[str, Any] = {}
+    if value.weak_type:
+        kwargs["weak_type"] = True
+    if value.sharding is not None:
+        kwargs["sharding"] = value.sharding
+    name = speller.name("jax", "ShapeDtypeStruct")
+    return speller.call(name, [value.shape, value.dtype], **kwargs)
+
+
+@writes(jax.sharding.PartitionSpec, memo=True)
+def _spell_partition_spec(speller: Speller, value: Any) -> str:
+    names = ("unreduced", "reduced", "unreduced_kind")
+    held = {name: getattr(value, name, None) for name in names}
+    kwargs = {name: field for name, field in held.items() if field}
+    return speller.call(speller.name("jax", "P"), value._partitions, **kwargs)
+
+
+@writes(jax.sharding.Mesh, memo=True)
+def _spell_mesh(speller: Speller, value: Any) -> str:
+    root = speller.imports.module("jax")
+    if value.devices.ndim == 0:
+        empty = f"{speller.imports.module('numpy')}.empty((), dtype=object)"
+        return f"{root}.sharding.Mesh({empty}, ())"
+    shape, names, types = value.devices.shape, value.axis_names, value.axis_types
+    if _is_default_mesh(value):
+        return speller.call(f"{root}.make_mesh", [shape, names], axis_types=types)
+    devices = [speller.spell(device) for device in value.devices.flat]
+    array = f"{speller.imports.module('numpy')}.array([{', '.join(devices)}])"
+    if value.devices.ndim > 1:
+        array += f".reshape({speller.spell(shape)})"
+    axes = f"{speller.spell(names)}, axis_types={speller.spell(types)}"
+    return f"{root}.sharding.Mesh({array}, {axes})"
+
+
+def _is_default_mesh(mesh: Any) -> bool:
+    """Tell whether `jax.make_mesh` arranges the devices in the same way."""
+    if not all(isinstance(name, str) for name in mesh.axis_names):
+        return False
+    try:
+        made = jax.make_mesh(
+            mesh.devices.shape, mesh.axis_names, axis_types=mesh.axis_types
+        )
+    except (ValueError, TypeError, NotImplementedError, RuntimeError):
+        return False
+    return made == mesh
+
+
+@writes(jax.Device, memo=True)
+def _spell_device(speller: Speller, value: Any) -> str:
+    root = speller.imports.module("jax")
+    default = jax.devices()
+    if value in default:
+        return f"{root}.devices()[{default.index(value)}]"
+    others = jax.devices(value.platform)
+    if value not in others:
+        raise Unspellable(value, "the device does not belong to this process")
+    return f"{root}.devices({value.platform!r})[{others.index(value)}]"
+
+
+@writes(jax.sharding.NamedSharding, memo=True)
+def _spell_named_sharding(speller: Speller, value: Any) -> str:
+    home = speller.name("jax.sharding", "NamedSharding")
+    if jax.sharding.NamedSharding(value.mesh, value.spec) == value:
+        return speller.call(home, [value.mesh, value.spec])
+    kwargs = {"memory_kind": value.memory_kind}
+    if jax.sharding.NamedSharding(value.mesh, value.spec, **kwargs) != value:
+        raise Unspellable(value, "it fixes logical device ids")
+    return speller.call(home, [value.mesh, value.spec], **kwargs)
+
+
+@writes(jax.sharding.SingleDeviceSharding, memo=True)
+def _spell_single_device_sharding(speller: Speller, value: Any) -> str:
+    home = speller.name("jax.sharding", "SingleDeviceSharding")
+    if jax.sharding.SingleDeviceSharding(value._device) == value:
+        return speller.call(home, [value._device])
+    return speller.call(home, [value._device], memory_kind=value.memory_kind)
+
+
+@writes(*jaxapi.NATIVE_ENUMS)
+def _spell_native_enum(speller: Speller, value: Any) -> str:
+    return f"{spell_reference(speller, type(value))}.{value.name}"
+
+
+@writes(jax.tree_util.PyTreeDef)
+def _spell_tree_structure(speller: Speller, value: Any) -> str:
+    """Write a tree of zeros that has this structure."""
+    try:
+        skeleton = value.unflatten([0] * value.num_leaves)
+        structure = jax.tree.structure(skeleton)
+    except (TypeError, ValueError, AttributeError, AssertionError) as error:
+        raise Unspellable(value, f"a class in the tree refuses zeros: {error}") from error
+    if structure != value:
+        raise Unspellable(value, "a tree of zeros has another structure")
+    return f"{speller.name('jax.tree', 'structure')}({speller.spell(skeleton)})"
+
+
+@writes(*jaxapi.FLAT_PYTREES)
+def _spell_flat_pytree(speller: Speller, value: Any) -> str:
+    return speller.call(spell_reference(speller, type(value)), [value.xs, value.tree])
+
+
+@writes(jaxapi.HashableArray)
+def _spell_hashable_array(speller: Speller, value: Any) -> str:
+    return spell_record(speller, value)
+
+
+@writes(jaxapi.Primitive)
+def _spell_primitive(speller: Speller, value: Any) -> str:
+    home = find_primitive_home(value)
+    if home is None:
+        raise Unspellable(value, f"no importable module has the primitive `{value.name}`")
+    return speller.name(*home)
+
+
+@writes(*jaxapi.JAXPR_TYPES, jaxapi.WrappedFun, jaxapi.Tracer)
+def _refuse(speller: Speller, value: Any) -> str:
+    raise Unspellable(value, "sub-programs and traced values are not static params")
+
+
+@writes(jaxapi.SymbolicDim)
+def _spell_symbolic_dim(speller: Speller, value: Any) -> str:
+    """Write a symbolic dimension over the identifiers in `dims`.
+
+    The text is parsed and rewritten, never evaluated here.
+    """
+    if speller.dims is None:
+        raise Unspellable(value, "the symbolic dimensions have no identifiers here")
+    tree = ast.parse(str(value), mode="eval")
+    return ast.unparse(_DimensionText(speller, value).visit(tree))
+
+
+_DIM_OPERATORS: dict[str, ast.operator] = {"floordiv": ast.FloorDiv(), "mod": ast.Mod()}
+_DIM_FUNCTIONS = {"max": "max_dim", "min": "min_dim"}
+
+
+class _DimensionText(ast.NodeTransformer):
+    """Replace dimension names by identifiers and JAX's operators by Python's."""
+
+    def __init__(self, speller: Speller, value: Any) -> None:
+        self.speller = speller
+        self.value = value
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        dims = self.speller.dims or {}
+        if node.id not in dims:
+            raise Unspellable(self.value, f"the dimension `{node.id}` has no identifier")
+        return ast.Name(dims[node.id])
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        args = [self.visit(arg) for arg in node.args]
+        if name in _DIM_OPERATORS:
+            return ast.BinOp(args[0], _DIM_OPERATORS[name], args[1])
+        if name in _DIM_FUNCTIONS:
+            function = self.speller.name("jax.core", _DIM_FUNCTIONS[name])
+            return ast.Call(ast.parse(function, mode="eval").body, args, [])
+        raise Unspellable(self.value, f"the operator `{name}` on dimensions is unknown")
+

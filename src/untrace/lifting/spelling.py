@@ -1,0 +1,76 @@
+"""Write any static param of an equation as a Python expression.
+
+`spell(value, imports)` gives text that evaluates, in a fresh process with the same
+imports, to an equal object; what cannot be written so raises `Unspellable`. Public
+spellings are preferred (`jax.lax.Precision.HIGHEST`, `jnp.dtype("float32")`). Strings go
+through `repr` and identifiers come from importable objects only, so that values cannot
+inject code. Sub-programs are not params here: the caller prints them.
+
+The writers are in `spell_values`, `spell_dtypes`, `spell_records` and `spell_jax`; the
+machinery in `spell_base`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from untrace.lifting import spell_jax, spell_records, spell_values  # writers register
+from untrace.lifting.spell_base import Imports, PlainImports, Speller, Unspellable
+from untrace.lifting.spell_dtypes import spell_dtype
+
+__all__ = [
+    "Imports",
+    "PlainImports",
+    "Speller",
+    "Unspellable",
+    "spell",
+    "spell_aval_struct",
+    "spell_dtype",
+    "spell_primitive",
+]
+
+_WRITER_MODULES = (spell_jax, spell_records, spell_values)
+_latest: list[Speller] = []
+
+
+def spell(value: Any, imports: Imports, dims: Mapping[str, str] | None = None) -> str:
+    """Write `value` as an expression that evaluates to an equal object.
+
+    A loop over many values is served best by one `Speller`, which remembers texts.
+
+    Args:
+      value: A static param of an equation, or a part of one.
+      imports: Receives the imports that the text needs.
+      dims: Identifiers of symbolic dimensions by their name in JAX.
+
+    Raises:
+      Unspellable: If no expression rebuilds the value in a fresh process.
+
+    >>> spell((1, None, "x"), PlainImports())
+    "(1, None, 'x')"
+    """
+    return _speller(imports, dims).spell(value)
+
+
+def spell_primitive(primitive: Any, imports: Imports) -> str:
+    """Write the importable name of a primitive: `sin_p`, imported from public modules.
+
+    Raises:
+      Unspellable: If no importable module holds it.
+    """
+    return _speller(imports, None).spell(primitive)
+
+
+def spell_aval_struct(aval: Any, imports: Imports) -> str:
+    """Write the `jax.ShapeDtypeStruct` that describes a `ShapedArray`."""
+    return spell_jax.spell_aval_struct(_speller(imports, None), aval)
+
+
+def _speller(imports: Imports, dims: Mapping[str, str] | None) -> Speller:
+    """Return the speller that served these imports last, if it did."""
+    for speller in _latest:
+        if speller.imports is imports and speller.dims is dims:
+            return speller
+    _latest[:] = [Speller(imports, dims)]
+    return _latest[0]

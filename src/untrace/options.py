@@ -1,0 +1,25 @@
+"""Options of `untrace.source`, as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for.
+
+    Attributes:
+      level: "lax": one statement per equation.
+      verify: Execute, re-trace and compare the generated source.
+      types: Write the type of every result as a trailing comment.
+      name: Name of the generated function, if not that of the original.
+      inline_limit: Largest constant written inline, in elements; larger ones go to
+        the sidecar.
+    """
+
+    level: str = "lax"
+    verify: bool = True
+    types: bool = False
+    name: str | None = None
+    inline_limit: int = 64

@@ -1,0 +1,119 @@
+"""`Source`: the text of a recovered program, what is known of it, and how to keep it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from untrace.capture import Captured
+from untrace.emission import Module
+from untrace.emission.module import header
+from untrace.errors import SaveError
+from untrace.ir import Block
+from untrace.lifting.arrays import write_sidecar
+from untrace.options import Options
+from untrace.verification.report import VERDICTS, Report
+from untrace.verification.retrace import execute
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source:
+    """A recovered program.
+
+    Attributes:
+      module: The generated module in parts.
+      report: What was verified, and how.
+      captured: The captured computation: jaxpr and signature.
+      program: The computation in the internal form.
+      options: What was asked for.
+    """
+
+    module: Module
+    report: Report
+    captured: Captured
+    program: Block
+    options: Options
+    _text: list[str] = field(default_factory=list[str])
+
+    def __str__(self) -> str:
+        if not self._text:
+            self._text.append(self.module.text(header_text(self.captured, self.report)))
+        return self._text[0]
+
+    def __repr__(self) -> str:
+        n_lines = str(self).count("\n")
+        return f"<untrace.Source of `{self.module.name}`: {n_lines} lines, {self.report.strength}>"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the file and, where constants are large, its sidecar beside it.
+
+        Both are written to temporary files first and then renamed, so that nothing
+        half-written is left behind.
+
+        Args:
+          path: Path of the Python file.
+
+        Returns:
+          The path.
+
+        Raises:
+          SaveError: If the place cannot be written.
+        """
+        target = Path(path)
+        try:
+            text = str(self)
+            if self.module.stored:
+                sidecar = target.with_suffix(".safetensors")
+                digest = write_sidecar(sidecar, self.module.stored)
+                header_lines = header_text(self.captured, self.report)
+                text = self.module.with_sidecar(sidecar.name, digest, header_lines)
+            write_text(target, text)
+        except OSError as error:
+            raise SaveError(
+                f"cannot write {target}: {error.strerror or error}. Nothing was left behind; "
+                "choose another path or make the folder writable."
+            ) from error
+        return target
+
+    def load(self) -> Callable[..., Any]:
+        """Execute the source and return its main function."""
+        if not self.module.stored:
+            return getattr(execute(str(self)), self.module.name)
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.save(Path(folder) / "module.py")
+            return getattr(execute(path.read_text(), path=str(path)), self.module.name)
+
+    def _repr_html_(self) -> str:
+        from untrace.highlight import to_html
+
+        return to_html(str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self) if cycle else str(self))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file through a temporary one in the same folder."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def header_text(captured: Captured, report: Report) -> str:
+    """Write the docstring of a generated file."""
+    lines = [VERDICTS[report.strength]]
+    if report.difference is not None and not report.is_verified:
+        lines.append(str(report.difference))
+    notes = [*(f"Not compared: {text}." for text in report.unproved), *report.notes]
+    origin = captured.origin[:1].upper() + captured.origin[1:]
+    return header(origin, "\n".join(lines), notes, report.fingerprint)

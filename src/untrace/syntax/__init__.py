@@ -1,0 +1,1 @@
+"""Python text: identifiers and layout. Knows nothing of JAX."""

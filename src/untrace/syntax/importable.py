@@ -1,0 +1,24 @@
+"""Which objects can be imported by their module and qualified name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+
+def is_importable(obj: Any) -> bool:
+    """Tell whether `obj` is what its module and qualified name lead to."""
+    module = getattr(obj, "__module__", None)
+    qualname = getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str):
+        return False
+    if module == "__main__" or "<" in qualname:
+        return False
+    try:
+        found: Any = sys.modules.get(module) or importlib.import_module(module)
+    except ImportError:
+        return False
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found is obj

@@ -1,0 +1,173 @@
+"""Lay statements out in at most 88 columns, exactly as `ruff format` would.
+
+Only lines that are too long cost anything: they are split at their last bracket, then
+at its commas, as Black and ruff do. That every generated file is left unchanged by
+`ruff format` is checked by the tests on the whole corpus; see docs/design/layout.md
+for why this is not a call of ruff at run time.
+"""
+
+from __future__ import annotations
+
+WIDTH = 88
+INDENT = "    "
+
+_OPEN = {"(": ")", "[": "]", "{": "}"}
+_CLOSE = frozenset(_OPEN.values())
+
+
+def lay_out(lines: list[str]) -> list[str]:
+    """Split the logical lines that are too long; leave the others as they are."""
+    laid: list[str] = []
+    for line in lines:
+        if len(line) <= WIDTH:
+            laid.append(line)
+        else:
+            laid.extend(_split(line))
+    return laid
+
+
+def _split(line: str) -> list[str]:
+    text = line.lstrip(" ")
+    pad = line[: len(line) - len(text)]
+    if text.startswith("#"):
+        return [line]
+    code, comment = _without_comment(text)
+    if comment:
+        return [pad + comment, *lay_out([pad + code])]
+    return _split_statement(pad, code)
+
+
+def _split_statement(pad: str, code: str) -> list[str]:
+    if code.startswith("return ") and len(items := split_commas(code[7:])) > 1:
+        return [f"{pad}return (", *_items(pad, items), f"{pad})"]
+    if code.startswith("from "):
+        head, _, names = code.partition(" import ")
+        return [f"{pad}{head} import (", *_items(pad, split_commas(names)), f"{pad})"]
+    targets, sign, value = _split_assignment(code)
+    if sign and len(pad) + len(targets) + 8 > WIDTH:
+        names = split_commas(targets.removeprefix("(").removesuffix(")"))
+        head = [f"{pad}(", *_items(pad, names), f"{pad}) = {value}"]
+        return [*head[:-1], *lay_out(head[-1:])]
+    return _split_brackets(pad, code)
+
+
+def _split_brackets(pad: str, code: str) -> list[str]:
+    """Split at the last bracket pair; then, if need be, at the commas inside it."""
+    pair = _last_pair(code)
+    if pair is None:
+        return [pad + code]
+    start, stop = pair
+    head, body, tail = code[: start + 1], code[start + 1 : stop], code[stop:]
+    if not body:
+        return [pad + code]
+    inner = pad + INDENT
+    if len(inner) + len(body) <= WIDTH and not _is_display(code, start, body):
+        return [pad + head, inner + body, pad + tail]
+    items = split_commas(body)
+    if len(items) == 1 and not body.rstrip().endswith(","):
+        comma = "," if _takes_comma(code, start, body) else ""
+        lines = lay_out_item(inner, items[0] + comma)
+        return [pad + head, *lines, pad + tail]
+    return [pad + head, *_items(pad, items), pad + tail]
+
+
+def _is_display(code: str, start: int, body: str) -> bool:
+    """Tell whether the bracket is a tuple or list display with several items."""
+    if code[start] == "(" and start and (code[start - 1].isalnum() or code[start - 1] in "_)]"):
+        return False
+    if code[start] == "[" and start and (code[start - 1].isalnum() or code[start - 1] in "_)]"):
+        return False
+    return len(split_commas(body)) > 1 or body.endswith(",")
+
+
+def _takes_comma(code: str, start: int, body: str) -> bool:
+    """Tell whether a single item that is split further gets a trailing comma."""
+    called = start > 0 and (code[start - 1].isalnum() or code[start - 1] in "_)]")
+    if code[start] == "[":
+        return not called
+    return (called and " for " not in body and not body.startswith("*")) or code[start] == "{"
+
+
+def _items(pad: str, items: list[str]) -> list[str]:
+    inner = pad + INDENT
+    lines: list[str] = []
+    for item in items:
+        lines.extend(lay_out_item(inner, item + ","))
+    return lines
+
+
+def lay_out_item(pad: str, item: str) -> list[str]:
+    """Lay out one element of a bracket, with its trailing comma."""
+    if len(pad) + len(item) <= WIDTH:
+        return [pad + item]
+    return _split_brackets(pad, item)
+
+
+def split_commas(text: str) -> list[str]:
+    """Split at the commas that stand outside all brackets and strings."""
+    items: list[str] = []
+    depth = begin = 0
+    for position, char in _code_characters(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+        elif char == "," and depth == 0:
+            items.append(text[begin:position].strip())
+            begin = position + 1
+    last = text[begin:].strip()
+    return [*items, last] if last else items
+
+
+def _last_pair(code: str) -> tuple[int, int] | None:
+    """Find the last bracket pair at depth zero (its opening and closing position)."""
+    found: tuple[int, int] | None = None
+    stack: list[int] = []
+    for position, char in _code_characters(code):
+        if char in _OPEN:
+            stack.append(position)
+        elif char in _CLOSE:
+            start = stack.pop()
+            if not stack:
+                found = (start, position)
+    return found
+
+
+def _split_assignment(code: str) -> tuple[str, str, str]:
+    depth = 0
+    for position, char in _code_characters(code):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+        elif char == "=" and depth == 0 and code[position - 1 : position + 2] == " = ":
+            return code[: position - 1], " = ", code[position + 2 :]
+    return code, "", ""
+
+
+def _without_comment(text: str) -> tuple[str, str]:
+    if "  # " not in text:
+        return text, ""
+    for position, char in _code_characters(text):
+        if char == "#" and text[position - 2 : position] == "  ":
+            return text[: position - 2], text[position:]
+    return text, ""
+
+
+def _code_characters(text: str) -> list[tuple[int, str]]:
+    """List the characters of a line that stand outside string literals."""
+    found: list[tuple[int, str]] = []
+    quote, position = "", 0
+    while position < len(text):
+        char = text[position]
+        if quote:
+            if char == "\\":
+                position += 1
+            elif char == quote:
+                quote = ""
+        elif char in "\"'":
+            quote = char
+        else:
+            found.append((position, char))
+        position += 1
+    return found

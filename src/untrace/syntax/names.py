@@ -1,0 +1,98 @@
+"""Identifiers: the one sanitiser, and scopes in which every name is unique.
+
+Names come from anywhere (function names, argument paths, dumps), so `identifier` is
+the only way from a foreign string to a name in the output. A `Scope` hands out names
+that are legal, unique in their function and never shadow a name of an enclosing scope,
+a builtin or an import.
+
+Source: the idea of one namespace object per graph is that of `torch.fx`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+RESERVED = frozenset(
+    [*keyword.kwlist, *keyword.softkwlist, *dir(builtins)]
+    + ["jax", "jnp", "np", "functools", "collections", "main", "example_args", "self"]
+)
+MAX_LENGTH = 48
+
+_NOT_WORD = re.compile(r"[^A-Za-z0-9_]+")
+_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def identifier(text: str, default: str = "value") -> str:
+    """Turn any string into a legal ASCII identifier that is not reserved.
+
+    >>> identifier("params['Dense_0']['kernel']")
+    'params_Dense_0_kernel'
+    >>> identifier("f():\\n  import os")
+    'f_import_os'
+    >>> identifier("lambda"), identifier("2x"), identifier("λ", "fn")
+    ('lambda_', 'value_2x', 'fn')
+    """
+    name = text
+    if len(name) > MAX_LENGTH or not _LEGAL.fullmatch(name):
+        name = _NOT_WORD.sub("_", text[: 8 * MAX_LENGTH]).rstrip("_")
+        private = text.startswith("_")
+        name = name.lstrip("_")[:MAX_LENGTH].rstrip("_")
+        if not name:
+            return default
+        if name[0].isdigit():
+            name = f"{default}_{name}"
+        if private:
+            name = "_" + name
+    if name.startswith("__") or not name.strip("_"):
+        name = name.strip("_") or default
+        if name[0].isdigit():
+            name = f"{default}_{name}"
+    return name + "_" if name in RESERVED or name.endswith("_p") else name
+
+
+class Scope:
+    """The names visible in one function: its own and those of enclosing scopes."""
+
+    __slots__ = ("_counts", "_everywhere", "_own", "parent")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self._own: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._everywhere: set[str] = parent._everywhere if parent else set()
+
+    def fresh(self, hint: str) -> str:
+        """Return a new name like `hint`, which must be a legal identifier."""
+        name = hint
+        if self.is_taken(name):
+            count = self._counts.get(hint, 1)
+            while True:
+                count += 1
+                name = f"{hint}_{count}"
+                if not self.is_taken(name):
+                    break
+            self._counts[hint] = count
+        self._own.add(name)
+        self._everywhere.add(name)
+        return name
+
+    def fresh_global(self, hint: str) -> str:
+        """Return a new name that no scope of the module has used so far."""
+        name, count = hint, 1
+        while name in self._everywhere:
+            count += 1
+            name = f"{hint}_{count}"
+        self._own.add(name)
+        self._everywhere.add(name)
+        return name
+
+    def is_taken(self, name: str) -> bool:
+        """Tell whether `name` is defined here or in an enclosing scope."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._own:
+                return True
+            scope = scope.parent
+        return False

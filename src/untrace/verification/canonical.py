@@ -1,0 +1,415 @@
+"""Take any value that stands in a jaxpr apart, one level at a time.
+
+`take_apart` turns a param, a constant or an object inside one into `Parts`: a `kind`,
+which holds everything about the value itself, and labelled children. Two values are
+the same if their kinds are equal and their children are the same. Comparing,
+fingerprinting and equivalence all walk these parts, so they agree by construction on
+what counts. Jaxprs and tracers are not taken apart here: what they mean depends on
+where they stand, so every walker handles them itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import struct
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+
+Kind = tuple[Any, ...]
+Children = tuple[tuple[str, Any], ...]
+
+
+class Parts(NamedTuple):
+    """One level of a value.
+
+    Attributes:
+      kind: Text, numbers and tuples of them; equal in every process for equal values.
+      children: Label and value of each component, in a fixed order.
+      origin: Where a function was defined; compared, but not part of its meaning.
+      is_opaque: Nothing can be said about the value, except that it is itself.
+      has_equality: Its class defines `==`, which may be trusted.
+    """
+
+    kind: Kind
+    children: Children = ()
+    origin: str = ""
+    is_opaque: bool = False
+    has_equality: bool = False
+
+
+def take_apart(value: Any) -> Parts:
+    """Take one level of `value` apart."""
+    kind = type(value)
+    return _split_function(kind)(value)
+
+
+def array_key(value: Any) -> Kind:
+    """Describe an array by dtype, shape, weak type and bits (NaN payload, -0.0)."""
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return ("keys", str(value.dtype), array_key(jax.random.key_data(value)))
+    array = np.asarray(value)
+    weak = bool(getattr(value, "weak_type", False))
+    return ("array", str(array.dtype), array.shape, weak, _digest(array))
+
+
+def literal_key(value: Any, aval: Any) -> Kind | None:
+    """Describe a literal by the bits it has at the dtype of its aval.
+
+    Whether JAX kept it as a Python number, a numpy scalar or an array of its own does
+    not matter. Returns None if the aval is no array type.
+    """
+    dtype = getattr(aval, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        return None
+    array = np.asarray(value, dtype=dtype)
+    return ("literal", str(dtype), array.shape, _digest(array))
+
+
+def class_name(kind: type) -> str:
+    """Return the full name of a class."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def primitive_key(primitive: Any) -> Kind:
+    """Describe a primitive by name and class: some are made anew for every call."""
+    return ("primitive", primitive.name, class_name(type(primitive)))
+
+
+def _digest(array: np.ndarray[Any, Any]) -> Any:
+    content = np.ascontiguousarray(array).tobytes()
+    return content if len(content) <= 32 else hashlib.sha256(content).hexdigest()
+
+
+# ---- leaves ------------------------------------------------------------------------
+
+
+def _none(value: Any) -> Parts:
+    return Parts((repr(value),))
+
+
+def _bool(value: Any) -> Parts:
+    return Parts(("bool", bool(value)))
+
+
+def _int(value: Any) -> Parts:
+    # numpy integers come and go in shapes and axes; their type means nothing.
+    return Parts(("int", int(value)))
+
+
+def _float(value: Any) -> Parts:
+    return Parts(("float", struct.pack("<d", value)))
+
+
+def _complex(value: Any) -> Parts:
+    return Parts(("complex", struct.pack("<dd", value.real, value.imag)))
+
+
+def _text(value: Any) -> Parts:
+    return Parts((type(value).__name__, value))
+
+
+def _enum(value: enum.Enum) -> Parts:
+    return Parts(("enum", class_name(type(value)), value.name))
+
+
+def _flag(value: enum.Flag) -> Parts:
+    # A union of flags has no name of its own on Python 3.10 and earlier spellings.
+    return Parts(("flag", class_name(type(value)), value.value))
+
+
+def _dtype(value: Any) -> Parts:
+    return Parts(("dtype", class_name(type(value)), str(value)))
+
+
+def _array(value: Any) -> Parts:
+    return Parts(array_key(value))
+
+
+def _class(value: type) -> Parts:
+    return Parts(("class", class_name(value)))
+
+
+def _primitive(value: Any) -> Parts:
+    return Parts(primitive_key(value))
+
+
+def _device(value: Any) -> Parts:
+    return Parts(("device", value.platform, value.id, value.process_index))
+
+
+def _origin(value: Any) -> Parts:
+    return Parts(("origin",))
+
+
+def _module(value: types.ModuleType) -> Parts:
+    return Parts(("module", value.__name__))
+
+
+# ---- containers --------------------------------------------------------------------
+
+
+def _sequence(value: Any) -> Parts:
+    items = tuple([(f"[{i}]", item) for i, item in enumerate(value)])
+    fields = getattr(value, "_fields", None)
+    if fields is not None:
+        items = tuple((f".{name}", item) for name, (_, item) in zip(fields, items))
+    name = "tuple" if type(value) is tuple else class_name(type(value))
+    return Parts((name, len(items)), items)
+
+
+def _mapping(value: Mapping[Any, Any]) -> Parts:
+    keyed = sorted((stable_text(key), key) for key in value)
+    items = tuple((f"[{text}]", value[key]) for text, key in keyed)
+    keys = tuple((f"key {text}", key) for text, key in keyed)
+    name = "dict" if type(value) is dict else class_name(type(value))
+    return Parts((name, len(keyed)), keys + items)
+
+
+def _set(value: Any) -> Parts:
+    items = sorted((stable_text(item), i, item) for i, item in enumerate(value))
+    children = tuple((f"{{{text}}}", item) for text, _, item in items)
+    return Parts(("set", len(items)), children)
+
+
+def stable_text(value: Any) -> str:
+    """Write a value so that it can be sorted by, without addresses or iteration order."""
+    parts = take_apart(value)
+    if parts.is_opaque or not parts.children:
+        return repr(parts.kind)
+    return repr((parts.kind, [stable_text(child) for _, child in parts.children]))
+
+
+def _slice(value: slice) -> Parts:
+    return Parts(
+        ("slice",), (("start", value.start), ("stop", value.stop), ("step", value.step))
+    )
+
+
+def _treedef(value: Any) -> Parts:
+    node = value.node_data()
+    if node is None:
+        return Parts(("leaf", value.num_leaves))
+    children = tuple((f"/{i}", child) for i, child in enumerate(value.children()))
+    parts = (("node", node[0]), ("aux", node[1]), *children)
+    return Parts(("treedef", len(children)), parts, has_equality=True)
+
+
+# ---- functions ---------------------------------------------------------------------
+
+
+def code_key(code: types.CodeType) -> Kind:
+    """Describe what a code object does, leaving out lines, files and local names."""
+    consts = tuple([_code_const(const) for const in code.co_consts])
+    return (
+        "code",
+        code.co_code,
+        code.co_exceptiontable,
+        code.co_names,
+        code.co_freevars,
+        consts,
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        code.co_flags,
+    )
+
+
+def _code_const(const: Any) -> Any:
+    if isinstance(const, types.CodeType):
+        return code_key(const)
+    return stable_text(const)
+
+
+def _function(value: types.FunctionType) -> Parts:
+    code = value.__code__
+    cells = value.__closure__ or ()
+    closure = [(f"closure {n}", _cell(c)) for n, c in zip(code.co_freevars, cells)]
+    defaults = [("defaults", value.__defaults__), ("kwdefaults", value.__kwdefaults__)]
+    return Parts(
+        ("function", code_key(code)),
+        (*closure, *defaults),
+        origin=f"{value.__module__}.{value.__qualname__}",
+    )
+
+
+def _cell(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return ("empty cell",)
+
+
+def _builtin(value: Any) -> Parts:
+    name = f"{getattr(value, '__module__', None)}.{value.__qualname__}"
+    owner = getattr(value, "__self__", None)
+    bound = () if isinstance(owner, types.ModuleType | None) else (("self", owner),)
+    return Parts(("builtin", name), bound)
+
+
+def _method(value: types.MethodType) -> Parts:
+    return Parts(
+        ("method",), (("function", value.__func__), ("self", value.__self__))
+    )
+
+
+def _partial(value: functools.partial[Any]) -> Parts:
+    return Parts(
+        ("partial", class_name(type(value))),
+        (("func", value.func), ("args", value.args), ("keywords", value.keywords)),
+    )
+
+
+def _wrapped_fun(value: Any) -> Parts:
+    return Parts(
+        ("WrappedFun",),
+        (
+            ("f", value.f),
+            ("transforms", tuple(value.transforms)),
+            ("params", tuple(value.params)),
+            ("in_type", value.in_type),
+        ),
+    )
+
+
+# ---- objects -----------------------------------------------------------------------
+
+
+def _mesh(value: Any) -> Parts:
+    devices = ("devices", tuple(value.devices.flat))
+    axes = _named(value, ("axis_names", "axis_types"))
+    return Parts(("mesh", value.devices.shape), (*axes, devices))
+
+
+def _abstract_mesh(value: Any) -> Parts:
+    names = ("axis_names", "axis_sizes", "axis_types", "abstract_device")
+    return Parts(("abstract mesh",), _named(value, names))
+
+
+def _partition_spec(value: Any) -> Parts:
+    rest = _named(value, ("unreduced", "reduced", "unreduced_kind"))
+    return Parts(("P",), (("partitions", tuple(value)), *rest), has_equality=True)
+
+
+def _named_sharding(value: Any) -> Parts:
+    names = ("mesh", "spec", "memory_kind", "_logical_device_ids")
+    return Parts(("NamedSharding",), _named(value, names))
+
+
+def _single_device(value: Any) -> Parts:
+    devices = tuple(sorted(value.device_set, key=lambda device: device.id))
+    return Parts(
+        ("SingleDeviceSharding",),
+        (("devices", devices), ("memory_kind", value.memory_kind)),
+    )
+
+
+def _named(value: Any, names: tuple[str, ...]) -> Children:
+    return tuple((name, getattr(value, name, None)) for name in names)
+
+
+# Caches that an object fills while it lives; they are no part of what it is.
+_CACHES = frozenset({"__weakref__", "__dict__", "_hash", "_stripped_weak_type"})
+
+
+def _object(value: Any) -> Parts:
+    kind = type(value)
+    cached = {
+        name
+        for base in kind.__mro__
+        for name, member in vars(base).items()
+        if isinstance(member, functools.cached_property)
+    }
+    names = [n for n in _field_names(value) if n not in _CACHES and n not in cached]
+    fields = tuple((f".{n}", getattr(value, n)) for n in names if hasattr(value, n))
+    has_equality = kind.__eq__ is not object.__eq__
+    is_opaque = not fields and not _is_value_like(kind)
+    text = repr(value) if is_opaque else ""
+    return Parts(
+        ("object", class_name(kind), tuple(n for n, _ in fields), _no_address(text)),
+        fields,
+        is_opaque=is_opaque,
+        has_equality=has_equality,
+    )
+
+
+def _no_address(text: str) -> str:
+    return "" if "0x" in text else text
+
+
+def _field_names(value: Any) -> list[str]:
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    slots = [name for base in type(value).__mro__ for name in _slots(base)]
+    return sorted({*slots, *getattr(value, "__dict__", {})})
+
+
+def _slots(base: type) -> tuple[str, ...]:
+    slots = vars(base).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _is_value_like(kind: type) -> bool:
+    """Tell whether two objects without fields of this class are interchangeable.
+
+    True for empty dataclasses and for classes written in Python that keep no state at
+    all (effects, markers such as `UnspecifiedValue`). False for `object()` sentinels
+    and for what is implemented in C, where state may hide.
+    """
+    bases = [base for base in kind.__mro__ if base is not object]
+    in_python = all(_is_python_class(base) for base in bases)
+    return bool(bases) and in_python and not hasattr(kind, "__call__")
+
+
+def _is_python_class(kind: type) -> bool:
+    # Classes of nanobind and pybind11 are heap types too; their metaclass tells.
+    is_heap_type = bool(kind.__flags__ & 1 << 9)
+    return is_heap_type and not type(kind).__name__.startswith(("nb_", "pybind11_"))
+
+
+_SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
+    ((type(None), type(Ellipsis), type(NotImplemented)), _none),
+    ((bool, np.bool_), _bool),
+    (enum.Flag, _flag),
+    (enum.Enum, _enum),
+    (jaxapi.ORIGIN_TYPES, _origin),
+    ((int, np.integer), _int),
+    (float, _float),
+    (complex, _complex),
+    ((str, bytes), _text),
+    (np.dtype, _dtype),
+    ((np.ndarray, np.generic, jax.Array), _array),
+    (type, _class),
+    (jaxapi.Primitive, _primitive),
+    (jax.Device, _device),
+    (types.ModuleType, _module),
+    (jax.sharding.PartitionSpec, _partition_spec),
+    ((tuple, list), _sequence),
+    ((dict, types.MappingProxyType), _mapping),
+    ((set, frozenset), _set),
+    (slice, _slice),
+    (jax.tree_util.PyTreeDef, _treedef),
+    (types.FunctionType, _function),
+    ((types.BuiltinFunctionType, types.MethodWrapperType, np.ufunc), _builtin),
+    (types.MethodType, _method),
+    (functools.partial, _partial),
+    (jaxapi.WrappedFun, _wrapped_fun),
+    (jax.sharding.Mesh, _mesh),
+    (jax.sharding.AbstractMesh, _abstract_mesh),
+    (jax.sharding.NamedSharding, _named_sharding),
+    (jax.sharding.SingleDeviceSharding, _single_device),
+)
+
+
+@functools.cache
+def _split_function(kind: type) -> Callable[[Any], Parts]:
+    for bases, split in _SPLITTERS:
+        if issubclass(kind, bases):
+            return split
+    return _object

@@ -1,0 +1,121 @@
+"""Say where two jaxprs part, in one or two lines.
+
+An equation is shown as `mul f32[4] a 2.0`: primitive, type of the first result,
+operands. Variables get the letters JAX prints them with, so the text can be found in
+`print(jaxpr)`.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from untrace import jaxapi
+
+_MAX_WIDTH_COLS = 100
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where two jaxprs differ.
+
+    Attributes:
+      path: Sub-program that holds the difference, as `cond/branches[1]`; `""` is the
+        top level.
+      indices: Index of the equation at each nesting level, outermost first. Empty if
+        the difference is in the signature of the top level.
+      expected: The expected equation, in one line.
+      actual: The actual equation, in one line.
+      reason: What differs, as `literal differs`.
+    """
+
+    path: str
+    indices: tuple[int, ...]
+    expected: str
+    actual: str
+    reason: str
+
+    @property
+    def index(self) -> int | None:
+        """Index of the equation in its own jaxpr, None in a signature."""
+        return self.indices[-1] if self.indices else None
+
+    def describe(self, left: str = "expected", right: str = "actual") -> str:
+        """Write both equations under each other, named `left` and `right`."""
+        place = self.path or "top level"
+        if self.indices:
+            place += f", equation {self.indices[-1]}"
+        head = f"at {place}:"
+        width = max(len(left), len(right))
+        span = max(len(self.expected), len(self.actual))
+        first = f"{head}  {left:<{width}}  {self.expected}"
+        second = f"{'':<{len(head)}}  {right:<{width}}  {self.actual:<{span}}"
+        return f"{first}\n{second}  ({self.reason})"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def render_equation(jaxpr: Any, index: int) -> str:
+    """Render equation `index` of an open jaxpr, or say that there is none."""
+    if index >= len(jaxpr.eqns):
+        return "no equation"
+    names = _name_vars(jaxpr, index)
+    eqn = jaxpr.eqns[index]
+    result = short_type(eqn.outvars[0].aval) if eqn.outvars else ""
+    operands = [_render_atom(names, atom) for atom in eqn.invars]
+    return shorten(" ".join(part for part in (eqn.primitive.name, result, *operands) if part))
+
+
+def render_results(jaxpr: Any) -> str:
+    """Render the results of an open jaxpr."""
+    names = _name_vars(jaxpr, len(jaxpr.eqns))
+    return shorten("return " + " ".join(_render_atom(names, v) for v in jaxpr.outvars))
+
+
+def render_inputs(jaxpr: Any) -> str:
+    """Render the types of the inputs of an open jaxpr."""
+    return shorten("inputs " + " ".join(short_type(v.aval) for v in jaxpr.invars))
+
+
+def short_type(aval: Any) -> str:
+    """Write a type as JAX prints it, with `*` for a weak one."""
+    short = getattr(aval, "str_short", None)
+    text = short(short_dtypes=True) if callable(short) else str(aval)
+    return text + "*" if getattr(aval, "weak_type", False) else text
+
+
+def shorten(text: str) -> str:
+    """Cut a line to a readable width."""
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_WIDTH_COLS else text[: _MAX_WIDTH_COLS - 3] + "..."
+
+
+def _name_vars(jaxpr: Any, n_eqns: int) -> dict[Any, str]:
+    names: dict[Any, str] = {}
+    binders = [*jaxpr.constvars, *jaxpr.invars]
+    for eqn in jaxpr.eqns[:n_eqns]:
+        binders.extend(v for v in eqn.outvars if type(v) is not jaxapi.DropVar)
+    for var in binders:
+        names[var] = _letters(len(names))
+    return names
+
+
+def _letters(number: int) -> str:
+    text = ""
+    while True:
+        number, digit = divmod(number, 26)
+        text = string.ascii_lowercase[digit] + text
+        if not number:
+            return text
+        number -= 1
+
+
+def _render_atom(names: dict[Any, str], atom: Any) -> str:
+    if type(atom) is not jaxapi.JaxprLiteral:
+        return names.get(atom, "?")
+    shape = np.shape(atom.val)
+    return "[...]" if shape else str(np.asarray(atom.val).item())

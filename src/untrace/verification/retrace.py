@@ -1,0 +1,82 @@
+"""Execute a generated module and trace its function at the original avals.
+
+The module runs in a fresh namespace under the settings of the capture; settings that it
+changes are restored. Only text that this package generated, or a file the user names,
+is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.capture.capture import Captured
+from untrace.capture.trees import build
+
+_counter = 0
+
+
+def execute(text: str, filename: str | None = None, path: str | None = None) -> types.ModuleType:
+    """Run a module's text and return the module.
+
+    Args:
+      text: Python source.
+      filename: Shown in tracebacks.
+      path: Value of the module's `__file__`, next to which it looks for its sidecar.
+    """
+    global _counter
+    _counter += 1
+    filename = filename or f"<untrace {_counter}>"
+    module = types.ModuleType(f"_untrace_{_counter}")
+    module.__file__ = path or filename
+    lines = text.splitlines(keepends=True)
+    linecache.cache[filename] = (len(text), None, lines, filename)
+    with restored_settings(), deep_stack(text):
+        # NamedTuple definitions look their module up by name.
+        sys.modules[module.__name__] = module
+        try:
+            exec(compile(text, filename, "exec"), module.__dict__)
+        finally:
+            del sys.modules[module.__name__]
+    return module
+
+
+def retrace(module: types.ModuleType, name: str, captured: Captured, classes: dict[Any, str]) -> Any:
+    """Trace the function of a generated module at the avals of the captured program."""
+    function = getattr(module, name)
+    replaced = {key: getattr(module, cls) for key, cls in classes.items()}
+    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
+
+    def flat(*values: Any) -> Sequence[Any]:
+        kwargs = {p.name: build(p.tree, values, replaced) for p in captured.parameters}
+        return jax.tree.leaves(function(**kwargs))
+
+    return jaxapi.trace_flat(flat, avals, name)
+
+
+@contextlib.contextmanager
+def restored_settings() -> Iterator[None]:
+    """Restore the global settings that a generated module may change."""
+    before = jaxapi.global_x64()
+    try:
+        yield
+    finally:
+        if jaxapi.global_x64() != before:
+            jax.config.update("jax_enable_x64", before)
+
+
+@contextlib.contextmanager
+def deep_stack(text: str) -> Iterator[None]:
+    """Allow deep recursion for modules of many functions."""
+    if text.count("\ndef ") < 20:
+        yield
+        return
+    with jaxapi.deep_recursion():
+        yield
