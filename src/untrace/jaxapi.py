@@ -329,13 +329,12 @@ import jax.extend.random  # noqa: E402  # likewise
 from jax._src import ad_checkpoint as _ad_checkpoint  # noqa: E402
 from jax._src import dispatch as _dispatch  # noqa: E402
 from jax._src import frozen_dict as _frozen_dict  # noqa: E402
-from jax._src import hashable_array as _hashable_array  # noqa: E402
+from jax._src import hijax as _hijax  # noqa: E402
 from jax._src.export import shape_poly as _shape_poly  # noqa: E402
 from jax._src.random import prng as _prng  # noqa: E402
 
 WrappedFun = _lu.WrappedFun
 FrozenDict = _frozen_dict.FrozenDict
-HashableArray = _hashable_array.HashableArray
 JaxArray = jax.Array
 ExtendedDType = _dtypes.ExtendedDType
 FLOAT0 = _dtypes.float0
@@ -343,6 +342,8 @@ KeyTy = _prng.KeyTy
 PRNGImpl = _prng.PRNGImpl
 PRNGS: dict[str, Any] = _prng.prngs
 PRNGS_MODULE = _prng.__name__
+# Called `VJPHiPrimitive` before jax 0.11.
+HiPrimitive: type = getattr(_hijax, "HiPrim", None) or _hijax.VJPHiPrimitive
 SymbolicDim = _shape_poly._DimExpr
 
 # Remat policies that jax 0.10 keeps as records: the function that makes one, its field.

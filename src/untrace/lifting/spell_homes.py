@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -28,22 +27,31 @@ Home = tuple[str, str]
 PREFERRED = (
     "jax jax.lax jax.nn jax.random jax.nn.initializers jax.numpy jax.scipy.special"
 ).split()
-EXTRA = (
-    "jax.numpy.fft jax.numpy.linalg jax.extend.random jax.experimental.layout numpy"
-).split()
 PRIMITIVES_MODULE = "jax.extend.core.primitives"
 
-_VALUES = (int, float, complex, str, bytes, tuple, list, dict, set, types.ModuleType, type(None))
+_VALUES = (int, float, complex, str, bytes, tuple, list, dict, set, types.ModuleType)
+
+_KNOWN: dict[int, tuple[Any, Home | None, int]] = {}
+"""By identity: the object (so that its id stays its own), its home, modules searched."""
 
 
 def find_home(value: Any) -> Home | None:
     """Return where `value` can be imported from, or None."""
-    return find_public_home(value) or _find_declared_home(value) or _find_by_scan(value)
+    known = _KNOWN.get(id(value))
+    n_modules = len(sys.modules)
+    if known is None or (known[1] is None and known[2] != n_modules):
+        home = (
+            find_public_home(value)
+            or _find_declared_home(value)
+            or _find_by_scan(value)
+        )
+        known = _KNOWN[id(value)] = value, home, n_modules
+    return known[1]
 
 
 def find_public_home(value: Any) -> Home | None:
     """Return the public name of `value` in JAX or NumPy, or None."""
-    found = _public_names().get(id(value))
+    found = _public_names(len(sys.modules)).get(id(value))
     return found[1] if found is not None and found[0] is value else None
 
 
@@ -78,20 +86,29 @@ def _module_rank(module: str) -> int:
     return 1 + is_private + 2 * is_other
 
 
-@functools.cache
-def _public_names() -> dict[int, tuple[Any, Home]]:
-    """Index the objects of JAX's public namespaces and NumPy by identity."""
+@functools.lru_cache(maxsize=1)
+def _public_names(n_modules: int) -> dict[int, tuple[Any, Home]]:
+    """Index the objects in JAX's public modules and NumPy by identity."""
     names: dict[int, tuple[Any, Home]] = {}
     for space, held in vars(jax).items():
         if isinstance(held, types.SimpleNamespace):
             for name, value in vars(held).items():
                 names.setdefault(id(value), (value, ("jax", f"{space}.{name}")))
-    rest = sorted(JAX_NAMESPACES - set(PREFERRED))
-    for module in [*PREFERRED, *rest, *EXTRA]:
-        for name, value in vars(importlib.import_module(module)).items():
+    for module in _public_modules():
+        for name, value in vars(sys.modules[module]).items():
             if not name.startswith("_") and not isinstance(value, _VALUES):
                 names.setdefault(id(value), (value, (module, name)))
     return names
+
+
+def _public_modules() -> list[str]:
+    """List JAX's public modules, most familiar first, then NumPy."""
+    first = [*PREFERRED, *sorted(JAX_NAMESPACES - set(PREFERRED))]
+    for module in first:
+        importlib.import_module(module)
+    imported = [m for m in sys.modules if m.startswith("jax.") and "._" not in m]
+    others = sorted(set(imported) - set(first), key=lambda m: (m.count("."), m))
+    return [*first, "numpy", *filter(_is_importable, others)]
 
 
 def _find_declared_home(value: Any) -> Home | None:
@@ -114,18 +131,25 @@ def _find_declared_home(value: Any) -> Home | None:
 
 
 def _find_by_scan(value: Any) -> Home | None:
-    homes = [(module, name) for module, name, found in _attributes() if found is value]
+    """Look for `value` in all modules; for a function, in its own module only."""
+    is_function = isinstance(value, types.FunctionType)
+    attributes = _attributes_of(value.__module__) if is_function else _attributes()
+    homes = [(module, name) for module, name, found in attributes if found is value]
     key = lambda home: (_module_rank(home[0]), home[1].startswith("_"), home)
     return min(homes, key=key, default=None)
 
 
 def _attributes() -> Iterator[tuple[str, str, Any]]:
     for module in list(sys.modules):
-        if not _is_importable(module):
-            continue
-        for name, value in list(vars(sys.modules[module]).items()):
-            if is_identifier_path(name):
-                yield module, name, value
+        yield from _attributes_of(module)
+
+
+def _attributes_of(module: str) -> Iterator[tuple[str, str, Any]]:
+    if not _is_importable(module):
+        return
+    for name, value in list(vars(sys.modules[module]).items()):
+        if is_identifier_path(name):
+            yield module, name, value
 
 
 def _is_importable(module: str) -> bool:

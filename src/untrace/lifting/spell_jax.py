@@ -15,7 +15,15 @@ from untrace import jaxapi
 from untrace.lifting.spell_base import Speller, Unspellable, writes
 from untrace.lifting.spell_dtypes import spell_dtype
 from untrace.lifting.spell_homes import find_primitive_home
-from untrace.lifting.spell_records import spell_record, spell_reference
+from untrace.lifting.spell_records import (
+    spell_rebuilt,
+    spell_record,
+    spell_reference,
+)
+
+
+# Some classes take an integer for static; a float or an ellipsis is a leaf to them.
+PLACEHOLDERS: tuple[Any, ...] = (0, 0.0, ...)
 
 
 def spell_aval_struct(speller: Speller, aval: Any) -> str:
@@ -135,15 +143,17 @@ def _spell_native_enum(speller: Speller, value: Any) -> str:
 
 @writes(jax.tree_util.PyTreeDef)
 def _spell_tree_structure(speller: Speller, value: Any) -> str:
-    """Write a tree of zeros that has this structure."""
-    try:
-        skeleton = value.unflatten([0] * value.num_leaves)
-        structure = jax.tree.structure(skeleton)
-    except (TypeError, ValueError, AttributeError, AssertionError) as error:
-        raise Unspellable(value, f"a class in the tree refuses zeros: {error}") from error
-    if structure != value:
-        raise Unspellable(value, "a tree of zeros has another structure")
-    return f"{speller.name('jax.tree', 'structure')}({speller.spell(skeleton)})"
+    """Write a tree with placeholders as leaves that has this structure."""
+    for leaf in PLACEHOLDERS:
+        try:
+            skeleton = value.unflatten([leaf] * value.num_leaves)
+            structure = jax.tree.structure(skeleton)
+        except (TypeError, ValueError, AttributeError, AssertionError):
+            continue
+        if structure == value:
+            name = speller.name("jax.tree", "structure")
+            return f"{name}({speller.spell(skeleton)})"
+    raise Unspellable(value, "a class in the tree refuses placeholders as leaves")
 
 
 @writes(*jaxapi.FLAT_PYTREES)
@@ -151,8 +161,14 @@ def _spell_flat_pytree(speller: Speller, value: Any) -> str:
     return speller.call(spell_reference(speller, type(value)), [value.xs, value.tree])
 
 
-@writes(jaxapi.HashableArray)
-def _spell_hashable_array(speller: Speller, value: Any) -> str:
+@writes(jaxapi.HiPrimitive)
+def _spell_hi_primitive(speller: Speller, value: Any) -> str:
+    """Write the call that made a typed primitive: on its avals, or as a record."""
+    for args in (value.in_avals, [value.in_avals]):
+        try:
+            return spell_rebuilt(speller, value, args, value.params)
+        except Unspellable:
+            continue
     return spell_record(speller, value)
 
 

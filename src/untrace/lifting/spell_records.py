@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,15 +43,43 @@ def spell_home(speller: Speller, module: str, qualname: str) -> str:
     return qualname if module == "builtins" else speller.name(module, qualname)
 
 
-def spell_record(speller: Speller, value: Any) -> str:
+def _is_equal(made: Any, value: Any) -> bool:
+    return bool(made == value)
+
+
+def _has_same_state(made: Any, value: Any) -> bool:
+    """Compare the attributes of objects whose class compares by identity."""
+    if type(value).__eq__ is not object.__eq__:
+        return False
+    state = getattr(value, "__dict__", None)
+    return bool(state) and state == made.__dict__
+
+
+def spell_record(
+    speller: Speller, value: Any, is_same: Callable[[Any, Any], bool] = _is_equal
+) -> str:
     """Write a call of the value's class on its attributes.
 
     Raises:
-      Unspellable: If that does not give an equal object.
+      Unspellable: If that does not give the same object, in the sense of `is_same`.
     """
-    args, kwargs = read_arguments(value)
+    return spell_rebuilt(speller, value, *read_arguments(value), is_same)
+
+
+def spell_rebuilt(
+    speller: Speller,
+    value: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    is_same: Callable[[Any, Any], bool] = _is_equal,
+) -> str:
+    """Write a call of the value's class on these arguments.
+
+    Raises:
+      Unspellable: If that does not give the same object, in the sense of `is_same`.
+    """
     try:
-        is_rebuilt = bool(type(value)(*args, **kwargs) == value)
+        is_rebuilt = is_same(type(value)(*args, **kwargs), value)
     except (TypeError, ValueError, AttributeError, AssertionError) as error:
         raise Unspellable(value, f"its class does not rebuild it: {error}") from error
     if not is_rebuilt:
@@ -71,6 +99,8 @@ def read_arguments(value: Any) -> Arguments:
         held = _read_attribute(value, parameter.name)
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += held
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            kwargs.update(held)
         elif parameter.kind is parameter.POSITIONAL_ONLY:
             args.append(held)
         elif not _is_default(held, parameter.default):
@@ -83,8 +113,6 @@ def _parameters(kind: type, value: Any) -> list[inspect.Parameter]:
         found = list(inspect.signature(kind).parameters.values())
     except (TypeError, ValueError) as error:
         raise Unspellable(value, "its class has no readable constructor") from error
-    if any(p.kind is p.VAR_KEYWORD for p in found):
-        raise Unspellable(value, "its constructor takes any keyword")
     if any(p.kind is p.VAR_POSITIONAL for p in found):
         positional = inspect.Parameter.POSITIONAL_ONLY
         found = [
@@ -117,11 +145,11 @@ def _spell_object(speller: Speller, value: Any) -> str:
         return spell_home(speller, *home)
     try:
         return spell_record(speller, value)
-    except Unspellable as error:
+    except Unspellable:
         found = find_home(value)
-        if found is None:
-            raise error
-        return spell_home(speller, *found)
+        if found is not None:
+            return spell_home(speller, *found)
+    return spell_record(speller, value, is_same=_has_same_state)
 
 
 @writes(
@@ -140,10 +168,9 @@ def _spell_named(speller: Speller, value: Any) -> str:
 
 @writes(types.FunctionType, memo=True)
 def _spell_function(speller: Speller, value: Any) -> str:
-    if find_home(value) is None:
-        policy = POLICIES.get(value.__qualname__.partition(".")[0])
-        if policy is not None and value.__module__ == POLICY_MODULE:
-            return policy(speller, value)
+    maker, is_local, _ = value.__qualname__.partition(".<locals>")
+    if is_local and value.__module__ == POLICY_MODULE and maker in POLICIES:
+        return POLICIES[maker](speller, value)
     return spell_reference(speller, value)
 
 
@@ -214,8 +241,17 @@ POLICIES: dict[str, Callable[[Speller, Any], str]] = {
 }
 
 
-def _choose(kind: type) -> Writer | None:
-    return _spell_object
+def _spell_tuple_object(speller: Speller, value: Any) -> str:
+    """Write an instance of a tuple class that is no named tuple."""
+    try:
+        return spell_rebuilt(speller, value, tuple(value), {})
+    except Unspellable:
+        return spell_rebuilt(speller, value, [tuple(value)], {})
+
+
+def _choose(kind: type) -> Writer:
+    is_bare_tuple = issubclass(kind, tuple) and not hasattr(kind, "_fields")
+    return _spell_tuple_object if is_bare_tuple else _spell_object
 
 
 FALLBACKS.append(_choose)
