@@ -14,6 +14,7 @@ from untrace.errors import (
     UntraceError,
     VerificationError,
 )
+from untrace.extension import register
 from untrace.result import Source
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "UntraceError",
     "VerificationError",
     "__version__",
+    "register",
     "source",
     "sourcerize",
 ]

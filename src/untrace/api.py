@@ -7,9 +7,13 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.capture import capture, capture_jaxpr, capture_traced
+from untrace.errors import UntraceError, foreign_frames
+from untrace.extension import load_entry_points
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.result import Source
+
+LEVELS = ("lax",)
 
 
 def source(
@@ -50,6 +54,14 @@ def source(
     >>> src.report.strength
     'identical'
     """
+    load_entry_points()
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+    if not (callable(function) or jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)):
+        raise TypeError(
+            f"cannot recover source from a {type(function).__name__}; pass a function, "
+            "a jaxpr or the result of `jax.jit(f).trace(...)`"
+        )
     options = Options(level, verify, types, name)
     if jaxapi.is_jaxpr(function):
         return untrace_captured(capture_jaxpr(function), options, progress)
@@ -57,7 +69,13 @@ def source(
         return untrace_captured(capture_traced(function), options, progress)
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
-        captured = capture(function, args, kwargs, static_argnums, static_argnames)
+        try:
+            captured = capture(function, args, kwargs, static_argnums, static_argnames)
+        except UntraceError:
+            raise
+        except Exception as error:
+            # The user's own error, with the user's own traceback.
+            raise error.with_traceback(foreign_frames(error.__traceback__)) from error.__cause__
         return untrace_captured(captured, options, progress)
 
     return with_arguments

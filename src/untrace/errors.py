@@ -5,6 +5,9 @@ Every message says what happened, where in the user's program, and what to do ne
 
 from __future__ import annotations
 
+import types
+from pathlib import Path
+
 
 class UntraceError(Exception):
     """Base class of every error that `untrace` raises on purpose."""
@@ -28,3 +31,17 @@ class SaveError(UntraceError):
 
 class LoadError(UntraceError):
     """A saved file or its sidecar is missing, altered or not ours."""
+
+
+def foreign_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """Drop the frames of this package from a traceback."""
+    ours = str(Path(__file__).parent)
+    frames: list[types.TracebackType] = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(ours):
+            frames.append(trace)
+        trace = trace.tb_next
+    kept: types.TracebackType | None = None
+    for frame in reversed(frames):
+        kept = types.TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kept

@@ -220,6 +220,16 @@ def dtype_kind(dtype: Any) -> str:
     return "floating"
 
 
+def aval_of(value: Any) -> Any:
+    """Return the aval that tracing gives a value."""
+    return _core.shaped_abstractify(value)
+
+
+def short_type(aval: Any) -> str:
+    """Write an aval as in a jaxpr: `f32[4,128]`."""
+    return str(aval.str_short(short_dtypes=True))
+
+
 def is_traced(value: Any) -> bool:
     """Tell whether a value is a `jax.stages.Traced`."""
     return isinstance(value, jax.stages.Traced)
@@ -336,6 +346,8 @@ from jax._src.random import prng as _prng  # noqa: E402
 WrappedFun = _lu.WrappedFun
 FrozenDict = _frozen_dict.FrozenDict
 JaxArray = jax.Array
+Device: type[Any] = jax.Device
+PyTreeDef: type[Any] = jax.tree_util.PyTreeDef
 ExtendedDType = _dtypes.ExtendedDType
 FLOAT0 = _dtypes.float0
 KeyTy = _prng.KeyTy
@@ -370,6 +382,21 @@ except ImportError:
     FLAT_PYTREES: tuple[type, ...] = ()
 else:
     FLAT_PYTREES = (_FTPyTree,)
+
+
+def list_devices(platform: str | None = None) -> list[Any]:
+    """List the devices of a platform, or of the default one."""
+    return list(jax.devices(platform))
+
+
+def make_mesh(*args: Any, **kwargs: Any) -> Any:
+    """Call `jax.make_mesh`."""
+    return jax.make_mesh(*args, **kwargs)
+
+
+def tree_structure(tree: Any) -> Any:
+    """Return the `PyTreeDef` of a tree."""
+    return jax.tree.structure(tree)
 
 
 def is_key_array(value: Any) -> bool:
@@ -496,3 +523,38 @@ def _trace_backward(bwd: Any, avals: Sequence[Any]) -> tuple[Any, tuple[bool, ..
 
     jaxpr = trace_flat(backward, avals, "backward")
     return jaxpr, zeros, logs
+
+
+# ---- mutable arrays ----------------------------------------------------------------
+
+from jax._src.state import indexing as _indexing  # noqa: E402
+from jax._src.state import types as _state_types  # noqa: E402
+
+AbstractRef = _state_types.AbstractRef
+NDIndexer = _indexing.NDIndexer
+RefSlice = _indexing.Slice
+
+
+def is_ref_aval(aval: Any) -> bool:
+    """Tell whether an aval is that of a mutable array."""
+    return isinstance(aval, AbstractRef)
+
+
+def is_ref(value: Any) -> bool:
+    """Tell whether a value is a mutable array."""
+    return isinstance(value, Ref)
+
+
+def ref_content(ref: Any) -> Any:
+    """Return what a mutable array holds now."""
+    return ref[...]
+
+
+def ref_transforms(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Rebuild the chain of indexers and views of a `get`, `swap` or `addupdate`."""
+    return tuple(jax.tree.unflatten(tree, leaves))
+
+
+def is_static_dim(value: Any) -> bool:
+    """Tell whether the start or size of a slice was known when it was traced."""
+    return isinstance(value, int)

@@ -69,31 +69,39 @@ def capture(
       CaptureError: If the arguments cannot be traced.
       Exception: Whatever `function` itself raises, with its own traceback.
     """
-    static = _static_names(function, args, kwargs, static_argnums, static_argnames)
-    dynamic, is_static = _split_static(args, kwargs, static)
-    leaves, treedef = jax.tree.flatten(dynamic)
+    static = _static_keys(function, args, kwargs, static_argnums, static_argnames)
+    given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+    bound = [item for item in _bind(function, len(args), list(kwargs)) if item.key not in static]
+    leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
     traced = [jaxapi.is_traceable(leaf) for leaf in leaves]
-    out_tree: list[Any] = []
+    out: list[Any] = []
 
-    def flat(*dynamic_leaves: Any) -> Any:
-        it = iter(dynamic_leaves)
-        full = [next(it) if t else leaf for t, leaf in zip(traced, leaves)]
-        dynamic_args, dynamic_kwargs = jax.tree.unflatten(treedef, full)
-        out = function(*is_static(args, dynamic_args), **{**kwargs, **dynamic_kwargs})
-        out_leaves, tree = jax.tree.flatten(out)
-        out_tree[:] = [tree, [jaxapi.is_traceable(leaf) for leaf in out_leaves], out_leaves]
-        return [leaf for leaf, t in zip(out_leaves, out_tree[1]) if t]
+    def flat(*dynamic_leaves: Any) -> list[Any]:
+        rest = iter(dynamic_leaves)
+        full = [next(rest) if t else leaf for t, leaf in zip(traced, leaves)]
+        dynamic = {i.key: value for i, value in zip(bound, jax.tree.unflatten(treedef, full))}
+        passed = {**given, **dynamic}
+        result = function(
+            *[passed[i] for i in range(len(args))], **{key: passed[key] for key in kwargs}
+        )
+        out_leaves, out_tree = jax.tree.flatten(result)
+        kept = [jaxapi.is_traceable(leaf) for leaf in out_leaves]
+        out[:] = [out_tree, kept]
+        return [leaf for leaf, is_kept in zip(out_leaves, kept) if is_kept]
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     jaxpr = jax.make_jaxpr(flat)(*passed)
-    values = tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed)
-    notes = _notes(leaves, traced, static)
-    parameters = _parameters(function, dynamic, is_static, args, traced, static)
-    tree, kept, _ = out_tree
-    result = _number(describe(jax.tree.unflatten(tree, list(range(len(kept))))), kept)
+    out_tree, kept = out
+    result = _number(describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept)
     return Captured(
-        jaxpr, function_name(function), origin(function), parameters, result, values, notes
+        jaxpr,
+        function_name(function),
+        origin(function),
+        _parameters(bound, treedef, traced),
+        result,
+        tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
+        _notes(leaves, traced, static),
     )
 
 
@@ -205,7 +213,7 @@ def _drop(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
 # ---- static arguments --------------------------------------------------------------
 
 
-def _static_names(
+def _static_keys(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
@@ -215,15 +223,13 @@ def _static_names(
     """Return positions and keywords of static arguments, as `jax.jit` would see them."""
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
+    order = _signature_names(function)
     positions = {n % len(args) if -len(args) <= n < 0 else n for n in nums}
-    keywords = set(names)
-    order = list(_signature_names(function))
     positions |= {order.index(name) for name in names if name in order}
-    keywords |= {order[n] for n in positions if n < len(order)}
-    static = frozenset([*(n for n in positions if n < len(args)), *(k for k in keywords if k in kwargs)])
+    keywords = {*names, *(order[n] for n in positions if n < len(order))}
+    static = frozenset([n for n in positions if n < len(args)] + [k for k in keywords if k in kwargs])
     for key in static:
-        value = args[key] if isinstance(key, int) else kwargs[key]
-        _check_hashable(function, key, value, order)
+        _check_hashable(function, key, args[key] if isinstance(key, int) else kwargs[key], order)
     return static
 
 
@@ -246,45 +252,28 @@ def _signature_names(function: Callable[..., Any]) -> list[str]:
         return []
 
 
-def _split_static(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any], static: frozenset[int | str]
-) -> tuple[Any, Callable[[tuple[Any, ...], list[Any]], list[Any]]]:
-    """Split off the dynamic arguments; return also how to merge them back."""
-    dynamic_args = [arg for i, arg in enumerate(args) if i not in static]
-    dynamic_kwargs = {key: arg for key, arg in kwargs.items() if key not in static}
-
-    def merge(all_args: tuple[Any, ...], dynamic: list[Any]) -> list[Any]:
-        it = iter(dynamic)
-        return [arg if i in static else next(it) for i, arg in enumerate(all_args)]
-
-    return (dynamic_args, dynamic_kwargs), merge
-
-
 # ---- signature ---------------------------------------------------------------------
 
 
-def _parameters(
-    function: Callable[..., Any],
-    dynamic: tuple[list[Any], dict[str, Any]],
-    merge: Callable[[tuple[Any, ...], list[Any]], list[Any]],
-    args: tuple[Any, ...],
-    traced: Sequence[bool],
-    static: frozenset[int | str],
-) -> tuple[Parameter, ...]:
-    """Name the dynamic arguments after the parameters they are bound to."""
-    leaves, treedef = jax.tree.flatten(dynamic)
-    numbered_args, numbered_kwargs = jax.tree.unflatten(treedef, list(range(len(leaves))))
-    missing = object()
-    marked = merge(args, numbered_args)
-    marked = [missing if i in static else arg for i, arg in enumerate(marked)]
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """An argument, by position or keyword, and the parameter that it is bound to."""
+
+    name: str
+    kind: Any
+    key: int | str
+
+
+def _parameters(bound: list[_Bound], treedef: Any, traced: Sequence[bool]) -> tuple[Parameter, ...]:
+    """Describe the parameters, whose leaves are numbered in the order of the inputs."""
+    numbered = jax.tree.unflatten(treedef, list(range(len(traced))))
     numbers = {i: sum(traced[:i]) if t else None for i, t in enumerate(traced)}
     found: list[Parameter] = []
-    for name, kind, value in _bound(function, marked, numbered_kwargs):
-        if value is missing:
-            continue
+    for item, value in zip(bound, numbered):
         tree = _drop(describe_numbered(value), numbers)
         if tree is not None:
-            found.append(Parameter(_unused(identifier(name, "arg"), found), kind, tree))
+            name = _unused(identifier(item.name, "arg"), found)
+            found.append(Parameter(name, item.kind, tree))
     return tuple(found)
 
 
@@ -294,26 +283,25 @@ def _unused(name: str, found: list[Parameter]) -> str:
     return name
 
 
-def _bound(
-    function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
-) -> list[tuple[str, Any, Any]]:
-    """Bind arguments to parameter names; `*args` and `**kwargs` are spread out."""
+def _bind(function: Callable[..., Any], n_args: int, keywords: list[str]) -> list[_Bound]:
+    """Bind arguments to parameters, in their order; `*args` and `**kwargs` spread out."""
     plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     try:
         signature = inspect.signature(function)
-        bound = signature.bind(*args, **kwargs)
+        arguments = signature.bind(*range(n_args), **{key: key for key in keywords}).arguments
     except (TypeError, ValueError):
-        unnamed = [(f"arg{i}", plain, arg) for i, arg in enumerate(args)]
-        return [*unnamed, *((key, keyword, arg) for key, arg in kwargs.items())]
-    found: list[tuple[str, Any, Any]] = []
-    for name, value in bound.arguments.items():
+        # The call itself tells the user what is wrong with the arguments.
+        unnamed = [_Bound(f"arg{i}", plain, i) for i in range(n_args)]
+        return [*unnamed, *(_Bound(key, keyword, key) for key in keywords)]
+    found: list[_Bound] = []
+    for name, key in arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            found += [(f"{name}_{i}", plain, item) for i, item in enumerate(value)]
+            found += [_Bound(f"{name}_{i}", plain, item) for i, item in enumerate(key)]
         elif kind is inspect.Parameter.VAR_KEYWORD:
-            found += [(key, keyword, item) for key, item in value.items()]
+            found += [_Bound(item, keyword, item) for item in key]
         else:
-            found.append((name, keyword if kind is keyword else plain, value))
+            found.append(_Bound(name, keyword if kind is keyword else plain, key))
     return found
 
 

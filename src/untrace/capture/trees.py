@@ -62,7 +62,7 @@ def _describe(value: Any, counter: Iterator[int]) -> Tree:
     flat, treedef = jax.tree_util.tree_flatten_with_path(
         value, is_leaf=lambda child: child is not value
     )
-    if jax.tree_util.treedef_is_leaf(treedef):
+    if treedef.num_nodes == treedef.num_leaves == 1:
         return Leaf(next(counter))
     children = tuple(_describe(child, counter) for _, child in flat)
     keys = [path[0] for path, _ in flat]

@@ -107,7 +107,7 @@ def _constants(listing: Listing) -> list[str]:
         lines += ["", "", "CONSTANTS = load_constants()", *constants.stored_lines]
     if constants.lines:
         lines += [*([] if constants.stored else [""]), *constants.lines]
-    return lines
+    return [*lines, *constants.refs]
 
 
 def _tail(listing: Listing) -> list[str]:

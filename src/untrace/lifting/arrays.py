@@ -8,6 +8,7 @@ written out when they are small. Large ones go to a sidecar file (`spell_sidecar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,13 +17,12 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.spell_base import Imports, PlainImports, Unspellable
-from untrace.lifting.spell_dtypes import is_scalar_dtype, scalar_name, spell_dtype_object
-from untrace.lifting.spell_numbers import (
-    Number,
-    read_number,
-    spell_complex,
-    spell_float,
+from untrace.lifting.spell_dtypes import (
+    is_scalar_dtype,
+    scalar_name,
+    spell_dtype_object,
 )
+from untrace.lifting.spell_numbers import read_number, spell_complex, spell_float
 from untrace.lifting.spell_sidecar import sidecar_loader, write_sidecar
 
 __all__ = [
@@ -39,6 +39,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 N_PATTERN = 5
 """Fewest elements for which `arange` and the like read better than a list."""
+
+MAX_RANGE = 2**53
+"""Largest bound of an `arange`; NumPy counts in doubles."""
 
 
 def spell_array(value: Any, imports: Imports, *, inline_limit: int = 64) -> str | None:
@@ -59,8 +62,12 @@ def spell_array(value: Any, imports: Imports, *, inline_limit: int = 64) -> str 
     'np.ones((2, 3), dtype=np.float32)'
     """
     if jaxapi.is_key_array(value):
-        data = spell_array(jax.random.key_data(value), imports, inline_limit=inline_limit)
-        return None if data is None else _key_template(value, imports).format(array=data)
+        data = spell_array(
+            jax.random.key_data(value), imports, inline_limit=inline_limit
+        )
+        return (
+            None if data is None else _key_template(value, imports).format(array=data)
+        )
     if isinstance(value, np.generic):
         return _spell_numpy_scalar(value, imports)
     return _spell_ndarray(np.asarray(value), imports, inline_limit)
@@ -88,7 +95,7 @@ def spell_scalar(value: Any, aval: Any, imports: Imports) -> str:
         return spell_float(float(value))
     if isinstance(value, complex):
         return spell_complex(complex(value))
-    return _spell_bare(scalar)
+    return read_number(scalar).spell()
 
 
 def storage_view(array: Any, imports: Imports | None = None) -> tuple[Array, str]:
@@ -104,9 +111,11 @@ def storage_view(array: Any, imports: Imports | None = None) -> tuple[Array, str
     held = np.asarray(array)
     _check_dtype(held)
     if held.dtype == jaxapi.FLOAT0:
-        return np.zeros(0, np.bool_), str(spell_array(held, names)).replace("{", "{{")
+        return np.zeros(0, np.bool_), str(spell_array(held, names))
     if held.dtype.kind == "c":
-        parts = np.ascontiguousarray(held).reshape(*held.shape, 1).view(_part_dtype(held))
+        parts = (
+            np.ascontiguousarray(held).reshape(*held.shape, 1).view(_part_dtype(held))
+        )
         dtype = _dtype_text(held.dtype, names)
         return parts, f"{{array}}.view({dtype})[..., 0]"
     if is_plain(held.dtype):
@@ -115,8 +124,8 @@ def storage_view(array: Any, imports: Imports | None = None) -> tuple[Array, str
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Tell whether NumPy itself has `dtype`."""
-    return dtype.kind in "biufc"
+    """Tell whether NumPy itself has `dtype`; `kind` alone does not say."""
+    return dtype.isbuiltin == 1 and dtype.kind in "biufc"
 
 
 def _key_template(value: Any, imports: Imports) -> str:
@@ -132,7 +141,7 @@ def _spell_ndarray(value: Array, imports: Imports, limit: int) -> str | None:
     if value.dtype == jaxapi.FLOAT0:
         return f"{root}.zeros({value.shape}, {dtype})"
     for recognise in _PATTERNS:
-        pattern = recognise(value)
+        pattern = recognise(value, root)
         if pattern is not None and _is_same(pattern[0], value):
             return f"{root}.{pattern[1]}dtype={dtype}){pattern[2]}"
     if value.size > limit:
@@ -166,22 +175,14 @@ def _spell_numpy_scalar(value: Any, imports: Imports) -> str:
     number = read_number(value)
     root = imports.module("numpy")
     if not _is_same(np.array(number.value, dtype), np.asarray(value)):
-        bits = _bits(np.asarray(value))
-        return f"{_spell_elements(np.asarray(value), root, _dtype_text(dtype, imports))}" + (
-            "" if bits.ndim else "[()]"
-        )
+        dtype_text = _dtype_text(dtype, imports)
+        return f"{_spell_elements(np.asarray(value), root, dtype_text)}[()]"
     text = number.spell()
     if is_plain(dtype):
         return f"{_dtype_text(dtype, imports)}({text})"
     if dtype.name == "bfloat16":
         return f"{imports.module('jax')}.dtypes.bfloat16({text})"
     return f"{spell_dtype_object(dtype, imports)}.type({text})"
-
-
-def _spell_bare(scalar: Any) -> str:
-    """Write a Python number from which JAX makes this scalar again."""
-    number: Number = read_number(scalar)
-    return number.spell()
 
 
 def _dtype_text(dtype: np.dtype[Any], imports: Imports) -> str:
@@ -221,7 +222,7 @@ def _is_same(candidate: Array, value: Array) -> bool:
 Pattern = tuple[Array, str, str] | None
 
 
-def _constant(value: Array) -> Pattern:
+def _constant(value: Array, root: str) -> Pattern:
     shape, dtype = value.shape, value.dtype
     if value.size == 0:
         return np.zeros(shape, dtype), f"zeros({shape}, ", ""
@@ -236,41 +237,56 @@ def _constant(value: Array) -> Pattern:
     for name, known in (("zeros", 0), ("ones", 1)):
         if _is_same(np.array(known, dtype), np.asarray(first)):
             return filled, f"{name}({axes}, ", ""
-    return filled, f"full({axes}, {number.spell()}, ", ""
+    return filled, f"full({axes}, {number.spell(root)}, ", ""
 
 
-def _triangle(value: Array) -> Pattern:
-    if value.ndim != 2 or value.size < N_PATTERN - 1 or min(value.shape) < 2:
+def _identity(value: Array, root: str) -> Pattern:
+    if value.ndim != 2 or min(value.shape) < 2 or np.count_nonzero(value[0]) != 1:
         return None
+    k = int(np.flatnonzero(value[0])[0])
+    text = f"eye({_axes(value)}, " + (f"k={k}, " if k else "")
     n_rows, n_columns = value.shape
-    axes = f"{n_rows}" if n_rows == n_columns else f"{n_rows}, {n_columns}"
-    offset = int(np.count_nonzero(value[0])) - 1
-    is_eye = not value[0, : max(offset, 0)].any() or np.count_nonzero(value[-1]) == 1
-    if is_eye:
-        k = int(np.argmax(value[0] != np.array(0, value.dtype)))
-        text = f"eye({axes}, " + (f"k={k}, " if k else "")
-        return np.eye(n_rows, n_columns, k, dtype=value.dtype), text, ""
-    text = f"tri({axes}, " + (f"k={offset}, " if offset else "")
-    return np.tri(n_rows, n_columns, offset, dtype=value.dtype), text, ""
+    return np.eye(n_rows, n_columns, k, dtype=value.dtype), text, ""
 
 
-def _range(value: Array) -> Pattern:
+def _triangle(value: Array, root: str) -> Pattern:
+    if value.ndim != 2 or min(value.shape) < 2 or not value[-1, 0]:
+        return None
+    k = int(np.count_nonzero(value[0])) - 1
+    text = f"tri({_axes(value)}, " + (f"k={k}, " if k else "")
+    n_rows, n_columns = value.shape
+    return np.tri(n_rows, n_columns, k, dtype=value.dtype), text, ""
+
+
+def _axes(value: Array) -> str:
+    n_rows, n_columns = value.shape
+    return f"{n_rows}" if n_rows == n_columns else f"{n_rows}, {n_columns}"
+
+
+def _range(value: Array, root: str) -> Pattern:
     if value.size < N_PATTERN or value.dtype.kind not in "iuf":
         return None
-    flat = value.reshape(-1)
-    first, second = flat[0].item(), flat[1].item()
+    first, second, last = (value.reshape(-1)[i].item() for i in (0, 1, -1))
     step = second - first
-    if step != step or step == 0 or int(step) != step or int(first) != first:
+    if not all(math.isfinite(x) and int(x) == x for x in (first, step)):
         return None
     start, step = int(first), int(step)
-    stop = start + step * flat.size
-    if not np.can_cast(np.min_scalar_type(max(abs(start), abs(stop))), np.int64):
+    stop = start + step * value.size
+    if step == 0 or last != stop - step or max(abs(start), abs(stop)) > MAX_RANGE:
         return None
-    made = np.arange(start, stop, step).astype(value.dtype).reshape(value.shape)
+    try:
+        made: Array = np.arange(start, stop, step, dtype=value.dtype)
+    except (OverflowError, TypeError, ValueError):  # `stop` does not fit the dtype
+        return None
     bounds = f"{stop}" if (start, step) == (0, 1) else f"{start}, {stop}"
     bounds += "" if step == 1 else f", {step}"
     shaped = "" if value.ndim == 1 else f".reshape({value.shape})"
-    return made, f"arange({bounds}, ", shaped
+    return made.reshape(value.shape), f"arange({bounds}, ", shaped
 
 
-_PATTERNS: tuple[Callable[[Array], Pattern], ...] = (_constant, _triangle, _range)
+_PATTERNS: tuple[Callable[[Array, str], Pattern], ...] = (
+    _constant,
+    _identity,
+    _triangle,
+    _range,
+)

@@ -53,10 +53,22 @@ def jaxpr_text(block: Block, frame: Frame, hint: str = "body") -> str:
     lifter.imports.module("jax")
     groups = [Group("x", 1)] * len(block.inputs)
     name = frame.callable(block, hint, (), groups, plain_results(block))
-    if all(jaxapi.is_plain_aval(value.aval) for value in block.inputs):
-        avals = [spell_aval_struct(value.aval, lifter.imports) for value in block.inputs]
+    if all(_is_argument(value.aval) for value in block.inputs):
+        avals = [aval_text(value.aval, frame) for value in block.inputs]
         text = f"jax.make_jaxpr({name})({', '.join(avals)})"
         return text if block.is_closed else f"{text}.jaxpr"
     avals = [lifter.spell(value.aval) for value in block.inputs]
     text = f"{lifter.helper('traced')}({', '.join([name, *avals])})"
     return text if block.is_closed else f"{text}.jaxpr"
+
+
+def _is_argument(aval: Any) -> bool:
+    """Tell whether `jax.make_jaxpr` traces at this type."""
+    return jaxapi.is_plain_aval(aval) or jaxapi.is_ref_aval(aval)
+
+
+def aval_text(aval: Any, frame: Frame) -> str:
+    """Write the type of an argument: a `jax.ShapeDtypeStruct`, or the aval itself."""
+    if jaxapi.is_plain_aval(aval):
+        return spell_aval_struct(aval, frame.lifter.imports)
+    return frame.lifter.spell(aval)

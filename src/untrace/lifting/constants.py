@@ -22,10 +22,14 @@ class Constants:
         self.lines: list[str] = []
         self.stored: dict[str, Any] = {}
         self.stored_lines: list[str] = []
+        self.refs: list[str] = []
 
     def name(self, const: Any) -> str:
         """Return the text that stands for a constant."""
         known = self._names.get(id(const))
+        if known is None and jaxapi.is_ref(const):
+            known = self._names[id(const)] = self._define_ref(const)
+            self._alive.append(const)
         if known is None:
             key = jaxapi.array_key(const)
             known = self._names.get(key) or self._define(const)
@@ -43,4 +47,12 @@ class Constants:
         self.stored[name] = stored
         loaded = template.format(array=f'CONSTANTS["{name}"]')
         self.stored_lines.append(f"{name} = {loaded}")
+        return name
+
+    def _define_ref(self, ref: Any) -> str:
+        """Make a mutable array anew, with the content it has now."""
+        content = self.name(jaxapi.ref_content(ref))
+        name = self._scope.fresh_global(f"REF_{len(self.refs)}")
+        self._imports.module("jax")
+        self.refs.append(f"{name} = jax.new_ref({content})")
         return name

@@ -42,6 +42,10 @@ def example_lines(
 
 def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
     imports = lifter.imports
+    if jaxapi.is_ref_aval(aval):
+        imports.module("jax")
+        held = None if value is None else jaxapi.ref_content(value)
+        return f"jax.new_ref({_leaf(held, aval.inner_aval, lifter)})"
     if value is not None and jaxapi.is_python_scalar(value):
         return lifter.spell(value)
     if value is not None and jaxapi.is_concrete(value) and np.size(value) <= EXAMPLE_LIMIT:

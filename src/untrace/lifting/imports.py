@@ -27,7 +27,7 @@ class Imports:
             self.modules[name] = bound
         return bound
 
-    def attribute(self, module: str, qualname: str) -> str:
+    def attribute(self, module: str, qualname: str, alias: str = "") -> str:
         """Import the root of `qualname` from `module`; return the whole expression."""
         if module == "builtins":
             return qualname
@@ -36,7 +36,7 @@ class Imports:
         root, dot, rest = qualname.partition(".")
         bound = self.attributes.get((module, root))
         if bound is None:
-            bound = self._scope.fresh_global(root)
+            bound = self._scope.fresh_global(alias or root)
             self.attributes[module, root] = bound
         return f"{bound}{dot}{rest}"
 

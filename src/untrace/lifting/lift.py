@@ -16,11 +16,17 @@ from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import accessors, quoted, replaced_key, replaced_nodes
 from untrace.ir import Block, Equation, Value, from_jaxpr
-from untrace.lifting import calls, control, derivatives  # noqa: F401  (they register)
+from untrace.lifting import (  # noqa: F401  (they register)
+    calls,
+    control,
+    derivatives,
+    state,
+)
 from untrace.lifting.examples import example_lines
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Frame, Function, Lifter
 from untrace.options import Options
+from untrace.syntax.importable import public_home
 from untrace.syntax.names import Scope, identifier
 
 
@@ -197,7 +203,7 @@ def construct(
 
 
 def _class_text(cls: Any, lifter: Lifter) -> str:
-    return lifter.imports.attribute(cls.__module__, cls.__qualname__)
+    return lifter.imports.attribute(*public_home(cls))
 
 
 def _classes(captured: Captured, lifter: Lifter) -> dict[Any, tuple[str, list[str]]]:

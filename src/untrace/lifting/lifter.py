@@ -9,6 +9,7 @@ the text of every value in scope. How a primitive prints is decided by the rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,6 +170,9 @@ class Lifter:
                 plain = rule.template.startswith("jax.lax")
                 for root in rule.roots:
                     self.imports.module(root)
+                for imported, module in rule.imports:
+                    bound = self.imports.attribute(module, imported)
+                    form = re.sub(rf"\b{imported}\b", bound, form)
                 entries.append((rule.when, rule.bare, plain, form))
         return entries
 
@@ -176,7 +180,7 @@ class Lifter:
 class Frame:
     """One function being built."""
 
-    __slots__ = ("ambient", "bare", "depth", "env", "lifter", "lines", "names", "open")
+    __slots__ = ("_used", "ambient", "bare", "block", "depth", "env", "lifter", "lines", "names", "open")
 
     def __init__(
         self,
@@ -194,6 +198,8 @@ class Frame:
         self.depth = depth
         self.ambient = ambient
         self.open: Any = None
+        self.block: Block | None = None
+        self._used: tuple[Block | None, set[Any]] = None, set()
 
     # ---- atoms ---------------------------------------------------------------------
 
@@ -225,8 +231,18 @@ class Frame:
         for value, const in block.constants:
             if value not in self.env:
                 self.env[value] = self.lifter.constants.name(const)
+        self.block = block
         for eqn in block.equations:
             self.equation(eqn)
+
+    def uses(self, value: Value | None) -> bool:
+        """Tell whether the block being written reads a value."""
+        if self._used[0] is not self.block:
+            read: set[Any] = set(self.block.outputs) if self.block else set()
+            for eqn in self.block.equations if self.block else ():
+                read.update(eqn.operands)
+            self._used = self.block, read
+        return value in self._used[1]
 
     def equation(self, eqn: Equation) -> None:
         """Write one equation as a statement."""
@@ -237,6 +253,18 @@ class Frame:
 
     def _statement(self, eqn: Equation) -> None:
         rhs = self._rhs(eqn)
+        if self.lifter.options.types:
+            self._typed_statement(eqn, rhs)
+            return
+        self._assign(eqn, rhs)
+
+    def _typed_statement(self, eqn: Equation, rhs: Rhs) -> None:
+        self._assign(eqn, rhs)
+        types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
+        if types:
+            self.lines[-1] += f"  # {types}"
+
+    def _assign(self, eqn: Equation, rhs: Rhs) -> None:
         results = eqn.results
         env = self.env
         if rhs.target is None and len(results) == 1 and not eqn.primitive.multiple_results:

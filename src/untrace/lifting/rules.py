@@ -1,3 +1,48 @@
-"""Placeholder until the table lands."""
-FORMATS = {}
-NAMES = {}
+"""The table of one-line rules for every primitive without sub-programs.
+
+A rule looks like the line it prints. For each primitive the prettiest comes first:
+operators, `jnp` functions, `jax.lax` functions, other public modules. A rule stays only
+if its text traces back to exactly the equations that it accepts: same params, same
+types, literals neither promoted nor broadcast. What no rule accepts is bound.
+
+The tables are in `rules_elementwise`, `rules_arrays`, `rules_reductions` and
+`rules_special`; the preconditions in `rules_when`; names of results in `rules_names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from untrace.lifting import (  # these register their rules
+    rules_arrays,
+    rules_elementwise,
+    rules_reductions,
+    rules_special,
+)
+from untrace.lifting.rules_names import NAMES
+
+__all__ = ["FORMATS", "NAMES", "TABLES"]
+
+TABLES = (rules_elementwise, rules_arrays, rules_reductions, rules_special)
+
+
+def _single(value: Any) -> Any:
+    """Give the item of a tuple of one, and longer tuples unchanged."""
+    return value[0] if len(value) == 1 else tuple(value)
+
+
+def _item(position: int) -> Callable[[Any], Any]:
+    """Give one item; a template that asks for more than there is must not be used."""
+    return lambda value: int(value[position]) if len(value) > position else None
+
+
+FORMATS: dict[str, Callable[[Any], Any]] = {
+    # A param that follows from the operands, as the rule's `when` makes sure: no text.
+    "implied": lambda value: "",
+    # Axes as jnp takes them: `0` or `(0, 2)`.
+    "axis": _single,
+    # The name of a PRNG implementation, as a string.
+    "impl": lambda value: repr(str(value.name)),
+    **{f"item{i}": _item(i) for i in range(6)},
+}

@@ -33,9 +33,10 @@ class Unspellable(LiftingError):
     """A value that no Python expression can rebuild in a fresh process."""
 
     def __init__(self, value: object, reason: str) -> None:
-        kind = type(value)
+        kind: type[Any] = type(value)
         super().__init__(
-            f"cannot write a `{kind.__module__}.{kind.__qualname__}` as Python: {reason}"
+            f"cannot write a `{kind.__module__}.{kind.__qualname__}` as Python: "
+            f"{reason}"
         )
         self.value = value
         self.reason = reason
@@ -92,7 +93,9 @@ SELF_SPELLED: dict[type, Callable[[Any], str]] = {
 """Classes whose `repr` evaluates to the value, in any namespace."""
 
 
-def writes(*kinds: type, exact: bool = False, memo: bool = False) -> Callable[[Writer], Writer]:
+def writes(
+    *kinds: type, exact: bool = False, memo: bool = False
+) -> Callable[[Writer], Writer]:
     """Register a writer for `kinds`.
 
     Args:
@@ -131,13 +134,16 @@ class Speller:
         Raises:
           Unspellable: If there is no such expression.
         """
-        kind = type(value)
+        kind: type[Any] = type(value)
         plain = SELF_SPELLED.get(kind)
         if plain is not None:
             return plain(value)
         found = self._writers.get(kind)
         if found is None:
-            found = self._writers[kind] = (_find_writer(kind, value), _is_memoised(kind))
+            found = self._writers[kind] = (
+                _find_writer(kind, value),
+                _is_memoised(kind),
+            )
         writer, is_memoised = found
         if not is_memoised:
             return writer(self, value)
@@ -173,11 +179,34 @@ MODULES_BY_ALIAS = frozenset({"jax", "jax.numpy", "numpy"})
 # Bound by `import jax` alone, in every supported JAX; a test imports each afresh.
 JAX_NAMESPACES = frozenset(
     "jax." + name
-    for name in (
-        "custom_batching custom_derivatives core debug dtypes errors export ffi image "
-        "lax lax.linalg nn nn.initializers ops profiler random ref scipy scipy.linalg "
-        "scipy.special scipy.stats sharding stages tree tree_util typing"
-    ).split()
+    for name in [
+        "custom_batching",
+        "custom_derivatives",
+        "core",
+        "debug",
+        "dtypes",
+        "errors",
+        "export",
+        "ffi",
+        "image",
+        "lax",
+        "lax.linalg",
+        "nn",
+        "nn.initializers",
+        "ops",
+        "profiler",
+        "random",
+        "ref",
+        "scipy",
+        "scipy.linalg",
+        "scipy.special",
+        "scipy.stats",
+        "sharding",
+        "stages",
+        "tree",
+        "tree_util",
+        "typing",
+    ]
 )
 """Public modules reachable as attributes after a plain `import jax`."""
 
@@ -194,6 +223,7 @@ def _find_writer(kind: type, value: Any) -> Writer:
         return exact
     if issubclass(kind, enum.Enum):  # before `int` and `str`, which it may extend
         return WRITERS[enum.Enum]
+    base: type[Any]
     for base in kind.__mro__:
         if base in WRITERS:
             return WRITERS[base]
@@ -205,7 +235,7 @@ def _find_writer(kind: type, value: Any) -> Writer:
 
 
 def _is_memoised(kind: type) -> bool:
-    """Tell whether equal values of `kind` share a text: true of all of JAX's classes."""
+    """Tell whether equal values of `kind` share a text: those of JAX all do."""
     if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
         return not issubclass(kind, (dict, list))
     return any(base in MEMOISED for base in kind.__mro__)

@@ -24,15 +24,21 @@ from untrace.lifting.spell_base import JAX_NAMESPACES, is_identifier_path
 Home = tuple[str, str]
 """A module's name and a dotted path of attributes in it."""
 
-PREFERRED = (
-    "jax jax.lax jax.nn jax.random jax.nn.initializers jax.numpy jax.scipy.special"
-).split()
+PREFERRED = [
+    "jax",
+    "jax.lax",
+    "jax.nn",
+    "jax.random",
+    "jax.nn.initializers",
+    "jax.numpy",
+    "jax.scipy.special",
+]
 PRIMITIVES_MODULE = "jax.extend.core.primitives"
 
 _VALUES = (int, float, complex, str, bytes, tuple, list, dict, set, types.ModuleType)
 
 _KNOWN: dict[int, tuple[Any, Home | None, int]] = {}
-"""By identity: the object (so that its id stays its own), its home, modules searched."""
+"""By id: the object (kept, so that its id stays its own), its home, modules seen."""
 
 
 def find_home(value: Any) -> Home | None:
@@ -135,8 +141,11 @@ def _find_by_scan(value: Any) -> Home | None:
     is_function = isinstance(value, types.FunctionType)
     attributes = _attributes_of(value.__module__) if is_function else _attributes()
     homes = [(module, name) for module, name, found in attributes if found is value]
-    key = lambda home: (_module_rank(home[0]), home[1].startswith("_"), home)
-    return min(homes, key=key, default=None)
+    return min(homes, key=_home_rank, default=None)
+
+
+def _home_rank(home: Home) -> tuple[int, bool, Home]:
+    return _module_rank(home[0]), home[1].startswith("_"), home
 
 
 def _attributes() -> Iterator[tuple[str, str, Any]]:

@@ -21,7 +21,6 @@ from untrace.lifting.spell_records import (
     spell_reference,
 )
 
-
 # Some classes take an integer for static; a float or an ellipsis is a leaf to them.
 PLACEHOLDERS: tuple[Any, ...] = (0, 0.0, ...)
 
@@ -97,7 +96,7 @@ def _is_default_mesh(mesh: Any) -> bool:
     if not all(isinstance(name, str) for name in mesh.axis_names):
         return False
     try:
-        made = jax.make_mesh(
+        made = jaxapi.make_mesh(
             mesh.devices.shape, mesh.axis_names, axis_types=mesh.axis_types
         )
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
@@ -105,13 +104,13 @@ def _is_default_mesh(mesh: Any) -> bool:
     return made == mesh
 
 
-@writes(jax.Device, memo=True)
+@writes(jaxapi.Device, memo=True)
 def _spell_device(speller: Speller, value: Any) -> str:
     root = speller.imports.module("jax")
-    default = jax.devices()
+    default = jaxapi.list_devices()
     if value in default:
         return f"{root}.devices()[{default.index(value)}]"
-    others = jax.devices(value.platform)
+    others = jaxapi.list_devices(value.platform)
     if value not in others:
         raise Unspellable(value, "the device does not belong to this process")
     return f"{root}.devices({value.platform!r})[{others.index(value)}]"
@@ -141,13 +140,13 @@ def _spell_native_enum(speller: Speller, value: Any) -> str:
     return f"{spell_reference(speller, type(value))}.{value.name}"
 
 
-@writes(jax.tree_util.PyTreeDef)
+@writes(jaxapi.PyTreeDef)
 def _spell_tree_structure(speller: Speller, value: Any) -> str:
     """Write a tree with placeholders as leaves that has this structure."""
     for leaf in PLACEHOLDERS:
         try:
             skeleton = value.unflatten([leaf] * value.num_leaves)
-            structure = jax.tree.structure(skeleton)
+            structure = jaxapi.tree_structure(skeleton)
         except (TypeError, ValueError, AttributeError, AssertionError):
             continue
         if structure == value:
@@ -176,7 +175,9 @@ def _spell_hi_primitive(speller: Speller, value: Any) -> str:
 def _spell_primitive(speller: Speller, value: Any) -> str:
     home = find_primitive_home(value)
     if home is None:
-        raise Unspellable(value, f"no importable module has the primitive `{value.name}`")
+        raise Unspellable(
+            value, f"no importable module has the primitive `{value.name}`"
+        )
     return speller.name(*home)
 
 
@@ -211,7 +212,9 @@ class _DimensionText(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         dims = self.speller.dims or {}
         if node.id not in dims:
-            raise Unspellable(self.value, f"the dimension `{node.id}` has no identifier")
+            raise Unspellable(
+                self.value, f"the dimension `{node.id}` has no identifier"
+            )
         return ast.Name(dims[node.id])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -223,4 +226,3 @@ class _DimensionText(ast.NodeTransformer):
             function = self.speller.name("jax.core", _DIM_FUNCTIONS[name])
             return ast.Call(ast.parse(function, mode="eval").body, args, [])
         raise Unspellable(self.value, f"the operator `{name}` on dimensions is unknown")
-

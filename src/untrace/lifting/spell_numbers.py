@@ -24,11 +24,9 @@ class Number:
     parts: tuple[str, ...]
 
     def spell(self, numpy: str = "") -> str:
-        """Write the number; non-finite parts as attributes of `numpy` if it is named."""
-        named = [_NUMPY_NAMES[p].format(numpy) if numpy else p for p in self.parts if p in _NUMPY_NAMES]
-        if len(self.parts) == 1:
-            return named[0] if named else self.parts[0]
-        return _join_complex(*(_name_part(p, numpy) for p in self.parts))
+        """Write the number; non-finite parts as attributes of `numpy`, if given."""
+        parts = [_name_part(part, numpy) for part in self.parts]
+        return parts[0] if len(parts) == 1 else _join_complex(*parts)
 
 
 _NUMPY_NAMES = {
@@ -69,10 +67,12 @@ def _shortest(scalar: Any) -> str:
     value = float(scalar)
     if not math.isfinite(value):
         return spell_float(value)
-    kind = type(scalar)
+    kind: Any = type(scalar)
     if kind is np.float64:
         return repr(value)
-    text = str(scalar) if kind in (np.float32, np.float16) else _fewest_digits(value, kind)
+    text = (
+        str(scalar) if kind in (np.float32, np.float16) else _fewest_digits(value, kind)
+    )
     return repr(float(text)) if kind(float(text)) == scalar else repr(value)
 
 

@@ -95,7 +95,7 @@ def read_arguments(value: Any) -> Arguments:
     """
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for parameter in _parameters(type(value), value):
+    for parameter in _parameters(value):
         held = _read_attribute(value, parameter.name)
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += held
@@ -108,9 +108,9 @@ def read_arguments(value: Any) -> Arguments:
     return args, kwargs
 
 
-def _parameters(kind: type, value: Any) -> list[inspect.Parameter]:
+def _parameters(value: Any) -> list[inspect.Parameter]:
     try:
-        found = list(inspect.signature(kind).parameters.values())
+        found = list(inspect.signature(value.__class__).parameters.values())
     except (TypeError, ValueError) as error:
         raise Unspellable(value, "its class has no readable constructor") from error
     if any(p.kind is p.VAR_POSITIONAL for p in found):
@@ -204,7 +204,7 @@ def _spell_policy(
 
 
 def _sorted_names(held: Any) -> Any:
-    return sorted(held) if isinstance(held, (set, frozenset)) else held
+    return sorted(held) if type(held) in (set, frozenset) else held
 
 
 @writes(*jaxapi.POLICY_RECORDS)
@@ -216,7 +216,9 @@ def _spell_policy_record(speller: Speller, value: Any) -> str:
 
 def _spell_both(speller: Speller, value: Any) -> str:
     held = _closure(value)
-    root = f"{speller.imports.module('jax')}.checkpoint_policies.save_from_both_policies"
+    root = (
+        f"{speller.imports.module('jax')}.checkpoint_policies.save_from_both_policies"
+    )
     return speller.call(root, [held["policy_1"], held["policy_2"]])
 
 
@@ -235,7 +237,11 @@ POLICIES: dict[str, Callable[[Speller, Any], str]] = {
     ),
     "save_and_offload_only_these_names": functools.partial(
         _spell_policy,
-        keywords=("names_which_can_be_saved", "names_which_can_be_offloaded", *_OFFLOAD),
+        keywords=(
+            "names_which_can_be_saved",
+            "names_which_can_be_offloaded",
+            *_OFFLOAD,
+        ),
     ),
     "save_from_both_policies": _spell_both,
 }
@@ -250,7 +256,7 @@ def _spell_tuple_object(speller: Speller, value: Any) -> str:
 
 
 def _choose(kind: type) -> Writer:
-    is_bare_tuple = issubclass(kind, tuple) and not hasattr(kind, "_fields")
+    is_bare_tuple = tuple in kind.__mro__ and not hasattr(kind, "_fields")
     return _spell_tuple_object if is_bare_tuple else _spell_object
 
 

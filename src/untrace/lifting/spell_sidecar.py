@@ -1,8 +1,8 @@
 """Write large arrays to a safetensors file, and the code that reads it back.
 
-The format: eight bytes of header length (little endian), a JSON header, the bytes of the
-arrays. The reader is a few lines of NumPy in the generated module; it refuses a file
-whose SHA-256 is not the one that the module was saved with. Nothing is ever unpickled.
+The format: eight bytes of header length (little endian), a JSON header, the bytes of
+the arrays. The reader is a few lines of NumPy in the generated module; it refuses a
+file whose SHA-256 is not the one that the module was saved with. Nothing is pickled.
 
 Format: https://github.com/huggingface/safetensors#format
 """
@@ -31,7 +31,7 @@ def load_arrays(filename, digest):
     """Read the arrays of the safetensors file that lies beside this one."""
     path = {pathlib}.Path(__file__).with_name(filename)
     if not path.is_file():
-        raise FileNotFoundError(f"{{path}} is missing; it holds this program's constants")
+        raise FileNotFoundError(f"{{path}} is missing: it holds the constants")
     content = path.read_bytes()
     if {hashlib}.sha256(content).hexdigest() != digest:
         raise ValueError(f"{{path}} was altered since this program was written")
@@ -63,7 +63,9 @@ def sidecar_loader(
     Returns:
       Statements: the function `load_arrays`, and the dictionary made by it.
     """
-    names = {name: imports.module(name) for name in ("pathlib", "hashlib", "json", "numpy")}
+    names = {
+        name: imports.module(name) for name in ("pathlib", "hashlib", "json", "numpy")
+    }
     return _LOADER.format(
         **names,
         constants=constants,
@@ -135,7 +137,7 @@ def _chunks(arrays: Mapping[str, Array]) -> Iterator[bytes]:
 def _dtype_code(name: str, dtype: np.dtype[Any]) -> str:
     if dtype.kind == "b":
         return "BOOL"
-    if dtype.kind in "iuf" and dtype.itemsize <= 8:
+    if dtype.isbuiltin == 1 and dtype.kind in "iuf" and dtype.itemsize <= 8:
         return f"{dtype.kind.upper()}{dtype.itemsize * 8}"
     raise SaveError(
         f"cannot store array `{name}` of dtype {dtype} in a safetensors file. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 from typing import Any
@@ -50,15 +51,30 @@ def _spell_list(speller: Speller, value: list[Any]) -> str:
 
 
 def _spell_elements(speller: Speller, value: Any) -> list[str]:
-    """Write the elements; NumPy integers become plain ones, as JAX itself treats them."""
+    """Write the elements; NumPy integers become plain ones, equal to JAX."""
     spell = speller.spell
-    return [repr(int(x)) if isinstance(x, np.integer) else spell(x) for x in value]
+    return [repr(int(x)) if _is_numpy_integer(x) else spell(x) for x in value]
+
+
+def _is_numpy_integer(value: Any) -> bool:
+    return isinstance(value, np.integer)
 
 
 @writes(dict, exact=True)
 def _spell_dict(speller: Speller, value: dict[Any, Any]) -> str:
     items = (f"{speller.spell(k)}: {speller.spell(v)}" for k, v in value.items())
     return f"{{{', '.join(items)}}}"
+
+
+@writes(collections.OrderedDict, exact=True)
+def _spell_ordered_dict(speller: Speller, value: Any) -> str:
+    return speller.call(speller.name("collections", "OrderedDict"), [dict(value)])
+
+
+@writes(collections.defaultdict, exact=True)
+def _spell_default_dict(speller: Speller, value: Any) -> str:
+    home = speller.name("collections", "defaultdict")
+    return speller.call(home, [value.default_factory, dict(value)])
 
 
 @writes(jaxapi.FrozenDict)
@@ -69,7 +85,9 @@ def _spell_frozen_dict(speller: Speller, value: Any) -> str:
 
 @writes(frozenset, exact=True)
 def _spell_frozenset(speller: Speller, value: frozenset[Any]) -> str:
-    return f"frozenset({_spell_set_elements(speller, value)})" if value else "frozenset()"
+    return (
+        f"frozenset({_spell_set_elements(speller, value)})" if value else "frozenset()"
+    )
 
 
 @writes(set, exact=True)

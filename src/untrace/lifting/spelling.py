@@ -2,9 +2,9 @@
 
 `spell(value, imports)` gives text that evaluates, in a fresh process with the same
 imports, to an equal object; what cannot be written so raises `Unspellable`. Public
-spellings are preferred (`jax.lax.Precision.HIGHEST`, `jnp.dtype("float32")`). Strings go
-through `repr` and identifiers come from importable objects only, so that values cannot
-inject code. Sub-programs are not params here: the caller prints them.
+spellings are preferred (`jax.lax.Precision.HIGHEST`, `jnp.dtype("float32")`). Strings
+go through `repr` and identifiers come from importable objects only, so that values
+cannot inject code. Sub-programs are not params here: the caller prints them.
 
 The writers are in `spell_values`, `spell_dtypes`, `spell_records` and `spell_jax`; the
 machinery in `spell_base`.

@@ -20,6 +20,7 @@ When = Callable[[Equation], bool]
 Spell = Callable[[Any, str], str]
 
 RULES: dict[str, list[Rule]] = {}
+_ROOTS = {"jax": "jax", "jnp": "jax.numpy", "np": "numpy", "functools": "functools"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +34,12 @@ class Rule:
     fixed: tuple[tuple[str, Any], ...]
     when: When | None
     bare: bool
+    imports: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Modules that the template names."""
+        return tuple(module for root, module in _ROOTS.items() if f"{root}." in self.template)
 
     def fill(self, params: Mapping[str, Any], spell: Spell) -> str | None:
         """Write the params into the template, leaving `str.format` operand slots.
@@ -73,6 +80,7 @@ def rule(
     when: When | None = None,
     bare: bool = False,
     first: bool = False,
+    imports: Mapping[str, str] | None = None,
     **fixed: Any,
 ) -> Rule:
     """Add a rule for a primitive; earlier rules are tried first.
@@ -84,6 +92,8 @@ def rule(
       bare: Print strongly typed literals as bare Python scalars (for operators,
         which give them the other operand's dtype).
       first: Try this rule before the ones that are there.
+      imports: Modules of the names in the template, beyond `jax`, `jnp`, `np` and
+        `functools`: `{"scale": "mylib.ops"}`.
       **fixed: Params that must have exactly this value.
 
     Returns:
@@ -91,7 +101,8 @@ def rule(
     """
     pieces = tuple(_parse(template))
     shown = frozenset(f for _, f, _ in pieces if isinstance(f, str) and f != "operands")
-    made = Rule(primitive, template, pieces, shown, tuple(fixed.items()), when, bare)
+    made = Rule(primitive, template, pieces, shown, tuple(fixed.items()), when, bare,
+                tuple((imports or {}).items()))
     rules = RULES.setdefault(primitive, [])
     rules.insert(0, made) if first else rules.append(made)
     return made

@@ -22,3 +22,20 @@ def is_importable(obj: Any) -> bool:
     for part in qualname.split("."):
         found = getattr(found, part, None)
     return found is obj
+
+
+def public_home(obj: Any) -> tuple[str, str]:
+    """Return the module and qualified name to import `obj` from, preferring public ones.
+
+    `optax._src.base.EmptyState` is `optax.EmptyState` to its users.
+    """
+    module, qualname = obj.__module__, obj.__qualname__
+    parts = module.split(".")
+    if any(part.startswith("_") for part in parts) and "." not in qualname:
+        for length in range(1, len(parts)):
+            home = ".".join(parts[:length])
+            if not any(part.startswith("_") for part in parts[:length]) and (
+                getattr(sys.modules.get(home), qualname, None) is obj
+            ):
+                return home, qualname
+    return module, qualname

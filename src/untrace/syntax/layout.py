@@ -8,11 +8,17 @@ for why this is not a call of ruff at run time.
 
 from __future__ import annotations
 
+import re
+
 WIDTH = 88
 INDENT = "    "
 
-_OPEN = {"(": ")", "[": "]", "{": "}"}
-_CLOSE = frozenset(_OPEN.values())
+_OPEN = frozenset("([{")
+_CLOSE = frozenset(")]}")
+# What matters to the structure of a line; string literals are skipped as a whole.
+_MARKS = re.compile(r"""[\[\](){},#]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+# What cannot stand left of an assignment's sign.
+_ARGUMENT = re.compile(r"""["'=.]|\w\(|^(?:def|return|with|from|import|class) """)
 
 
 def lay_out(lines: list[str]) -> list[str]:
@@ -105,16 +111,19 @@ def lay_out_item(pad: str, item: str) -> list[str]:
 
 def split_commas(text: str) -> list[str]:
     """Split at the commas that stand outside all brackets and strings."""
+    if not any(char in text for char in "([{\"'"):
+        return [item for part in text.split(",") if (item := part.strip())]
     items: list[str] = []
     depth = begin = 0
-    for position, char in _code_characters(text):
+    for match in _MARKS.finditer(text):
+        char = match[0]
         if char in _OPEN:
             depth += 1
         elif char in _CLOSE:
             depth -= 1
         elif char == "," and depth == 0:
-            items.append(text[begin:position].strip())
-            begin = position + 1
+            items.append(text[begin : match.start()].strip())
+            begin = match.end()
     last = text[begin:].strip()
     return [*items, last] if last else items
 
@@ -122,52 +131,32 @@ def split_commas(text: str) -> list[str]:
 def _last_pair(code: str) -> tuple[int, int] | None:
     """Find the last bracket pair at depth zero (its opening and closing position)."""
     found: tuple[int, int] | None = None
-    stack: list[int] = []
-    for position, char in _code_characters(code):
+    depth = start = 0
+    for match in _MARKS.finditer(code):
+        char = match[0]
         if char in _OPEN:
-            stack.append(position)
+            if depth == 0:
+                start = match.start()
+            depth += 1
         elif char in _CLOSE:
-            start = stack.pop()
-            if not stack:
-                found = (start, position)
+            depth -= 1
+            if depth == 0:
+                found = (start, match.start())
     return found
 
 
 def _split_assignment(code: str) -> tuple[str, str, str]:
-    depth = 0
-    for position, char in _code_characters(code):
-        if char in _OPEN:
-            depth += 1
-        elif char in _CLOSE:
-            depth -= 1
-        elif char == "=" and depth == 0 and code[position - 1 : position + 2] == " = ":
-            return code[: position - 1], " = ", code[position + 2 :]
+    """Split `targets = value`; the sign is "" if there is no assignment."""
+    targets, sign, value = code.partition(" = ")
+    if sign and _ARGUMENT.search(targets) is None:
+        return targets, sign, value
     return code, "", ""
 
 
 def _without_comment(text: str) -> tuple[str, str]:
     if "  # " not in text:
         return text, ""
-    for position, char in _code_characters(text):
-        if char == "#" and text[position - 2 : position] == "  ":
-            return text[: position - 2], text[position:]
+    for match in _MARKS.finditer(text):
+        if match[0] == "#" and text.endswith("  ", 0, match.start()):
+            return text[: match.start()].rstrip(), text[match.start() :]
     return text, ""
-
-
-def _code_characters(text: str) -> list[tuple[int, str]]:
-    """List the characters of a line that stand outside string literals."""
-    found: list[tuple[int, str]] = []
-    quote, position = "", 0
-    while position < len(text):
-        char = text[position]
-        if quote:
-            if char == "\\":
-                position += 1
-            elif char == quote:
-                quote = ""
-        elif char in "\"'":
-            quote = char
-        else:
-            found.append((position, char))
-        position += 1
-    return found

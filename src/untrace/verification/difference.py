@@ -67,7 +67,8 @@ def render_equation(jaxpr: Any, index: int) -> str:
     eqn = jaxpr.eqns[index]
     result = short_type(eqn.outvars[0].aval) if eqn.outvars else ""
     operands = [_render_atom(names, atom) for atom in eqn.invars]
-    return shorten(" ".join(part for part in (eqn.primitive.name, result, *operands) if part))
+    words = [eqn.primitive.name, result, *operands]
+    return shorten(" ".join(word for word in words if word))
 
 
 def render_results(jaxpr: Any) -> str:
@@ -88,10 +89,18 @@ def short_type(aval: Any) -> str:
     return text + "*" if getattr(aval, "weak_type", False) else text
 
 
-def shorten(text: str) -> str:
+def two_types(aval: Any, other: Any) -> str:
+    """Write two types that differ; in full where the short form hides it."""
+    texts = [short_type(aval), short_type(other)]
+    if texts[0] == texts[1]:
+        texts = [repr(aval), repr(other)]
+    return f"{texts[0]} and {texts[1]}"
+
+
+def shorten(text: str, width_cols: int = _MAX_WIDTH_COLS) -> str:
     """Cut a line to a readable width."""
     text = " ".join(text.split())
-    return text if len(text) <= _MAX_WIDTH_COLS else text[: _MAX_WIDTH_COLS - 3] + "..."
+    return text if len(text) <= width_cols else text[: width_cols - 3] + "..."
 
 
 def _name_vars(jaxpr: Any, n_eqns: int) -> dict[Any, str]:

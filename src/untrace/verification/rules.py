@@ -7,6 +7,8 @@ back are jaxprs and a few facts about them, which are compared like any other.
 
 from __future__ import annotations
 
+import functools
+import types
 from typing import Any
 
 from untrace import jaxapi
@@ -56,3 +58,60 @@ def name_rule(eqn: Any) -> str:
     body, _ = jaxapi.split_jaxpr(eqn.params["call_jaxpr"])
     name = getattr(body.debug_info, "func_name", None) or "function"
     return f"{eqn.primitive.name} of `{name}`"
+
+
+Identity = tuple[Any, ...]
+
+# Rules made anew by every call have no identity; so deep they are taken on trust.
+MAX_DEPTH = 12
+
+
+def identify_rules(eqn: Any) -> Identity:
+    """Identify the rules of an equation, to notice when rules lead back to themselves.
+
+    It is usual for a `fwd` or a jvp rule to call the function it belongs to. Equal
+    identities mean the same Python functions, with the same static arguments, at the
+    same operand types; so tracing them again would give nothing new.
+    """
+    found: list[Any] = [tuple(v.aval for v in eqn.invars)]
+    seen: set[int] = set()
+    for name in sorted(OPAQUE_PARAMS[eqn.primitive.name]):
+        _collect(eqn.params[name], found, seen)
+    return tuple(found)
+
+
+def _collect(value: Any, found: list[Any], seen: set[int]) -> None:
+    """Append what identifies a callable; look through the functions JAX wraps it in."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, str | int | float | complex | bool | None):
+        found.append((type(value), value))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            _collect(item, found, seen)
+    elif isinstance(value, jaxapi.WrappedFun):
+        _collect((value.f, value.transforms, value.params), found, seen)
+    elif isinstance(value, functools.partial):
+        _collect((value.func, value.args, sorted(value.keywords.items())), found, seen)
+    elif isinstance(value, types.MethodType):
+        _collect((value.__func__, value.__self__), found, seen)
+    elif isinstance(value, types.FunctionType) and _is_of_jax(value):
+        found.append(id(value.__code__))
+        for cell in value.__closure__ or ():
+            _collect_cell(cell, found, seen)
+    elif callable(value) or not _is_of_jax(type(value)):
+        found.append(id(value))
+
+
+def _collect_cell(cell: types.CellType, found: list[Any], seen: set[int]) -> None:
+    try:
+        content = cell.cell_contents
+    except ValueError:  # not assigned yet
+        return
+    _collect(content, found, seen)
+
+
+def _is_of_jax(value: Any) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    return module.split(".", 1)[0] in ("jax", "jaxlib", "builtins", "numpy")

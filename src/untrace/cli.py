@@ -1,0 +1,213 @@
+"""The command line: `untrace show` and `untrace verify`.
+
+Exit status: 0 verified, 1 a difference, 2 usage or input error. Source goes to standard
+output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+
+from untrace._version import __version__
+from untrace.errors import UntraceError
+
+VERIFIED, DIFFERENT, USAGE = 0, 1, 2
+
+_err = Console(stderr=True, highlight=False)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="untrace")
+def main() -> None:
+    """The inverse of tracing: readable, verified JAX source from JAX programs.
+
+    \b
+    untrace show model.py 'train_step(params, batch)'
+    untrace show model.py 'jax.grad(loss)(params, x)' -o step.py
+    untrace verify step.py
+    """
+
+
+@main.command()
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Save here instead of printing.")
+@click.option("--level", type=click.Choice(["lax"]), default="lax", show_default=True,
+              help="How far to lift: one statement per equation.")
+@click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
+@click.option("--types", is_flag=True, help="Write the type of every result as a comment.")
+@click.option("--name", help="Name of the generated function.")
+def show(
+    target: str, call: str, output: str | None, level: str, no_verify: bool, types: bool, name: str | None
+) -> None:
+    """Print the source of a call, as JAX sees it.
+
+    The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
+    outermost function is traced and not run.
+    """
+    from untrace.api import source
+    from untrace.highlight import to_terminal
+
+    function, args, kwargs = _evaluate(target, call)
+    with _Status() as status:
+        make = source(
+            function, level=level, verify=not no_verify, types=types, name=name, progress=status.update
+        )
+        try:
+            src = make(*args, **kwargs) if not _carries_inputs(function) else make
+        except UntraceError as error:
+            _fail(str(error))
+        except Exception:
+            _fail_in_user_code(call)
+    if output is None:
+        to_terminal(str(src), Console(highlight=False, soft_wrap=True))
+    else:
+        _save(src, output)
+    _report(src)
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+def verify(file: str) -> None:
+    """Check a saved file again: trace it and compare with its fingerprint."""
+    from untrace.saved import verify_file
+
+    with _Status() as status:
+        status.update("verifying")
+        try:
+            verdict = verify_file(Path(file))
+        except UntraceError as error:
+            _fail(str(error))
+    _err.print(str(verdict), style="green" if verdict.is_verified else "red", markup=False)
+    sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
+
+
+def _evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Evaluate a call expression but for the call itself."""
+    try:
+        tree = ast.parse(call.strip(), mode="eval")
+    except SyntaxError as error:
+        _fail(f"{call!r} is not a Python expression: {error.msg}.")
+    if not isinstance(tree.body, ast.Call):
+        _fail(f"{call!r} is not a call. Write it as you would in the file: 'f(x, y)'.")
+    namespace = dict(vars(_load(target)))
+    whole = tree.body
+    taken = ast.Call(
+        ast.Name("__untrace_take__", ast.Load()), [whole.func, *whole.args], whole.keywords
+    )
+    namespace["__untrace_take__"] = lambda function, *args, **kwargs: (function, args, kwargs)
+    tree.body = ast.copy_location(taken, whole)
+    code = compile(ast.fix_missing_locations(tree), "<call>", "eval")
+    try:
+        # The user's own expression, in the user's own namespace.
+        return eval(code, namespace)
+    except Exception as error:
+        _fail(
+            f"cannot evaluate {call!r} in {target}: {type(error).__name__}: {error}.\n"
+            "Its function and arguments must be defined at the top level of the file."
+        )
+
+
+def _load(target: str) -> ModuleType:
+    """Import a file or module, without running its main block."""
+    path = Path(target)
+    is_file = path.suffix == ".py" or path.exists()
+    if is_file and not path.is_file():
+        _fail(f"there is no file {target}.")
+    sys.path.insert(0, str(path.resolve().parent) if is_file else ".")
+    try:
+        if not is_file:
+            return importlib.import_module(target)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            _fail(f"{target} is not a Python file.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+        return module
+    except ModuleNotFoundError as error:
+        if error.name == target:
+            _fail(f"there is neither a file nor a module {target}.")
+        _fail_in_user_code(target)
+    except Exception:
+        _fail_in_user_code(target)
+
+
+def _carries_inputs(function: Any) -> bool:
+    from untrace import jaxapi
+
+    return jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
+
+
+def _save(src: Any, output: str) -> None:
+    try:
+        path = src.save(output)
+    except UntraceError as error:
+        _fail(str(error))
+    n_lines = str(src).count("\n")
+    stored = src.module.stored
+    sidecar = f" and {path.with_suffix('.safetensors').name} ({len(stored)} arrays)" if stored else ""
+    _err.print(f"wrote {path} ({n_lines} lines){sidecar}", markup=False)
+
+
+def _report(src: Any) -> NoReturn:
+    report = src.report
+    if report.strength == "unverified":
+        sys.exit(VERIFIED)
+    style = "green" if report.is_verified else "bold red"
+    n = report.n_equations
+    _err.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
+    sys.exit(VERIFIED if report.is_verified else DIFFERENT)
+
+
+def _fail(message: str) -> NoReturn:
+    _err.print(f"untrace: {message}", style="red", markup=False)
+    sys.exit(USAGE)
+
+
+def _fail_in_user_code(what: str) -> NoReturn:
+    """Show the user's own traceback, without our frames."""
+    kind, error, trace = sys.exc_info()
+    here = str(Path(__file__).parent)
+    frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith((here, "<frozen"))]
+    text = "".join(traceback.format_list(frames)) + "".join(
+        traceback.format_exception_only(kind, error)
+    )
+    _err.print(f"untrace: an error in {what}:", style="red", markup=False)
+    _err.print(text.rstrip(), markup=False)
+    sys.exit(USAGE)
+
+
+class _Status:
+    """A spinner on standard error, only where that is a terminal."""
+
+    def __init__(self) -> None:
+        self._status = _err.status("tracing") if _err.is_terminal else None
+
+    def __enter__(self) -> _Status:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def update(self, stage: str) -> None:
+        """Show what is being done."""
+        if self._status:
+            self._status.update(stage)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+"""Nouns for the results of primitives."""
+
+NAMES: dict[str, str] = {}

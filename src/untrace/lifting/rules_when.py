@@ -1,0 +1,191 @@
+"""Preconditions of rules: small pure functions that look at one equation.
+
+They name what makes the text of a rule trace to exactly that equation: operators
+promote, broadcast and convert their operands unless these already agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from untrace.ir import Equation, Literal, Value
+
+When = Callable[[Equation], bool]
+
+INT32_MIN, INT32_END = -(2**31), 2**31
+
+STANDARD_FLOATS = ("float32", "float64")
+STANDARD_NUMBERS = ("int32", "int64", "uint32", "uint64", *STANDARD_FLOATS)
+COMPLEX = ("complex64", "complex128")
+FLOATS = ("bfloat16", "float16", *STANDARD_FLOATS)
+INTEGERS = (
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+)  # the 2- and 4-bit ones take part in no promotion
+
+
+def all_of(*conditions: When) -> When:
+    """Hold where every condition holds."""
+    return lambda eqn: all(condition(eqn) for condition in conditions)
+
+
+def on_value(eqn: Equation) -> bool:
+    """Hold where the first operand is a variable."""
+    return type(eqn.operands[0]) is Value
+
+
+def operands(n: int) -> When:
+    """Hold where there are `n` operands."""
+    return lambda eqn: len(eqn.operands) == n
+
+
+def rank(n: int) -> When:
+    """Hold where the first operand is a variable of `n` axes."""
+    return lambda eqn: on_value(eqn) and len(shape_of(eqn)) == n
+
+
+def of(*dtypes: str) -> When:
+    """Hold where the first operand is a variable of one of these dtypes."""
+    names = frozenset(dtypes)
+    return lambda eqn: on_value(eqn) and dtype_name(eqn.operands[0]) in names
+
+
+def shape_of(eqn: Equation) -> tuple[Any, ...]:
+    """Return the shape of the first operand."""
+    return tuple(eqn.operands[0].aval.shape)
+
+
+def result_shape(eqn: Equation) -> tuple[Any, ...]:
+    """Return the shape of the first result."""
+    return tuple(eqn.result_avals[0].shape)
+
+
+def dtype_name(atom: Any) -> str:
+    """Return the name of an operand's dtype ("" where it has none)."""
+    return getattr(getattr(atom.aval, "dtype", None), "name", "")
+
+
+# ---- operators ---------------------------------------------------------------------
+
+
+def alike(*dtypes: str) -> When:
+    """Hold where operators take the operands as they are, and their dtype is listed.
+
+    That is: same dtype and weak type, no axis to broadcast, a variable among them, and
+    literals that a bare Python scalar gives back.
+    """
+    names = frozenset(dtypes)
+
+    def agree(eqn: Equation) -> bool:
+        atoms = eqn.operands
+        if dtype_name(atoms[0]) not in names:
+            return False
+        first = atoms[0].aval
+        if not all(
+            atom.aval.dtype == first.dtype and atom.aval.weak_type == first.weak_type
+            for atom in atoms[1:]
+        ):
+            return False
+        return _same_shapes(atoms) and _bare_literals(eqn)
+
+    return agree
+
+
+def _same_shapes(atoms: tuple[Any, ...]) -> bool:
+    shapes = {tuple(atom.aval.shape) for atom in atoms}
+    return len(shapes - {()}) <= 1
+
+
+def _bare_literals(eqn: Equation) -> bool:
+    literals = [atom for atom in eqn.operands if isinstance(atom, Literal)]
+    if len(literals) == len(eqn.operands):
+        return False
+    return all(_is_bare(literal, eqn) for literal in literals)
+
+
+def _is_bare(literal: Literal, eqn: Equation) -> bool:
+    """Tell whether a Python scalar next to a variable becomes this literal."""
+    aval = literal.aval
+    if not aval.weak_type and aval.sharding.mesh != eqn.context.cur_abstract_mesh:
+        return False
+    if jnp.issubdtype(aval.dtype, jnp.integer):
+        return INT32_MIN <= int(literal.value) < INT32_END
+    return True
+
+
+# ---- shapes ------------------------------------------------------------------------
+
+
+def broadcasts_leading(eqn: Equation) -> bool:
+    """Hold for a `broadcast_in_dim` that only adds axes in front."""
+    shape, result = shape_of(eqn), result_shape(eqn)
+    dims = tuple(eqn.params["broadcast_dimensions"])
+    n_new = len(result) - len(shape)
+    return (
+        on_value(eqn)
+        and dims == tuple(range(n_new, len(result)))
+        and result[n_new:] == shape
+    )
+
+
+def expands(axis: int) -> When:
+    """Hold for a `broadcast_in_dim` that only inserts an axis of size 1 at `axis`."""
+
+    def inserts(eqn: Equation) -> bool:
+        result = result_shape(eqn)
+        if not on_value(eqn) or not axis < len(result) or result[axis] != 1:
+            return False
+        dims = tuple(i for i in range(len(result)) if i != axis)
+        rest = result[:axis] + result[axis + 1 :]
+        return tuple(eqn.params["broadcast_dimensions"]) == dims and rest == shape_of(eqn)
+
+    return inserts
+
+
+def fills(number: int, dtype: str) -> When:
+    """Hold for a `broadcast_in_dim` of the strongly typed literal `number`."""
+
+    def is_number(eqn: Equation) -> bool:
+        atom = eqn.operands[0]
+        if not isinstance(atom, Literal) or atom.aval.weak_type or dtype_name(atom) != dtype:
+            return False
+        return str(atom.value) in (str(number), f"{number}.0", str(bool(number)))
+
+    return is_number
+
+
+def fills_literal(eqn: Equation) -> bool:
+    """Hold for a `broadcast_in_dim` of a literal."""
+    return isinstance(eqn.operands[0], Literal)
+
+
+def reverses(eqn: Equation) -> bool:
+    """Hold for the transposition of a matrix variable."""
+    return on_value(eqn) and tuple(eqn.params["permutation"]) == (1, 0)
+
+
+def is_not_identity(eqn: Equation) -> bool:
+    """Hold for a permutation that moves an axis."""
+    permutation = tuple(eqn.params["permutation"])
+    return on_value(eqn) and permutation != tuple(range(len(permutation)))
+
+
+def slices_only(axis: int) -> When:
+    """Hold for a `slice` that keeps all axes but `axis` whole."""
+
+    def keeps(eqn: Equation) -> bool:
+        shape, params = shape_of(eqn), eqn.params
+        if not axis < len(shape):
+            return False
+        starts, limits = params["start_indices"], params["limit_indices"]
+        strides = params["strides"] or (1,) * len(shape)
+        whole = ((0, size, 1) for size in shape)
+        return all(
+            kept == whole_axis
+            for i, (kept, whole_axis) in enumerate(zip(zip(starts, limits, strides), whole))
+            if i != axis
+        )
+
+    return keeps

@@ -1,0 +1,84 @@
+"""Check a saved file: load it, trace it on its example inputs, compare fingerprints."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.errors import LoadError
+from untrace.verification.fingerprint import fingerprint
+from untrace.verification.retrace import execute
+
+_FINGERPRINT = re.compile(r"^Fingerprint of `(\w+)` on jax (\S+): ([0-9a-f]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What checking a saved file found."""
+
+    is_verified: bool
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def verify_file(path: Path) -> Verdict:
+    """Trace a saved file and compare with the fingerprint in its header.
+
+    The file is executed: check only files you trust.
+
+    Raises:
+      LoadError: If the file is not one of ours, or it or its sidecar does not load.
+    """
+    text = path.read_text(encoding="utf-8")
+    name, version, wanted = _header(path, text)
+    try:
+        module = execute(text, str(path), str(path.resolve()))
+        found = _trace(module, name)
+    except Exception as error:  # an edited file may fail in any way
+        raise LoadError(f"cannot trace {path}: {type(error).__name__}: {error}") from error
+    if fingerprint(found).startswith(wanted):
+        return Verdict(True, f"verified: `{name}` traces to the equations it was made from")
+    here = jaxapi.jax_version()
+    why = (
+        f"\nIt was made on jax {version} and this is jax {here}, which may trace differently."
+        if version != here
+        else "\nThe file was edited since, or its inputs have other types."
+    )
+    return Verdict(False, f"difference: `{name}` does not trace to the recorded equations.{why}")
+
+
+def _header(path: Path, text: str) -> tuple[str, str, str]:
+    try:
+        docstring = ast.get_docstring(ast.parse(text)) or ""
+    except SyntaxError as error:
+        raise LoadError(f"{path} is not valid Python: {error.msg}, line {error.lineno}.") from error
+    match = _FINGERPRINT.search(docstring)
+    if match is None:
+        raise LoadError(
+            f"{path} has no fingerprint in its docstring: it was not written by "
+            "`untrace`, or was written with verification switched off."
+        )
+    return match[1], match[2], match[3]
+
+
+def _trace(module: Any, name: str) -> Any:
+    kwargs = module.example_args()
+    function = getattr(module, name)
+    names = list(inspect.signature(function).parameters)
+    leaves, treedef = jax.tree.flatten([kwargs[parameter] for parameter in names])
+    avals = [jaxapi.aval_of(leaf) for leaf in leaves]
+
+    def flat(*values: Any) -> Any:
+        arguments = jax.tree.unflatten(treedef, values)
+        return jax.tree.leaves(function(**dict(zip(names, arguments))))
+
+    return jaxapi.trace_flat(flat, avals, name)

@@ -1,0 +1,209 @@
+"""Compare two values that stand in jaxprs: params, constants, and what they hold.
+
+`ValueWalk` walks the parts of both values in step and remembers where it is, so that
+the first difference can be shown. Jaxprs inside values are compared by its subclass in
+`compare.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace import jaxapi
+from untrace.verification import difference
+from untrace.verification.canonical import Parts, array_key, take_apart
+from untrace.verification.difference import Difference
+
+
+class Scope:
+    """What the variables of one pair of jaxprs stand for."""
+
+    __slots__ = ("actual_consts", "expected_consts", "parent", "partner")
+
+    def __init__(self, parent: Scope | None) -> None:
+        self.parent = parent
+        # Expected variable -> the actual variable defined at the same place.
+        self.partner: dict[Any, Any] = {}
+        self.expected_consts: dict[Any, Any] = {}
+        self.actual_consts: dict[Any, Any] = {}
+
+
+class Frame:
+    """The pair of jaxprs and equations that the walk is in."""
+
+    __slots__ = ("actual", "expected", "index")
+
+    def __init__(self, expected: Any, actual: Any) -> None:
+        self.expected = expected
+        self.actual = actual
+        self.index: int | None = None
+
+
+class ValueWalk:
+    """A walk over two values; stops at the first difference.
+
+    Methods return the difference or None. After a difference the walk is not used
+    again, except by `is_same`, which puts its state back.
+    """
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+        self.path: list[str] = []
+        self.frames: list[Frame] = []
+        self.active: set[tuple[int, int]] = set()
+        self.arrays: dict[int, Parts] = {}
+        self.ref_numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        # How often a variable of an enclosing jaxpr was used: memoising needs to know.
+        self.n_outer_uses = 0
+        # What ids in tables refer to; it must not be freed before the walk ends.
+        self.alive: list[Any] = []
+
+    def jaxprs(self, expected: Any, actual: Any, parent: Scope | None) -> Difference | None:
+        """Compare two jaxprs."""
+        raise NotImplementedError
+
+    def operand(self, scope: Scope, atom: Any, mate: Any) -> str | None:
+        """Say how two operands differ, None if they do not."""
+        raise NotImplementedError
+
+    # -- values
+
+    def is_same(self, value: Any, other: Any, scope: Scope | None) -> bool:
+        """Compare two values without saying where they differ."""
+        depth, n_frames, active = len(self.path), len(self.frames), set(self.active)
+        found = self.value(value, other, scope)
+        del self.path[depth:]
+        del self.frames[n_frames:]
+        self.active = active
+        return found is None
+
+    def value(self, value: Any, other: Any, scope: Scope | None) -> Difference | None:
+        """Compare two values of any type."""
+        if value is other:
+            return None
+        if jaxapi.is_jaxpr(value) and jaxapi.is_jaxpr(other):
+            return self.jaxprs(value, other, scope)
+        if isinstance(value, jaxapi.Tracer) or isinstance(other, jaxapi.Tracer):
+            return self.tracers(value, other, scope)
+        if isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref):
+            return self.refs(value, other)
+        parts, others = self.parts(value), self.parts(other)
+        if parts.has_equality and type(value) is type(other) and value == other:
+            return None
+        is_opaque = parts.is_opaque or others.is_opaque
+        if is_opaque or parts.kind != others.kind:
+            return self.differ_values(value, other)
+        if parts.origin:
+            self.note_origin(value, other, parts, others)
+        return self.children(value, other, parts, others, scope)
+
+    def children(
+        self, value: Any, other: Any, parts: Parts, others: Parts, scope: Scope | None
+    ) -> Difference | None:
+        """Compare the components of two values of one kind."""
+        pair = (id(value), id(other))
+        if pair in self.active:  # a cycle: compared further up
+            return None
+        if [c[0] for c in parts.children] != [c[0] for c in others.children]:
+            return self.differ_values(value, other)
+        self.active.add(pair)
+        for (label, child), (_, twin) in zip(parts.children, others.children):
+            found = None if child is twin else self.labelled(label, child, twin, scope)
+            if found is not None:
+                return found
+        self.active.discard(pair)
+        return None
+
+    def labelled(
+        self, label: str, value: Any, other: Any, scope: Scope | None
+    ) -> Difference | None:
+        """Compare two values under one more step of the path."""
+        self.path.append(label)
+        found = self.value(value, other, scope)
+        if found is None:
+            self.path.pop()
+        return found
+
+    def parts(self, value: Any) -> Parts:
+        """Take a value apart, an array only once: its bits are hashed."""
+        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            return take_apart(value)
+        known = self.arrays.get(id(value))
+        if known is None:
+            known = self.arrays[id(value)] = take_apart(value)
+            self.alive.append(value)
+        return known
+
+    def tracers(self, value: Any, other: Any, scope: Scope | None) -> Difference | None:
+        """Compare what rules closed over: variables of an enclosing jaxpr."""
+        self.n_outer_uses += 1
+        both = isinstance(value, jaxapi.Tracer) and isinstance(other, jaxapi.Tracer)
+        if not both or not is_same_type(value.aval, other.aval):
+            return self.differ("captured values differ")
+        var, twin = jaxapi.var_behind(value), jaxapi.var_behind(other)
+        while scope is not None:
+            if var in scope.partner:
+                same = scope.partner[var] is twin
+                return None if same else self.differ("captured values differ")
+            if var in scope.expected_consts and twin in scope.actual_consts:
+                reason = self.operand(scope, var, twin)
+                return None if reason is None else self.differ(reason)
+            scope = scope.parent
+        text = difference.short_type(value.aval)
+        self.note(f"a value of type {text} that a derivative rule captured")
+        return None
+
+    def refs(self, value: Any, other: Any) -> Difference | None:
+        """Compare mutable arrays: same aliasing, type and present content."""
+        mine, theirs = self.ref_numbers
+        number = mine.setdefault(id(value), len(mine))
+        if number != theirs.setdefault(id(other), len(theirs)):
+            return self.differ("mutable arrays are aliased differently")
+        if array_key(value[...]) != array_key(other[...]):
+            return self.differ("mutable arrays differ")
+        self.note("a mutable array made anew with the same content")
+        return None
+
+    # -- saying so
+
+    def note_origin(self, value: Any, other: Any, parts: Parts, others: Parts) -> None:
+        """Note two functions that have the same code but may see other globals."""
+        if parts.origin != others.origin:
+            self.note(f"`{parts.origin}` and `{others.origin}` (same code elsewhere)")
+        elif value.__globals__ is not other.__globals__:
+            self.note(f"`{parts.origin}` (same code with other globals)")
+
+    def note(self, text: str) -> None:
+        """Add a line to what is not proved, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def differ_values(self, value: Any, other: Any) -> Difference:
+        """Make the difference of two values at the end of the path."""
+        texts = [difference.shorten(repr(v), 60) for v in (value, other)]
+        what = self.path[-1].rsplit("/", 1)[-1] if self.path else "value"
+        if texts[0] == texts[1]:
+            return self.differ(f"`{what}` differs or cannot be compared: {texts[0]}")
+        return self.differ(f"`{what}` differs: {texts[0]} and {texts[1]}")
+
+    def differ(self, reason: str) -> Difference:
+        """Make the difference at the place the walk is in."""
+        frame = self.frames[-1]
+        indices = [f.index for f in self.frames if f.index is not None]
+        if frame.index is not None:
+            sides = [
+                difference.render_equation(side, frame.index)
+                for side in (frame.expected, frame.actual)
+            ]
+        else:
+            render = (
+                difference.render_inputs if "input" in reason else difference.render_results
+            )
+            sides = [render(frame.expected), render(frame.actual)]
+        path = "".join(self.path).lstrip("/")
+        return Difference(path, tuple(indices), sides[0], sides[1], reason)
+
+
+def is_same_type(aval: Any, other: Any) -> bool:
+    """Compare two avals; JAX makes only one object for most of them."""
+    return aval is other or (type(aval) is type(other) and bool(aval == other))
