@@ -12,6 +12,7 @@ from untrace.errors import (
     LoadError,
     SaveError,
     UntraceError,
+    UnverifiedWarning,
     VerificationError,
 )
 from untrace.extension import register
@@ -24,6 +25,7 @@ __all__ = [
     "SaveError",
     "Source",
     "UntraceError",
+    "UnverifiedWarning",
     "VerificationError",
     "__version__",
     "register",

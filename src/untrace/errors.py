@@ -25,6 +25,10 @@ class VerificationError(UntraceError):
     """The generated source does not trace to the captured program."""
 
 
+class UnverifiedWarning(UserWarning):
+    """Source is returned that could not be proved; its header says so."""
+
+
 class SaveError(UntraceError):
     """A file could not be written; nothing half-written is left behind."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -265,6 +266,14 @@ def ambient_settings() -> list[str]:
     return lines
 
 
+def line_in_file(source_info: Any, filename: str) -> int:
+    """Return the innermost line of a file in an equation's traceback, or 0."""
+    traceback = source_info.traceback
+    if traceback is None:
+        return 0
+    return next((f.line_num for f in traceback.frames if f.file_name == filename), 0)
+
+
 def user_frame(source_info: Any) -> str:
     """Return "file.py:line" of the user's code behind an equation, or ""."""
     frame = _source_info_util.user_frame(source_info.traceback)
@@ -380,8 +389,13 @@ try:
     from jax._src.flattree import FTPyTree as _FTPyTree  # jax >= 0.11
 except ImportError:
     FLAT_PYTREES: tuple[type, ...] = ()
+    FLAT_TREES: tuple[type, ...] = ()
 else:
+    from jax._src.flattree import FTFiltered as _FTFiltered
+    from jax._src.flattree import FTTuple as _FTTuple
+
     FLAT_PYTREES = (_FTPyTree,)
+    FLAT_TREES = (_FTTuple, _FTFiltered)
 
 
 def list_devices(platform: str | None = None) -> list[Any]:
@@ -404,10 +418,26 @@ def is_key_array(value: Any) -> bool:
     return isinstance(value, JaxArray) and isinstance(value.dtype, KeyTy)
 
 
+def flat_tree_sizes(value: Any) -> tuple[int, ...] | None:
+    """Return the number of leaves of each part of a flat tree that holds no values.
+
+    In the params of a `scan` (jax >= 0.11) such trees count consts, carries and xs; how
+    the leaves of one part are nested is bookkeeping of the transformations.
+    """
+    if any(leaf is not None for leaf in value.vals):
+        return None
+    try:
+        return tuple(len(part) for part in value.unpack())
+    except TypeError:  # one part only
+        return None
+
+
 def is_empty_manual_axis_type(value: Any) -> bool:
     """Tell whether a `ManualAxisType` says nothing."""
     return bool(value.empty)
 
+
+from jax._src.lib import xla_client as _xla_client  # noqa: E402
 
 # ---- comparing ---------------------------------------------------------------------
 
@@ -419,6 +449,7 @@ Ref = getattr(_core, "Ref", ())
 # What only says where something came from; never part of a computation.
 ORIGIN_TYPES: tuple[type, ...] = (
     _core.DebugInfo,
+    _xla_client.Traceback,
     _source_info_util.SourceInfo,
     type(_source_info_util.new_source_info().name_stack),
 )
@@ -442,17 +473,22 @@ def initial_state(var: Any) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def rule_context(eqn_context: Any) -> Iterator[None]:
+def rule_context(eqn_context: Any, check_vma: bool = True) -> Iterator[None]:
     """Enter the context in which an equation's derivative rules are traced.
 
     The equation's own context plus the axis names its mesh has made manual, which a
-    rule inside a `shard_map` body may use.
+    rule inside a `shard_map` body may use; `check_vma` is the param of that
+    `shard_map`.
     """
     mesh = eqn_context.cur_abstract_mesh
     manual = set(getattr(mesh, "manual_axes", ()))
     sizes = dict(zip(mesh.axis_names, mesh.axis_sizes)) if manual else {}
     axes = [(name, size) for name, size in sizes.items() if name in manual]
-    with eqn_context.manager, _core.extend_axis_env_nd(axes):
+    with (
+        eqn_context.manager,
+        _core.extend_axis_env_nd(axes),
+        _config._check_vma(check_vma and bool(axes)),
+    ):
         yield
 
 
@@ -558,3 +594,233 @@ def ref_transforms(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
 def is_static_dim(value: Any) -> bool:
     """Tell whether the start or size of a slice was known when it was traced."""
     return isinstance(value, int)
+
+
+# ---- callbacks ---------------------------------------------------------------------
+
+from jax._src import debugging as _debugging  # noqa: E402
+
+
+class HostCall(NamedTuple):
+    """A host function and the tree of `(args, kwargs)` that it is called on.
+
+    `static_args` are the leaves that are no arrays, by position in the tree.
+    """
+
+    function: Any
+    in_tree: Any
+    static_args: dict[int, Any]
+
+
+def host_call(callback: Any) -> HostCall | None:
+    """Unwrap what a callback primitive holds; None if its wrapper is not known."""
+    if hasattr(callback, "callback_func"):
+        return HostCall(callback.callback_func, callback.in_tree, {})
+    code = getattr(callback, "__code__", None)
+    if code is None or code.co_name != "_flat_callback":
+        return None
+    cells = zip(code.co_freevars, callback.__closure__ or ())
+    held = {name: cell.cell_contents for name, cell in cells}
+    if not {"callback", "in_tree", "static_args"} <= held.keys():
+        return None
+    return HostCall(held["callback"], held["in_tree"], dict(held["static_args"]))
+
+
+def is_ordered_effect(effect: Any) -> bool:
+    """Tell whether a debug callback keeps its place among the others."""
+    return type(effect) is type(_debugging.ordered_debug_effect)
+
+
+def accepts_print_format(fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Tell whether `jax.debug.print` lets these arguments through its format check."""
+    try:
+        _debugging.formatter.format(fmt, *args, **kwargs)
+    except (ValueError, KeyError, IndexError, AttributeError):
+        return False
+    return True
+
+
+def stand_in_for(function: Any) -> str | None:
+    """Return the name of the host function that a generated function stands in for."""
+    if not isinstance(function, types.FunctionType):
+        return None
+    name = function.__dict__.get("__untrace_stand_in__")
+    return name if isinstance(name, str) else None
+
+
+def function_origin(function: Any) -> str:
+    """Return module and qualified name of a callable, looking through partials.
+
+    >>> function_origin(functools.partial(functools.reduce))
+    '_functools.reduce'
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module = getattr(named, "__module__", None)
+    return f"{module}.{named.__qualname__}" if module else named.__qualname__
+
+
+def failed_check(err_tree: Any, leaves: Sequence[Any]) -> tuple[Any, int, Any] | None:
+    """Read the one `checkify.check` behind a `check` equation.
+
+    Returns:
+      Whether it failed, its number (jax 0.10 counts the checks of a process) and its
+      exception, whose `fmt_string`, `args` and `kwargs` are those of `checkify.check`;
+      None for a collection of several errors.
+    """
+    error = jax.tree.unflatten(err_tree, leaves)
+    if len(error._pred) != 1 or len(error._metadata) != 1:
+        return None
+    ((effect, failed),) = error._pred.items()
+    ((code, kind),) = error._metadata.items()
+    exception = jax.tree.unflatten(kind, error._payload[effect])
+    is_numbered = getattr(error._code[effect], "value", None) == code
+    return (failed, int(code), exception) if hasattr(exception, "fmt_string") and is_numbered else None
+
+
+# ---- sharding ----------------------------------------------------------------------
+
+from jax._src import mesh as _mesh  # noqa: E402
+from jax._src import shard_map as _shard_map  # noqa: E402
+from jax._src.compute_on import extend_compute_type as _extend_compute_type  # noqa: E402
+from jax.experimental import compute_on as _compute_on  # noqa: E402
+
+# jax 0.10 calls the decorator `compute_on2`, beside a context manager `compute_on`.
+COMPUTE_ON = "compute_on2" if hasattr(_compute_on, "compute_on2") else "compute_on"
+COMPUTE_CONTEXT = (
+    ("jax.experimental.compute_on", "compute_on")
+    if COMPUTE_ON == "compute_on2"
+    else ("jax._src.compute_on", "extend_compute_type")
+)
+LAYOUT_CONTEXT = ("jax._src.layout", "use_layout_mode")  # jax >= 0.11
+
+
+@contextlib.contextmanager
+def manual_region(shard_map_params: Any, eqn_context: Any) -> Iterator[None]:
+    """Enter the state in which the body of a `shard_map` equation was traced."""
+    mesh, manual = shard_map_params["mesh"], shard_map_params["newly_manual_axes"]
+    with (
+        eqn_context.manager,
+        _shard_map._extend_axis_env(mesh, manual),
+        _mesh.use_abstract_mesh(_shard_map._as_manual_mesh(mesh, manual)),
+        _config._check_vma(shard_map_params["check_vma"]),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def compute_region(compute_type: str, eqn_context: Any) -> Iterator[None]:
+    """Enter the state in which the body of a `compute_on` equation was traced."""
+    with eqn_context.manager, _extend_compute_type(compute_type):
+        yield
+
+
+def ambient_mesh() -> Any:
+    """Return the concrete mesh of `jax.set_mesh` or of `with mesh:`, or None."""
+    mesh = _mesh.get_concrete_mesh()
+    return None if mesh is None or mesh.empty else mesh
+
+
+def legacy_mesh() -> Any:
+    """Return the mesh that was entered by `with mesh:`, or None."""
+    mesh = _mesh.thread_resources.env.physical_mesh
+    return None if mesh.empty else mesh
+
+
+def placement(value: Any, aval: Any) -> Any:
+    """Return the sharding that an example of an input must have, or None.
+
+    Args:
+      value: The array that was passed, or None.
+      aval: The type of the input.
+    """
+    if isinstance(value, jax.Array) and not isinstance(value, Tracer):
+        sharding = value.sharding
+        if isinstance(sharding, jax.sharding.NamedSharding):
+            return sharding
+        default = jax.devices()[0]
+        is_single = isinstance(sharding, jax.sharding.SingleDeviceSharding)
+        is_default = sharding == jax.sharding.SingleDeviceSharding(default)
+        return sharding if is_single and not is_default else None
+    wanted = getattr(aval, "sharding", None)
+    if wanted is None or not wanted.mesh.explicit_axes:
+        return None
+    mesh = _concrete(wanted.mesh)
+    return None if mesh is None else with_mesh(wanted, mesh)
+
+
+def _concrete(abstract: Any) -> Any:
+    """Find a mesh of this process's devices for an abstract one, or None."""
+    mesh = ambient_mesh()
+    if mesh is not None and mesh.abstract_mesh == abstract:
+        return mesh
+    if abstract.size > len(jax.devices()):
+        return None
+    return jax.make_mesh(abstract.axis_sizes, abstract.axis_names, abstract.axis_types)
+
+
+def n_devices(devices: Sequence[Any]) -> int:
+    """Return how many devices a process must have to have these."""
+    indices = [d.id for d in devices if d.platform == jax.devices()[0].platform]
+    return 1 + max(indices, default=0)
+
+
+def is_simulated(devices: Sequence[Any]) -> bool:
+    """Tell whether these are devices of the CPU, of which there can be any number."""
+    return all(device.platform == "cpu" for device in devices)
+
+
+def with_mesh(sharding: Any, mesh: Any) -> Any:
+    """Return the sharding with the same spec over another mesh."""
+    return jax.sharding.NamedSharding(mesh, sharding.spec)
+
+
+def is_over(sharding: Any, mesh: Any) -> bool:
+    """Tell whether a sharding is a plain `NamedSharding` over just this mesh."""
+    if not isinstance(sharding, jax.sharding.NamedSharding) or mesh.empty:
+        return False
+    return sharding == jax.sharding.NamedSharding(mesh, sharding.spec)
+
+
+DEFAULT_CONTEXT: dict[str, Any] = {
+    **context_fields(ambient_context()),
+    "compute_type": None,
+    "threefry_partitionable": True,
+    "xla_metadata": None,
+    "cur_abstract_mesh": _mesh.empty_abstract_mesh,
+    "remove_size_one_mesh_axis": False,
+}
+"""The equation context of a new process."""
+
+
+# ---- kernels -----------------------------------------------------------------------
+
+from jax._src.pallas.core import BlockMapping  # noqa: E402  # read by `canonical`
+
+_DEVICE = getattr(getattr(_core, "MemorySpace", None), "Device", None)
+
+
+def is_on_device(aval: Any) -> bool:
+    """Tell whether `jax.ShapeDtypeStruct` describes a result of a kernel completely."""
+    return is_plain_aval(aval) and getattr(aval, "memory_space", _DEVICE) == _DEVICE
+
+
+def is_default_memory(space: Any) -> bool:
+    """Tell whether a block lies where a kernel's blocks lie by default."""
+    return space is None or getattr(space, "name", "") == "DEFAULT"
+
+
+def is_flat_tuple(tree: Any) -> bool:
+    """Tell whether a tree is a tuple of leaves."""
+    return tree == jax.tree.structure((0,) * tree.num_leaves)
+
+
+def unflatten_index(tree: Any, texts: Sequence[str]) -> tuple[Any, ...]:
+    """Put the texts of an index map's results into its tree of indices and slices."""
+    return tuple(jax.tree.unflatten(tree, texts))
+
+
+def unflatten_operands(tree: Any, operands: Sequence[Any]) -> Any:
+    """Put the operands of a masked access back into its arguments."""
+    return jax.tree.unflatten(tree, operands)

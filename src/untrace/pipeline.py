@@ -7,21 +7,26 @@ times at most.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.emission import Module, emit
+from untrace.emission import emit
+from untrace.errors import UnverifiedWarning
 from untrace.ir import Block, Equation, from_jaxpr
-from untrace.lifting.lift import Listing, lift
+from untrace.lifting.lift import lift
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import check
 from untrace.verification.difference import Difference
+from untrace.verification.locate import sub_program
 from untrace.verification.report import Report
 
 MAX_ROUNDS = 8
 LOWEST_STEP = 2
+RANK = {"failed": 0, "different": 1, "equivalent": 2, "identical": 3, "unverified": 3}
 
 Progress = Callable[[str], None]
 
@@ -29,26 +34,71 @@ Progress = Callable[[str], None]
 def untrace_captured(captured: Captured, options: Options, progress: Progress | None = None) -> Source:
     """Turn a captured computation into verified source.
 
+    What cannot be proved is returned all the same, marked as unverified in its header,
+    with a `UnverifiedWarning` that shows the first difference.
+
     Raises:
       LiftingError: If an equation cannot be written.
-      VerificationError: If `options.verify` is "strict" and the proof fails.
     """
+    note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
         block = from_jaxpr(captured.jaxpr)
         steps: dict[Equation, int] = {}
-        report_progress = progress or (lambda message: None)
+        source = _attempt(captured, options, block, steps, 0, note_progress)
         for _ in range(MAX_ROUNDS):
-            report_progress("writing")
-            listing = lift(captured, options, steps, block)
-            module = emit(listing)
-            if not options.verify:
-                report = Report("unverified", notes=tuple(listing.lifter.notes))
+            if _is_good(source.report) or not _lower(source.report, block, steps):
                 break
-            report_progress("verifying")
-            report = check(module, captured, tuple(listing.lifter.notes))
-            if report.is_verified or not _lower(report, block, steps):
-                break
-        return _source(captured, module, listing, report, options)
+            source = _attempt(captured, options, block, steps, 0, note_progress)
+        if not _is_good(source.report):
+            lowest = _attempt(captured, options, block, {}, LOWEST_STEP, note_progress)
+            source = max(source, lowest, key=lambda made: RANK[made.report.strength])
+    if not _is_good(source.report):
+        warnings.warn(f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3)
+    return source
+
+
+def _is_good(report: Report) -> bool:
+    """Tell whether the strength that level "lax" promises was reached."""
+    return report.strength in ("identical", "unverified")
+
+
+def _attempt(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    steps: dict[Equation, int],
+    floor: int,
+    progress: Progress,
+) -> Source:
+    """Write the program once and verify it."""
+    progress("writing")
+    listing = lift(captured, options, steps, block, floor)
+    module = emit(listing)
+    notes = tuple(listing.lifter.notes)
+    if options.verify:
+        progress("verifying")
+        report = check(module, captured, notes)
+    else:
+        report = Report("unverified", notes=notes)
+    report = replace(report, n_equations=count_equations(block))
+    return Source(module, report, captured, block, options)
+
+
+def count_equations(block: Block) -> int:
+    """Count equations, those of sub-programs included, each sub-program once."""
+    seen: set[int] = set()
+    stack, count = [block], 0
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        count += len(current.equations)
+        for eqn in current.equations:
+            for param in eqn.params.values():
+                items = param if type(param) is tuple else (param,)
+                stack += [item for item in items if type(item) is Block]
+    return count
 
 
 def _lower(report: Report, block: Block, steps: dict[Equation, int]) -> bool:
@@ -71,25 +121,8 @@ def _equations_at(difference: object, block: Block) -> list[Equation]:
             break
         eqn = block.equations[index]
         found.append(eqn)
-        inner = _sub_block(eqn, param)
-        if inner is None:
+        inner = sub_program(eqn.params, param)
+        if not isinstance(inner, Block):
             break
         block = inner
     return found
-
-
-def _sub_block(eqn: Equation, param: str) -> Block | None:
-    """Follow a step such as `branches[1]` of a difference's path."""
-    name, _, rest = param.partition("[")
-    value = eqn.params.get(name)
-    position = rest.rstrip("]")
-    if position.isdigit() and isinstance(value, tuple) and int(position) < len(value):
-        value = value[int(position)]
-    return value if isinstance(value, Block) else None
-
-
-def _source(
-    captured: Captured, module: Module, listing: Listing, report: Report, options: Options
-) -> Source:
-    return Source(module, report, captured, listing.block, options)
-

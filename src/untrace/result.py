@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.emission import Module
 from untrace.emission.module import header
@@ -41,7 +43,7 @@ class Source:
 
     def __str__(self) -> str:
         if not self._text:
-            self._text.append(self.module.text(header_text(self.captured, self.report)))
+            self._text.append(self.module.text(header_text(self.module.name, self.captured, self.report)))
         return self._text[0]
 
     def __repr__(self) -> str:
@@ -64,20 +66,28 @@ class Source:
           SaveError: If the place cannot be written.
         """
         target = Path(path)
+        sidecar = target.with_suffix(".safetensors")
+        had_sidecar = sidecar.exists()
         try:
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
             text = str(self)
             if self.module.stored:
-                sidecar = target.with_suffix(".safetensors")
                 digest = write_sidecar(sidecar, self.module.stored)
-                header_lines = header_text(self.captured, self.report)
-                text = self.module.with_sidecar(sidecar.name, digest, header_lines)
+                text = self._text_with_sidecar(sidecar.name, digest)
             write_text(target, text)
         except OSError as error:
+            if not had_sidecar:
+                sidecar.unlink(missing_ok=True)
             raise SaveError(
                 f"cannot write {target}: {error.strerror or error}. Nothing was left behind; "
                 "choose another path or make the folder writable."
             ) from error
         return target
+
+    def _text_with_sidecar(self, name: str, digest: str) -> str:
+        header_lines = header_text(self.module.name, self.captured, self.report)
+        return self.module.with_sidecar(name, digest, header_lines)
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its main function."""
@@ -109,11 +119,18 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
-def header_text(captured: Captured, report: Report) -> str:
+def header_text(name: str, captured: Captured, report: Report) -> str:
     """Write the docstring of a generated file."""
     lines = [VERDICTS[report.strength]]
-    if report.difference is not None and not report.is_verified:
-        lines.append(str(report.difference))
+    if not report.is_verified:
+        lines += report.difference_lines()
     notes = [*(f"Not compared: {text}." for text in report.unproved), *report.notes]
     origin = captured.origin[:1].upper() + captured.origin[1:]
-    return header(origin, "\n".join(lines), notes, report.fingerprint)
+    return header(origin, "\n".join(lines), notes, fingerprint_line(name, report))
+
+
+def fingerprint_line(name: str, report: Report) -> str:
+    """Write the line by which a saved file can be checked again."""
+    if not report.fingerprint:
+        return ""
+    return f"Fingerprint of `{name}` on jax {jaxapi.jax_version()}: {report.fingerprint}"

@@ -80,7 +80,7 @@ def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -
     lines.append(verdict)
     lines += notes
     if fingerprint:
-        lines += ["", f"Fingerprint: {fingerprint}"]
+        lines += ["", fingerprint]
     return "\n".join(lines)
 
 
@@ -99,12 +99,13 @@ def _imports(listing: Listing) -> list[str]:
 
 def _constants(listing: Listing) -> list[str]:
     constants = listing.lifter.constants
-    lines: list[str] = []
+    definitions = listing.lifter.imports.definitions
+    lines: list[str] = ["", *definitions] if definitions else []
     if constants.stored:
         imports = listing.lifter.imports
         loader = sidecar_loader(PLACEHOLDER_NAME, PLACEHOLDER_DIGEST, imports)
         lines += ["", "", *loader.rstrip("\n").split("\n")]
-        lines += ["", "", "CONSTANTS = load_constants()", *constants.stored_lines]
+        lines += constants.stored_lines
     if constants.lines:
         lines += [*([] if constants.stored else [""]), *constants.lines]
     return [*lines, *constants.refs]
@@ -113,13 +114,16 @@ def _constants(listing: Listing) -> list[str]:
 def _tail(listing: Listing) -> list[str]:
     name = listing.main.name
     listing.lifter.imports.module("jax")
+    indent = "        " if listing.context else "    "
     return [
         "",
         "",
         "def example_args():",
         *(f"    {line}" for line in listing.example),
+        *(["", "", *listing.context] if listing.context else []),
         "",
         "",
         'if __name__ == "__main__":',
-        f"    print(jax.jit({name})(**example_args()))",
+        *(["    with tracing_context():"] if listing.context else []),
+        f"{indent}print(jax.jit({name})(**example_args()))",
     ]

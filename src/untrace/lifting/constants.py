@@ -43,7 +43,7 @@ class Constants:
         if text is not None:
             self.lines.append(f"{name} = {text}")
             return name
-        stored, template = storage_view(const)
+        stored, template = storage_view(const, self._imports)
         self.stored[name] = stored
         loaded = template.format(array=f'CONSTANTS["{name}"]')
         self.stored_lines.append(f"{name} = {loaded}")

@@ -1,8 +1,8 @@
-"""Write the context managers under which an equation was traced."""
+"""Write the context managers under which equations, and whole programs, were traced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -14,32 +14,78 @@ def managers(context: Any, ambient: Any, lifter: Lifter) -> list[str]:
     if context is ambient:
         return []
     now, before = jaxapi.context_fields(context), jaxapi.context_fields(ambient)
+    items: list[str] = []
+    for field, value in now.items():
+        if value == before.get(field):
+            continue
+        if field == "xla_metadata":
+            value = _added(value, before.get(field))
+        items.append(WRITERS[field](value, lifter))
+    return items
+
+
+def ambient_managers(lifter: Lifter) -> list[str]:
+    """List the `with` items that turn the state of a new process into the present one.
+
+    Settings that outlive a context (64-bit types) are statements of the module instead.
+    """
+    now, plain = jaxapi.context_fields(jaxapi.ambient_context()), jaxapi.DEFAULT_CONTEXT
+    mesh, legacy = jaxapi.ambient_mesh(), jaxapi.legacy_mesh()
+    items: list[str] = []
+    for field, value in now.items():
+        if value == plain.get(field):
+            continue
+        if field == "cur_abstract_mesh" and mesh is not None and mesh.abstract_mesh == value:
+            items.append(f"{lifter.imports.module('jax')}.set_mesh({lifter.spell(mesh)})")
+        else:
+            items.append(WRITERS[field](value, lifter))
+    if legacy is not None:
+        items.append(lifter.spell(legacy))
+    return items
+
+
+def tracing_context(items: Sequence[str], lifter: Lifter) -> list[str]:
+    """Write the function that enters the context in which a program was traced."""
+    if not items:
+        return []
+    contextlib = lifter.imports.module("contextlib")
     return [
-        WRITERS[field](value, lifter)
-        for field, value in now.items()
-        if value != before.get(field)
+        f"@{contextlib}.contextmanager",
+        "def tracing_context():",
+        '    """Enter the context that this program is traced in."""',
+        f"    with {', '.join(items)}:",
+        "        yield",
     ]
 
 
+def _added(metadata: Any, before: Any) -> Any:
+    """Return the entries that an inner context adds to those of the outer one."""
+    return {k: v for k, v in (metadata or {}).items() if (before or {}).get(k, _MISSING) != v}
+
+
+_MISSING = object()
+
+
 def _compute_on(value: Any, lifter: Lifter) -> str:
-    name = lifter.imports.attribute("jax.experimental.compute_on", "compute_on")
+    name = lifter.imports.attribute(*jaxapi.COMPUTE_CONTEXT)
     return f"{name}({lifter.spell(value)})"
 
 
 def _metadata(value: Any, lifter: Lifter) -> str:
     name = lifter.imports.attribute("jax.experimental.xla_metadata", "set_xla_metadata")
-    items = ", ".join(f"{key}={lifter.spell(item)}" for key, item in (value or {}).items())
-    return f"{name}({items})"
+    items = value or {}
+    if all(key.isidentifier() for key in items):
+        texts = [f"{key}={lifter.spell(item)}" for key, item in items.items()]
+        return f"{name}({', '.join(texts)})"
+    return f"{name}(**{lifter.spell(dict(items))})"
 
 
 def _threefry(value: Any, lifter: Lifter) -> str:
-    lifter.imports.module("jax")
-    return f"jax.threefry_partitionable({value!r})"
+    return f"{lifter.imports.module('jax')}.threefry_partitionable({value!r})"
 
 
 def _mesh(value: Any, lifter: Lifter) -> str:
-    lifter.imports.module("jax")
-    return f"jax.sharding.use_abstract_mesh({lifter.spell(value)})"
+    return f"{lifter.imports.module('jax')}.sharding.use_abstract_mesh({lifter.spell(value)})"
 
 
 def _config(option: str) -> Callable[[Any, Lifter], str]:
@@ -50,6 +96,11 @@ def _config(option: str) -> Callable[[Any, Lifter], str]:
     return write
 
 
+def _layout_mode(value: Any, lifter: Lifter) -> str:
+    name = lifter.imports.attribute(*jaxapi.LAYOUT_CONTEXT)
+    return f"{name}({lifter.spell(value)})"
+
+
 WRITERS: dict[str, Callable[[Any, Lifter], str]] = {
     "compute_type": _compute_on,
     "xla_metadata": _metadata,
@@ -57,5 +108,5 @@ WRITERS: dict[str, Callable[[Any, Lifter], str]] = {
     "cur_abstract_mesh": _mesh,
     "remove_size_one_mesh_axis": _config("remove_size_one_mesh_axis_from_type"),
     "no_collectives": _config("no_collectives"),
-    "cur_layout_mode": _config("layout_mode"),
+    "cur_layout_mode": _layout_mode,
 }

@@ -28,7 +28,7 @@ def example_lines(
     """Write the body of `example_args`, which returns positional and keyword arguments."""
     texts: list[str] = []
     for value, variable in zip(captured.values, block.inputs):
-        texts.append(_leaf(value, variable.aval, lifter))
+        texts.append(_placed(_leaf(value, variable.aval, lifter), value, variable.aval, lifter))
     names = [parameter.name for parameter in captured.parameters]
     lines: list[str] = []
     if any("rng." in text for text in texts):
@@ -38,6 +38,14 @@ def example_lines(
         lines.append(f"{name} = {construct(parameter.tree, texts)}")
     pairs = ", ".join(f"{name}={name}" for name in names)
     return [*lines, f"return dict({pairs})"]
+
+
+def _placed(text: str, value: Any, aval: Any, lifter: Lifter) -> str:
+    """Put an example where the value was, as far as types and devices show it."""
+    sharding = jaxapi.placement(value, aval)
+    if sharding is None:
+        return text
+    return f"{lifter.imports.module('jax')}.device_put({text}, {lifter.spell(sharding)})"
 
 
 def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:

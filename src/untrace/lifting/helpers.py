@@ -26,4 +26,23 @@ def named(name):
     return rename
 '''
     ),
+    "check_failed": Helper(
+        '''\
+def check_failed(failed, message, *args, code=0, debug=False, **kwargs):
+    """Do what `checkify.check(~failed, message, ...)` does, but for the negation."""
+    from jax._src import checkify
+
+    exception = checkify.FailedCheckError(
+        checkify.get_traceback(), message, *args, **kwargs
+    )
+    effect = exception.get_effect_type()
+    payload, kind = jax.tree.flatten(exception)
+    error = checkify.Error(
+        {effect: failed}, {effect: np.int32(code)}, {code: kind}, {effect: payload}
+    )
+    leaves, tree = jax.tree.flatten(error)
+    checkify.check_p.bind(*leaves, err_tree=tree, debug=debug)
+''',
+        ("jax", "numpy"),
+    ),
 }

@@ -1,8 +1,10 @@
-"""Collect the imports of a generated module."""
+"""Collect the imports of a generated module, and the objects that it makes once."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from untrace.syntax.names import Scope, identifier
 
@@ -10,12 +12,20 @@ ALIASES = {"jax": "jax", "jax.numpy": "jnp", "numpy": "np", "functools": "functo
 
 
 class Imports:
-    """The modules and attributes that a generated module needs, and their names."""
+    """The modules, attributes and objects that a generated module needs, and their names.
+
+    Attributes:
+      definitions: Statements that make objects such as meshes, in order.
+      devices: The devices of this process that the text refers to.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.modules: dict[str, str] = {}
         self.attributes: dict[tuple[str, str], str] = {}
+        self.definitions: list[str] = []
+        self.devices: list[Any] = []
+        self._defined: list[tuple[Any, str]] = []
 
     def module(self, name: str) -> str:
         """Import a module; return the identifier it is bound to."""
@@ -39,6 +49,21 @@ class Imports:
             bound = self._scope.fresh_global(alias or root)
             self.attributes[module, root] = bound
         return f"{bound}{dot}{rest}"
+
+    def define(self, hint: str, text: str, value: Any) -> str:
+        """Make an object once for the whole module; return its name."""
+        name = self._scope.fresh_global(hint)
+        self.definitions.append(f"{name} = {text}")
+        self._defined.append((value, name))
+        return name
+
+    def defined(self) -> Sequence[tuple[Any, str]]:
+        """List the objects that were defined, and their names."""
+        return self._defined
+
+    def mention(self, value: Any) -> None:
+        """Note that the text needs a device of this process."""
+        self.devices.append(value)
 
     def lines(self) -> list[str]:
         """Write the import statements: standard library, third party, own."""

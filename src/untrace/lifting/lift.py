@@ -17,11 +17,14 @@ from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import accessors, quoted, replaced_key, replaced_nodes
 from untrace.ir import Block, Equation, Value, from_jaxpr
 from untrace.lifting import (  # noqa: F401  (they register)
+    callbacks,
     calls,
     control,
     derivatives,
+    kernels,
     state,
 )
+from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.examples import example_lines
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Frame, Function, Lifter
@@ -39,6 +42,7 @@ class Listing:
     classes: dict[Any, tuple[str, list[str]]]
     main: Function
     example: list[str]
+    context: list[str]
 
     def helper_lines(self) -> list[str]:
         """Return the sources of the helpers that are used."""
@@ -49,7 +53,11 @@ class Listing:
 
 
 def lift(
-    captured: Captured, options: Options, steps: Mapping[Equation, int] | None, block: Block | None = None
+    captured: Captured,
+    options: Options,
+    steps: Mapping[Equation, int] | None = None,
+    block: Block | None = None,
+    floor: int = 0,
 ) -> Listing:
     """Write the statements of a captured computation.
 
@@ -58,17 +66,32 @@ def lift(
       options: What the user asked for.
       steps: Equations to print one (1) or two (2) steps lower than usual.
       block: The program, if it was read before.
+      floor: How many steps lower to print all others.
     """
     block = block or from_jaxpr(captured.jaxpr)
-    lifter = Lifter(options, steps)
+    lifter = Lifter(options, steps, floor)
     lifter.shared = shared_blocks(block)
     name = lifter.scope.fresh_global(identifier(options.name or captured.name, "function"))
     for note in captured.notes:
         lifter.note(note)
     classes = _classes(captured, lifter)
+    context = tracing_context(ambient_managers(lifter), lifter)
     main = _main(captured, block, name, lifter, classes)
     example = example_lines(captured, block, lifter, lambda tree, texts: construct(tree, texts, lifter, classes))
-    return Listing(lifter, block, classes, main, example)
+    _note_devices(lifter)
+    return Listing(lifter, block, classes, main, example, context)
+
+
+def _note_devices(lifter: Lifter) -> None:
+    devices = lifter.imports.devices
+    n_devices = jaxapi.n_devices(devices)
+    if n_devices == 1:
+        return
+    note = f"Needs {n_devices} devices."
+    if jaxapi.is_simulated(devices):
+        flag = f"--xla_force_host_platform_device_count={n_devices}"
+        note += f" On a CPU, simulate them: XLA_FLAGS={flag}"
+    lifter.note(note)
 
 
 def shared_blocks(block: Block) -> set[int]:

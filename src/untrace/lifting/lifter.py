@@ -10,7 +10,7 @@ the text of every value in scope. How a primitive prints is decided by the rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports
 from untrace.lifting.literals import Literals
 from untrace.lifting.naming import block_name, input_hints, result_name
-from untrace.lifting.table import RULES
+from untrace.lifting.table import RULES, Rule
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 
@@ -77,7 +77,10 @@ def control(*primitives: str) -> Callable[[Control], Control]:
 class Lifter:
     """Everything that one generated module shares between its functions."""
 
-    def __init__(self, options: Options, steps: Mapping[Equation, int] | None = None) -> None:
+    def __init__(
+        self, options: Options, steps: Mapping[Equation, int] | None = None, floor: int = 0
+    ) -> None:
+        self.floor = floor
         self.options = options
         self.scope = Scope()
         self.imports = Imports(self.scope)
@@ -86,11 +89,19 @@ class Lifter:
         self.functions: list[Function] = []
         self.helpers: dict[str, str] = {}
         self.notes: list[str] = []
+        self.stand_ins: dict[Any, str] = {}
         self.steps = steps or {}
         self.shared: set[int] = set()
+        self.selectors: dict[Equation, Any] = {}
+        self.variants: dict[Any, Block] = {}
         self._named: dict[Any, str] = {}
         self.rules: dict[Any, str] = {}
-        self._rendered: dict[Any, list[tuple[Any, bool, bool, str]]] = {}
+        self._choices: dict[Any, Choices] = {}
+        self._used_rules: set[Rule] = set()
+
+    def step(self, eqn: Equation) -> int:
+        """Return how many steps lower than usual an equation is to be printed."""
+        return self.steps.get(eqn, self.floor) if self.steps else self.floor
 
     def note(self, text: str) -> None:
         """Remember something that the header and the report must mention."""
@@ -148,39 +159,58 @@ class Lifter:
         self._named[id(block), hint, key] = name
         return name
 
-    def rendered(self, eqn: Equation) -> str | None:
-        """Render an equation's rule as a format string, or return None."""
-        params = eqn.params
-        try:
-            key = (eqn.name, *params.values())
-            entries = self._rendered.get(key)
-        except TypeError:
-            key, entries = None, None
-        if entries is None:
-            entries = self._fill(eqn)
-            if key is not None and _is_cacheable(params.values()):
-                self._rendered[key] = entries
-        return entries  # type: ignore[return-value]
+    def filled(self, rule: Rule, form: str, texts: list[str]) -> str:
+        """Write operands into a rule's form, and import what the rule names."""
+        if rule not in self._used_rules:
+            self._used_rules.add(rule)
+            for root in rule.roots:
+                self.imports.module(root)
+        for name, module in rule.imports:
+            form = re.sub(rf"\b{name}\b", self.imports.attribute(module, name), form)
+        if "{operands}" in form:
+            return form.format(*texts, operands=", ".join(texts))
+        return form.format(*texts)
 
-    def _fill(self, eqn: Equation) -> list[tuple[Any, bool, bool, str]]:
-        entries: list[tuple[Any, bool, bool, str]] = []
-        for rule in RULES.get(eqn.name, ()):
-            form = rule.fill(eqn.params, self.spell)
+    def choices(self, eqn: Equation) -> Choices:
+        """Return the rules that accept the params of an equation, remembering them."""
+        params = eqn.params
+        key = (eqn.name, *params.values())
+        try:
+            known = self._choices.get(key)
+        except TypeError:  # a param that does not hash
+            return Choices(self, eqn)
+        if known is None:
+            known = Choices(self, eqn)
+            if _is_cacheable(params.values()):
+                self._choices[key] = known
+        return known
+
+
+class Choices:
+    """The rules that accept some params, each filled in when it is first asked for."""
+
+    __slots__ = ("_filled", "_lifter", "_params", "_rules")
+
+    def __init__(self, lifter: Lifter, eqn: Equation) -> None:
+        self._lifter = lifter
+        self._params = eqn.params
+        self._rules = list(reversed(RULES.get(eqn.name, ())))
+        self._filled: list[tuple[Rule, str]] = []
+
+    def __iter__(self) -> Iterator[tuple[Rule, str]]:
+        yield from self._filled
+        while self._rules:
+            rule = self._rules.pop()
+            form = rule.fill(self._params, self._lifter.spell)
             if form is not None:
-                plain = rule.template.startswith("jax.lax")
-                for root in rule.roots:
-                    self.imports.module(root)
-                for imported, module in rule.imports:
-                    bound = self.imports.attribute(module, imported)
-                    form = re.sub(rf"\b{imported}\b", bound, form)
-                entries.append((rule.when, rule.bare, plain, form))
-        return entries
+                self._filled.append((rule, form))
+                yield rule, form
 
 
 class Frame:
     """One function being built."""
 
-    __slots__ = ("_used", "ambient", "bare", "block", "depth", "env", "lifter", "lines", "names", "open")
+    __slots__ = ("_used", "ambient", "bare", "block", "constants", "depth", "env", "lifter", "lines", "names", "open")
 
     def __init__(
         self,
@@ -198,6 +228,7 @@ class Frame:
         self.depth = depth
         self.ambient = ambient
         self.open: Any = None
+        self.constants: set[Value] = set()
         self.block: Block | None = None
         self._used: tuple[Block | None, set[Any]] = None, set()
 
@@ -231,8 +262,14 @@ class Frame:
         for value, const in block.constants:
             if value not in self.env:
                 self.env[value] = self.lifter.constants.name(const)
+            self.constants.add(value)
         self.block = block
-        for eqn in block.equations:
+        equations: Sequence[Equation] = block.equations
+        if any(eqn.name == "cond" for eqn in equations):
+            from untrace.lifting.control import without_indices
+
+            equations = without_indices(block, self.lifter)
+        for eqn in equations:
             self.equation(eqn)
 
     def uses(self, value: Value | None) -> bool:
@@ -286,7 +323,7 @@ class Frame:
         self.lines.append(f"{target} = {rhs.text}" if target else rhs.text)
 
     def _rhs(self, eqn: Equation) -> Rhs:
-        step = self.lifter.steps.get(eqn, 0) if self.lifter.steps else 0
+        step = self.lifter.step(eqn)
         if step < 2:
             text = self._by_rule(eqn, step)
             if text is not None:
@@ -301,17 +338,21 @@ class Frame:
         return bind(eqn, self)
 
     def _by_rule(self, eqn: Equation, step: int) -> str | None:
-        for when, bare, plain, form in self.lifter.rendered(eqn):  # type: ignore[union-attr]
-            if step and not plain:
+        for rule, form in self.lifter.choices(eqn):
+            if rule.when is not None and not rule.when(eqn):
                 continue
-            if when is not None and not when(eqn):
+            if step and not rule.template.startswith("jax.lax"):
                 continue
-            read = self.bare_text if bare else self.text
-            texts = [read(atom) for atom in eqn.operands]
-            if "{operands}" in form:
-                return form.format(*texts, operands=", ".join(texts))
-            return form.format(*texts)
+            if not rule.calls_jax and not self.is_traced(eqn.operands):
+                continue
+            read = self.bare_text if rule.bare else self.text
+            return self.lifter.filled(rule, form, [read(atom) for atom in eqn.operands])
         return None
+
+    def is_traced(self, atoms: Sequence[Atom]) -> bool:
+        """Tell whether an operand is a tracer: numpy would compute on constants itself."""
+        constants = self.constants
+        return any(type(atom) is Value and atom not in constants for atom in atoms)
 
     def _in_context(self, eqn: Equation) -> None:
         """Write an equation under the context managers that its context needs."""
@@ -374,6 +415,7 @@ class Frame:
             frame.ambient = self.ambient
             own = [Group("captured", 1)] * n
             parameters = frame.parameters(block, [*own, *groups], 0)
+            frame.constants.update(block.inputs[:n])
             frame.body(block)
             frame.returns(results(frame))
             return parameters, []
@@ -396,6 +438,8 @@ class Frame:
         frame = self.child()
         for value, atom in zip(block.inputs, captured):
             frame.env[value] = self.text(atom)
+            if atom in self.constants:
+                frame.constants.add(value)
         parameters = frame.parameters(block, groups, len(captured))
         frame.body(block)
         frame.returns(results(frame))

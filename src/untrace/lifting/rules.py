@@ -33,8 +33,8 @@ def _single(value: Any) -> Any:
 
 
 def _item(position: int) -> Callable[[Any], Any]:
-    """Give one item; a template that asks for more than there is must not be used."""
-    return lambda value: int(value[position]) if len(value) > position else None
+    """Give one item, or None where there is no such item and `when` will decline."""
+    return lambda value: value[position] if value and len(value) > position else None
 
 
 FORMATS: dict[str, Callable[[Any], Any]] = {

@@ -6,6 +6,7 @@ promote, broadcast and convert their operands unless these already agree.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,13 @@ def result_shape(eqn: Equation) -> tuple[Any, ...]:
 
 def dtype_name(atom: Any) -> str:
     """Return the name of an operand's dtype ("" where it has none)."""
-    return getattr(getattr(atom.aval, "dtype", None), "name", "")
+    return _name_of(getattr(atom.aval, "dtype", None))
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    # numpy works the name out anew every time.
+    return getattr(dtype, "name", "")
 
 
 # ---- operators ---------------------------------------------------------------------

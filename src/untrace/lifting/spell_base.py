@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import keyword
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from untrace.errors import LiftingError
@@ -26,6 +26,18 @@ class Imports(Protocol):
 
     def attribute(self, module: str, qualname: str) -> str:
         """Import the root of `qualname` from `module`; return the expression for it."""
+        ...
+
+    def define(self, hint: str, text: str, value: Any) -> str:
+        """Make an object once for the whole module; return the expression for it."""
+        ...
+
+    def defined(self) -> Sequence[tuple[Any, str]]:
+        """List the objects that were defined, and the expressions for them."""
+        ...
+
+    def mention(self, value: Any) -> None:
+        """Note that the text needs a device of this process."""
         ...
 
 
@@ -66,6 +78,17 @@ class PlainImports:
         alias = f"{module.replace('.', '_')}_{root}"
         self.lines.add(f"from {module} import {root} as {alias}")
         return alias + dot + rest
+
+    def define(self, hint: str, text: str, value: Any) -> str:
+        """Return the text itself: there is no module to hold definitions."""
+        return text
+
+    def defined(self) -> Sequence[tuple[Any, str]]:
+        """List no objects."""
+        return ()
+
+    def mention(self, value: Any) -> None:
+        """Take no notice."""
 
     def text(self) -> str:
         """Return the import statements, sorted, one per line."""
@@ -134,7 +157,7 @@ class Speller:
         Raises:
           Unspellable: If there is no such expression.
         """
-        kind: type[Any] = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         plain = SELF_SPELLED.get(kind)
         if plain is not None:
             return plain(value)
@@ -223,7 +246,6 @@ def _find_writer(kind: type, value: Any) -> Writer:
         return exact
     if issubclass(kind, enum.Enum):  # before `int` and `str`, which it may extend
         return WRITERS[enum.Enum]
-    base: type[Any]
     for base in kind.__mro__:
         if base in WRITERS:
             return WRITERS[base]

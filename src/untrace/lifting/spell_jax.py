@@ -1,7 +1,8 @@
-"""Write JAX's own objects: meshes, shardings, avals, tree structures, dimensions.
+"""Write JAX's own objects: avals, tree structures, dimensions, primitives.
 
 Classes whose constructor takes their attributes need no entry here: `spell_records`
-writes them (abstract meshes, layouts, manual axis types, effects, dimension numbers).
+writes them (layouts, manual axis types, effects, dimension numbers). Meshes and
+shardings are in `spell_meshes`.
 """
 
 from __future__ import annotations
@@ -66,75 +67,6 @@ def _spell_struct(speller: Speller, value: Any) -> str:
     return speller.call(name, [value.shape, value.dtype], **kwargs)
 
 
-@writes(jax.sharding.PartitionSpec, memo=True)
-def _spell_partition_spec(speller: Speller, value: Any) -> str:
-    names = ("unreduced", "reduced", "unreduced_kind")
-    held = {name: getattr(value, name, None) for name in names}
-    kwargs = {name: field for name, field in held.items() if field}
-    return speller.call(speller.name("jax", "P"), value._partitions, **kwargs)
-
-
-@writes(jax.sharding.Mesh, memo=True)
-def _spell_mesh(speller: Speller, value: Any) -> str:
-    root = speller.imports.module("jax")
-    if value.devices.ndim == 0:
-        empty = f"{speller.imports.module('numpy')}.empty((), dtype=object)"
-        return f"{root}.sharding.Mesh({empty}, ())"
-    shape, names, types = value.devices.shape, value.axis_names, value.axis_types
-    if _is_default_mesh(value):
-        return speller.call(f"{root}.make_mesh", [shape, names], axis_types=types)
-    devices = [speller.spell(device) for device in value.devices.flat]
-    array = f"{speller.imports.module('numpy')}.array([{', '.join(devices)}])"
-    if value.devices.ndim > 1:
-        array += f".reshape({speller.spell(shape)})"
-    axes = f"{speller.spell(names)}, axis_types={speller.spell(types)}"
-    return f"{root}.sharding.Mesh({array}, {axes})"
-
-
-def _is_default_mesh(mesh: Any) -> bool:
-    """Tell whether `jax.make_mesh` arranges the devices in the same way."""
-    if not all(isinstance(name, str) for name in mesh.axis_names):
-        return False
-    try:
-        made = jaxapi.make_mesh(
-            mesh.devices.shape, mesh.axis_names, axis_types=mesh.axis_types
-        )
-    except (ValueError, TypeError, NotImplementedError, RuntimeError):
-        return False
-    return made == mesh
-
-
-@writes(jaxapi.Device, memo=True)
-def _spell_device(speller: Speller, value: Any) -> str:
-    root = speller.imports.module("jax")
-    default = jaxapi.list_devices()
-    if value in default:
-        return f"{root}.devices()[{default.index(value)}]"
-    others = jaxapi.list_devices(value.platform)
-    if value not in others:
-        raise Unspellable(value, "the device does not belong to this process")
-    return f"{root}.devices({value.platform!r})[{others.index(value)}]"
-
-
-@writes(jax.sharding.NamedSharding, memo=True)
-def _spell_named_sharding(speller: Speller, value: Any) -> str:
-    home = speller.name("jax.sharding", "NamedSharding")
-    if jax.sharding.NamedSharding(value.mesh, value.spec) == value:
-        return speller.call(home, [value.mesh, value.spec])
-    kwargs = {"memory_kind": value.memory_kind}
-    if jax.sharding.NamedSharding(value.mesh, value.spec, **kwargs) != value:
-        raise Unspellable(value, "it fixes logical device ids")
-    return speller.call(home, [value.mesh, value.spec], **kwargs)
-
-
-@writes(jax.sharding.SingleDeviceSharding, memo=True)
-def _spell_single_device_sharding(speller: Speller, value: Any) -> str:
-    home = speller.name("jax.sharding", "SingleDeviceSharding")
-    if jax.sharding.SingleDeviceSharding(value._device) == value:
-        return speller.call(home, [value._device])
-    return speller.call(home, [value._device], memory_kind=value.memory_kind)
-
-
 @writes(*jaxapi.NATIVE_ENUMS)
 def _spell_native_enum(speller: Speller, value: Any) -> str:
     return f"{spell_reference(speller, type(value))}.{value.name}"
@@ -158,6 +90,17 @@ def _spell_tree_structure(speller: Speller, value: Any) -> str:
 @writes(*jaxapi.FLAT_PYTREES)
 def _spell_flat_pytree(speller: Speller, value: Any) -> str:
     return speller.call(spell_reference(speller, type(value)), [value.xs, value.tree])
+
+
+@writes(*jaxapi.FLAT_TREES)
+def _spell_flat_tree(speller: Speller, value: Any) -> str:
+    """Write the sizes of the parts; the one param that comes back only equivalent."""
+    sizes = jaxapi.flat_tree_sizes(value)
+    if sizes is None:
+        return spell_record(speller, value)
+    home = speller.name("jax._src", "flattree")
+    parts = [f"{home}.nones({size})" for size in sizes]
+    return f"{home}.pack(({', '.join(parts)}{',' if len(parts) == 1 else ''}))"
 
 
 @writes(jaxapi.HiPrimitive)

@@ -67,7 +67,7 @@ def _shortest(scalar: Any) -> str:
     value = float(scalar)
     if not math.isfinite(value):
         return spell_float(value)
-    kind: Any = type(scalar)
+    kind: Any = scalar.dtype.type
     if kind is np.float64:
         return repr(value)
     text = (

@@ -6,7 +6,7 @@ spellings are preferred (`jax.lax.Precision.HIGHEST`, `jnp.dtype("float32")`). S
 go through `repr` and identifiers come from importable objects only, so that values
 cannot inject code. Sub-programs are not params here: the caller prints them.
 
-The writers are in `spell_values`, `spell_dtypes`, `spell_records` and `spell_jax`; the
+The writers are in `spell_values`, `spell_dtypes`, `spell_records`, `spell_meshes` and `spell_jax`; the
 machinery in `spell_base`.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from untrace.lifting import spell_jax, spell_records, spell_values  # writers register
+from untrace.lifting import spell_jax, spell_meshes, spell_records, spell_values  # writers register
 from untrace.lifting.spell_base import Imports, PlainImports, Speller, Unspellable
 from untrace.lifting.spell_dtypes import spell_dtype
 
@@ -30,7 +30,7 @@ __all__ = [
     "spell_primitive",
 ]
 
-_WRITER_MODULES = (spell_jax, spell_records, spell_values)
+_WRITER_MODULES = (spell_jax, spell_meshes, spell_records, spell_values)
 _latest: list[Speller] = []
 
 

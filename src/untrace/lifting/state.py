@@ -118,7 +118,19 @@ def view_text(
 
     Returns None if a view has no notation.
     """
-    transforms = jaxapi.ref_transforms(tree, leaves)
+    return _view(ref, jaxapi.ref_transforms(tree, leaves), frame)
+
+
+def view_of(ref: Atom, transforms: Sequence[Any], frame: Frame) -> str | None:
+    """Write a ref under a chain of views as one expression."""
+    view = _view(ref, transforms, frame)
+    if view is None:
+        return None
+    base, index = view
+    return base if index == "..." else f"{base}.at[{index}]"
+
+
+def _view(ref: Atom, transforms: Sequence[Any], frame: Frame) -> tuple[str, str] | None:
     base, index = frame.text(ref), "..."
     if transforms and isinstance(transforms[-1], jaxapi.NDIndexer):
         index = index_text(transforms[-1], frame)

@@ -37,6 +37,11 @@ class Rule:
     imports: tuple[tuple[str, str], ...] = ()
 
     @property
+    def calls_jax(self) -> bool:
+        """Tell whether it is JAX that computes, whatever the operands are."""
+        return self.template.startswith(("jax.", "jnp."))
+
+    @property
     def roots(self) -> tuple[str, ...]:
         """Modules that the template names."""
         return tuple(module for root, module in _ROOTS.items() if f"{root}." in self.template)

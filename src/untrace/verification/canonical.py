@@ -14,6 +14,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import logging
 import struct
 import types
 from collections.abc import Callable, Mapping
@@ -36,7 +37,8 @@ class Parts(NamedTuple):
       children: Label and value of each component, in a fixed order.
       origin: Where a function was defined; compared, but not part of its meaning.
       is_opaque: Nothing can be said about the value, except that it is itself.
-      has_equality: Its class defines `==`, which may be trusted.
+      has_equality: Its class defines `==`, and its fields may hold caches: objects
+        that are equal may be taken to be the same.
     """
 
     kind: Kind
@@ -150,6 +152,11 @@ def _origin(value: Any) -> Parts:
     return Parts(("origin",))
 
 
+def _log_record(value: logging.LogRecord) -> Parts:
+    # The rest of a record says when and where it was made.
+    return Parts(("log record", value.name, value.levelno))
+
+
 def _module(value: types.ModuleType) -> Parts:
     return Parts(("module", value.__name__))
 
@@ -200,7 +207,7 @@ def _treedef(value: Any) -> Parts:
         return Parts(("leaf", value.num_leaves))
     children = tuple((f"/{i}", child) for i, child in enumerate(value.children()))
     parts = (("node", node[0]), ("aux", node[1]), *children)
-    return Parts(("treedef", len(children)), parts, has_equality=True)
+    return Parts(("treedef", len(children)), parts)
 
 
 # ---- functions ---------------------------------------------------------------------
@@ -294,7 +301,7 @@ def _abstract_mesh(value: Any) -> Parts:
 
 def _partition_spec(value: Any) -> Parts:
     rest = _named(value, ("unreduced", "reduced", "unreduced_kind"))
-    return Parts(("P",), (("partitions", tuple(value)), *rest), has_equality=True)
+    return Parts(("P",), (("partitions", tuple(value)), *rest))
 
 
 def _named_sharding(value: Any) -> Parts:
@@ -310,8 +317,20 @@ def _single_device(value: Any) -> Parts:
     )
 
 
+def _flat_tree(value: Any) -> Parts:
+    sizes = jaxapi.flat_tree_sizes(value)
+    return _object(value) if sizes is None else Parts(("flat tree", sizes))
+
+
 def _named(value: Any, names: tuple[str, ...]) -> Children:
     return tuple((name, getattr(value, name, None)) for name in names)
+
+
+def _block_mapping(value: Any) -> Parts:
+    # `origin` names the operand in error messages: "args[0]['bias']".
+    parts = _object(value)
+    children = tuple(child for child in parts.children if child[0] != ".origin")
+    return parts._replace(children=children)
 
 
 # Caches that an object fills while it lives; they are no part of what it is.
@@ -328,7 +347,8 @@ def _object(value: Any) -> Parts:
     }
     names = [n for n in _field_names(value) if n not in _CACHES and n not in cached]
     fields = tuple((f".{n}", getattr(value, n)) for n in names if hasattr(value, n))
-    has_equality = kind.__eq__ is not object.__eq__
+    # The fields of a dataclass say more than its `==`, for which 1 is 1.0 and True.
+    has_equality = kind.__eq__ is not object.__eq__ and not _is_dataclass(kind)
     is_opaque = not fields and not _is_value_like(kind)
     text = repr(value) if is_opaque else ""
     return Parts(
@@ -339,12 +359,16 @@ def _object(value: Any) -> Parts:
     )
 
 
+def _is_dataclass(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind)
+
+
 def _no_address(text: str) -> str:
     return "" if "0x" in text else text
 
 
 def _field_names(value: Any) -> list[str]:
-    if dataclasses.is_dataclass(value):
+    if _is_dataclass(type(value)):
         return [field.name for field in dataclasses.fields(value)]
     slots = [name for base in type(value).__mro__ for name in _slots(base)]
     return sorted({*slots, *getattr(value, "__dict__", {})})
@@ -389,6 +413,7 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (jaxapi.Primitive, _primitive),
     (jax.Device, _device),
     (types.ModuleType, _module),
+    (logging.LogRecord, _log_record),
     (jax.sharding.PartitionSpec, _partition_spec),
     ((tuple, list), _sequence),
     ((dict, types.MappingProxyType), _mapping),
@@ -400,6 +425,8 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (types.MethodType, _method),
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
+    (jaxapi.FLAT_TREES, _flat_tree),
+    (jaxapi.BlockMapping, _block_mapping),
     (jax.sharding.Mesh, _mesh),
     (jax.sharding.AbstractMesh, _abstract_mesh),
     (jax.sharding.NamedSharding, _named_sharding),

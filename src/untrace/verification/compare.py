@@ -59,6 +59,7 @@ class _JaxprWalk(ValueWalk):
         self.same_jaxprs: set[tuple[int, int]] = set()
         self.same_rules: set[Any] = set()
         self.rule_depth = 0
+        self.check_vma = True
 
     # -- jaxprs
 
@@ -186,7 +187,11 @@ class _JaxprWalk(ValueWalk):
         if name in rules.OPAQUE_PARAMS.get(eqn.primitive.name, ()):
             return self.rules(scope, eqn, mate)
         label = f"/{eqn.primitive.name}/{name}"
-        return self.labelled(label, eqn.params[name], mate.params[name], scope)
+        outer = self.check_vma
+        self.check_vma = eqn.params.get("check_vma", outer)
+        found = self.labelled(label, eqn.params[name], mate.params[name], scope)
+        self.check_vma = outer
+        return found
 
     def details(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:
         """Compare what is the same for nearly every pair of equations."""
@@ -220,7 +225,7 @@ class _JaxprWalk(ValueWalk):
         if self.rule_depth >= rules.MAX_DEPTH:
             self.note(f"{name}: rules of rules deeper than {rules.MAX_DEPTH}")
             return None
-        expected, actual = rules.trace_rules(eqn), rules.trace_rules(mate)
+        expected, actual = (rules.trace_rules(e, self.check_vma) for e in (eqn, mate))
         self.alive.append((eqn, mate, expected, actual))
         if eqn.params["symbolic_zeros"]:
             self.note(f"{name}: symbolic zeros (compared with every tangent nonzero)")

@@ -13,7 +13,9 @@ class Report:
     Attributes:
       strength: "identical", "equivalent", "different", "failed" (the text does not
         run or trace) or "unverified" (not asked for).
-      difference: The first difference, if there is one.
+      difference: The first difference, if there is one, or the error of text that
+        does not run.
+      line: Line of the generated text that made the differing equation.
       unproved: What could not be compared, such as host callbacks.
       notes: What the header mentions: stand-ins, replaced classes.
       n_equations: Equations of the program, nested ones included.
@@ -22,6 +24,7 @@ class Report:
 
     strength: str
     difference: Any = None
+    line: str = ""
     unproved: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     n_equations: int = 0
@@ -32,10 +35,17 @@ class Report:
         """Tell whether the source was proved to be the captured program."""
         return self.strength in ("identical", "equivalent")
 
+    def difference_lines(self) -> list[str]:
+        """Say where the generated text differs, if it does."""
+        if self.difference is None:
+            return []
+        if isinstance(self.difference, Exception):
+            return [f"{type(self.difference).__name__}: {self.difference}"]
+        return [str(self.difference), *([f"  made by {self.line}"] if self.line else [])]
+
     def __str__(self) -> str:
         lines = [VERDICTS[self.strength]]
-        if self.difference is not None:
-            lines.append(str(self.difference))
+        lines += self.difference_lines()
         lines += [f"Not compared: {text}." for text in self.unproved]
         return "\n".join(lines)
 

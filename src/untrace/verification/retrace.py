@@ -8,6 +8,7 @@ is executed.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import linecache
 import sys
 import types
@@ -17,7 +18,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.capture import Captured
+from untrace.capture.capture import Captured, Parameter
 from untrace.capture.trees import build
 
 _counter = 0
@@ -55,10 +56,18 @@ def retrace(module: types.ModuleType, name: str, captured: Captured, classes: di
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
 
     def flat(*values: Any) -> Sequence[Any]:
-        kwargs = {p.name: build(p.tree, values, replaced) for p in captured.parameters}
-        return jax.tree.leaves(function(**kwargs))
+        # By position where that is possible: a jitted function sorts keywords by name.
+        args = [build(p.tree, values, replaced) for p in captured.parameters if not _is_keyword(p)]
+        kwargs = {
+            p.name: build(p.tree, values, replaced) for p in captured.parameters if _is_keyword(p)
+        }
+        return jax.tree.leaves(function(*args, **kwargs))
 
     return jaxapi.trace_flat(flat, avals, name)
+
+
+def _is_keyword(parameter: Parameter) -> bool:
+    return parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 @contextlib.contextmanager

@@ -22,15 +22,19 @@ OPAQUE_PARAMS: dict[str, frozenset[str]] = {
 Rules = tuple[tuple[str, Any], ...]
 
 
-def trace_rules(eqn: Any) -> Rules:
+def trace_rules(eqn: Any, check_vma: bool) -> Rules:
     """Trace the derivative rules of an equation.
+
+    Args:
+      eqn: A `custom_jvp_call` or `custom_vjp_call`.
+      check_vma: The param of the `shard_map` around it, if there is one.
 
     Returns:
       Label and value of each rule: jaxprs and plain facts about them. A rule that
       raises is represented by the exception, under the label "error".
     """
     trace = _trace_jvp if eqn.primitive.name == "custom_jvp_call" else _trace_vjp
-    with jaxapi.rule_context(eqn.ctx):
+    with jaxapi.rule_context(eqn.ctx, check_vma):
         try:
             return trace(eqn)
         except Exception as error:  # the rule is the user's code and may raise anything

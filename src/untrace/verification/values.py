@@ -87,6 +87,9 @@ class ValueWalk:
             return self.tracers(value, other, scope)
         if isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref):
             return self.refs(value, other)
+        stand_in = jaxapi.stand_in_for(other)
+        if stand_in is not None and callable(value):
+            return self.stand_ins(value, stand_in)
         parts, others = self.parts(value), self.parts(other)
         if parts.has_equality and type(value) is type(other) and value == other:
             return None
@@ -162,6 +165,13 @@ class ValueWalk:
         if array_key(value[...]) != array_key(other[...]):
             return self.differ("mutable arrays differ")
         self.note("a mutable array made anew with the same content")
+        return None
+
+    def stand_ins(self, value: Any, name: str) -> Difference | None:
+        """Accept a function that says for which host function it stands in."""
+        if name != jaxapi.function_origin(value):
+            return self.differ(f"a stand-in for `{name}` is in the place of another function")
+        self.note(f"the host function `{name}` (a stand-in is in its place)")
         return None
 
     # -- saying so

@@ -1,0 +1,281 @@
+"""Tell whether two programs are equal as data flow.
+
+Every value gets a number by what computes it: primitive, params and the numbers of its
+operands. Both programs share one table, so values computed alike have one number, and
+the programs are equivalent if their results and their effectful equations, in order,
+have the same numbers. Plain calls (`jit` without options, `closed_call`, `core_call`)
+are opened while numbering. So names, dead equations, repeated subexpressions and the
+order of pure equations do not count. Nothing is simplified.
+
+The method is value numbering, Cocke & Schwartz 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from untrace import jaxapi
+from untrace.verification import difference
+from untrace.verification.canonical import literal_key
+from untrace.verification.difference import Difference
+from untrace.verification.keys import Key, KeyMaker, KeyScope
+
+# Calls that only group equations, and the param that holds what they call.
+_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+
+
+def equivalent(
+    expected: Any, actual: Any, unproved: list[str] | None = None
+) -> Difference | None:
+    """Compare two jaxprs as data flow.
+
+    Args:
+      expected: Closed or open jaxpr.
+      actual: Closed or open jaxpr.
+      unproved: Gets one line for everything that had to be taken on trust.
+
+    Returns:
+      None if they are equivalent, else the first place in the data flow, searched from
+      the results upwards, where they part.
+    """
+    graph = _Graph()
+    with jaxapi.deep_recursion():
+        first = graph.program(expected)
+        second = graph.program(actual)
+    if unproved is not None:
+        elsewhere = [
+            f"`{origin}` (same code elsewhere)"
+            for origin in second.origins
+            if first.origins.get(origin) != second.origins[origin]
+        ]
+        notes = dict.fromkeys([*first.notes, *second.notes, *elsewhere])
+        unproved.extend(note for note in notes if note not in unproved)
+    return _find_difference(graph, first, second)
+
+
+class Node(NamedTuple):
+    """One numbered value.
+
+    `body` and `index` say where its equation stands; `body` is None for inputs and
+    constants, which `text` describes.
+    """
+
+    head: Key
+    operands: tuple[int, ...]
+    body: Any = None
+    index: int = 0
+    text: str = ""
+
+
+class Summary(NamedTuple):
+    """A whole program: input types, numbers of effects and results, and notes."""
+
+    inputs: tuple[Key, ...]
+    effects: tuple[int, ...]
+    results: tuple[int, ...]
+    body: Any
+    origins: dict[str, int]
+    notes: tuple[str, ...]
+
+
+class _Graph(KeyMaker):
+    """Numbers values; `keys` of variables are these numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: dict[Key, int] = {}
+        self.nodes: list[Node] = []
+        self.bodies: dict[int, int] = {}
+        self.calls: dict[Key, tuple[int, ...]] = {}
+        # Effectful equations of the jaxpr at hand, in order.
+        self.sequence: list[int] = []
+
+    def program(self, jaxpr: Any) -> Summary:
+        """Number a program of its own."""
+        self.origins, self.notes, self._refs = {}, [], {}
+        inputs, effects, results = self._enter(jaxpr, None)
+        body, _ = jaxapi.split_jaxpr(jaxpr)
+        return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
+
+    def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
+        known = self.bodies.get(id(jaxpr))
+        if known is not None:
+            return ("jaxpr", known)
+        uses = self.n_outer_uses
+        key = self._enter(jaxpr, parent)
+        number = self.number(("body", *key), Node("body", ()))
+        if uses == self.n_outer_uses:
+            self.bodies[id(jaxpr)] = number
+            self._alive.append(jaxpr)
+        return ("jaxpr", number)
+
+    def number(self, key: Key, node: Node) -> int:
+        """Find or make the number of what `key` describes."""
+        number = self.numbers.setdefault(key, len(self.nodes))
+        if number == len(self.nodes):
+            self.nodes.append(node)
+        return number
+
+    def _enter(
+        self, jaxpr: Any, parent: KeyScope | None
+    ) -> tuple[tuple[Key, ...], tuple[int, ...], tuple[int, ...]]:
+        """Number a jaxpr over inputs of its own."""
+        body, consts = jaxapi.split_jaxpr(jaxpr)
+        inputs = [*([] if consts else body.constvars), *body.invars]
+        avals = tuple([self.aval(v.aval) for v in inputs])
+        arguments: list[int] = []
+        for i, (var, aval) in enumerate(zip(inputs, avals)):
+            state = self.value(jaxapi.initial_state(var), None)
+            text = f"input {i} {difference.short_type(var.aval)}"
+            node = Node("input", (), text=text)
+            arguments.append(self.number(("input", i, aval, state), node))
+        outer, self.sequence = self.sequence, []
+        results = self._run(body, consts, inputs, arguments, parent)
+        effects, self.sequence = tuple(self.sequence), outer
+        return avals, effects, results
+
+    def _run(
+        self,
+        body: Any,
+        consts: list[Any],
+        inputs: list[Any],
+        arguments: list[int],
+        parent: KeyScope | None,
+    ) -> tuple[int, ...]:
+        """Number the equations of a jaxpr over given arguments."""
+        scope = KeyScope(parent, dict(zip(body.constvars, consts)))
+        scope.keys.update(zip(inputs, arguments))
+        for index, eqn in enumerate(body.eqns):
+            operands = tuple([self.atom(atom, scope) for atom in eqn.invars])
+            call = _plain_call(eqn)
+            if call is not None:
+                results = self._open(call, operands, scope)
+            else:
+                results = self._equation(eqn, operands, scope, body, index)
+            scope.keys.update(zip(eqn.outvars, results))
+        return tuple([self.atom(atom, scope) for atom in body.outvars])
+
+    def _open(self, jaxpr: Any, arguments: tuple[int, ...], scope: KeyScope) -> tuple[int, ...]:
+        key = (id(jaxpr), arguments)
+        known = self.calls.get(key)
+        if known is not None:
+            return known
+        uses, n_effects = self.n_outer_uses, len(self.sequence)
+        body, consts = jaxapi.split_jaxpr(jaxpr)
+        results = self._run(body, consts, list(body.invars), list(arguments), scope)
+        if uses == self.n_outer_uses and n_effects == len(self.sequence):
+            self.calls[key] = results
+            self._alive.append(jaxpr)
+        return results
+
+    def _equation(
+        self, eqn: Any, operands: tuple[int, ...], scope: KeyScope, body: Any, index: int
+    ) -> list[int]:
+        effects: Key = ()
+        if eqn.effects:
+            effects = self.effects(eqn.effects, scope)
+            if not all(isinstance(e, jaxapi.NamedAxisEffect) for e in eqn.effects):
+                effects = (len(self.sequence), effects)
+        head = (
+            self.primitive(eqn.primitive),
+            self.params(eqn, scope),
+            self.context(eqn.ctx),
+            tuple([self.aval(var.aval) for var in eqn.outvars]),
+            effects,
+        )
+        node = Node(head, operands, body, index)
+        number = self.number((head, operands), node)
+        if effects and isinstance(effects[0], int):
+            self.sequence.append(number)
+        return [
+            self.number(("result", i, number), Node(("result", i), (number,)))
+            for i in range(len(eqn.outvars))
+        ]
+
+    def literal(self, atom: Any) -> int:
+        bits = literal_key(atom.val, atom.aval) or self.value(atom.val, None)
+        return self._constant(bits, atom.aval)
+
+    def const(self, value: Any, aval: Any, scope: KeyScope) -> int:
+        if isinstance(value, jaxapi.Tracer | jaxapi.Ref):
+            return self._constant(self.value(value, scope), aval)
+        bits = self.shared(value, lambda v: literal_key(v, aval) or self.value(v, scope))
+        return self._constant(bits, aval)
+
+    def _constant(self, bits: Key, aval: Any) -> int:
+        key = ("constant", bits, self.aval(aval))
+        text = f"constant {difference.short_type(aval)}"
+        return self.number(key, Node("constant", (), text=text))
+
+
+def _plain_call(eqn: Any) -> Any:
+    """Return what an equation calls, if the call itself means nothing."""
+    param = _CALLS.get(eqn.primitive.name)
+    if param is None or eqn.ctx.compute_type or eqn.ctx.xla_metadata:
+        return None
+    params = eqn.params
+    if param == "jaxpr" and not (
+        all(jaxapi.is_unspecified(s) for s in params["in_shardings"])
+        and all(jaxapi.is_unspecified(s) for s in params["out_shardings"])
+        and all(layout is None for layout in params["in_layouts"])
+        and all(layout is None for layout in params["out_layouts"])
+        and not any(params["donated_invars"])
+        and not params["compiler_options_kvs"]
+    ):
+        return None
+    return params.get(param)
+
+
+# ---- where they part ---------------------------------------------------------------
+
+
+def _find_difference(graph: _Graph, first: Summary, second: Summary) -> Difference | None:
+    if first.inputs != second.inputs:
+        texts = [difference.render_inputs(s.body) for s in (first, second)]
+        return Difference("", (), texts[0], texts[1], "inputs differ")
+    for what in ("effects", "results"):
+        mine, theirs = getattr(first, what), getattr(second, what)
+        for number, other in zip(mine, theirs):
+            if number != other:
+                return _descend(graph, number, other)
+        if len(mine) != len(theirs):
+            texts = [difference.render_results(s.body) for s in (first, second)]
+            reason = f"{len(mine)} and {len(theirs)} {what}"
+            return Difference("", (), texts[0], texts[1], reason)
+    return None
+
+
+def _descend(graph: _Graph, number: int, other: int) -> Difference:
+    """Follow the operands that differ up to the values whose own equations do."""
+    while True:
+        node, mate = graph.nodes[number], graph.nodes[other]
+        if node.head != mate.head or len(node.operands) != len(mate.operands):
+            break
+        pairs = [(a, b) for a, b in zip(node.operands, mate.operands) if a != b]
+        if not pairs:
+            break
+        following = graph.nodes[pairs[0][0]], graph.nodes[pairs[0][1]]
+        if not all(n.body is not None or n.head[0] == "result" for n in following):
+            break
+        number, other = pairs[0]
+    node, mate = (_with_equation(graph, n) for n in (node, mate))
+    indices = (node.index,) if node.body is not None else ()
+    return Difference("data flow", indices, _text(node), _text(mate), _reason(node, mate))
+
+
+def _with_equation(graph: _Graph, node: Node) -> Node:
+    return graph.nodes[node.operands[0]] if node.head[0] == "result" else node
+
+
+def _text(node: Node) -> str:
+    return node.text if node.body is None else difference.render_equation(node.body, node.index)
+
+
+def _reason(node: Node, mate: Node) -> str:
+    if node.body is None or mate.body is None or node.head[0] != mate.head[0]:
+        return "computed differently"
+    names = ("primitives", "params", "contexts", "types of results", "effects")
+    for name, mine, theirs in zip(names, node.head, mate.head):
+        if mine != theirs:
+            return f"{name} differ"
+    return "operands differ"

@@ -1,0 +1,197 @@
+"""Write what stands in a jaxpr as a hashable key: equal keys, equal meaning.
+
+`KeyMaker` gives the keys of values, types, contexts, effects and derivative rules. How
+a variable and a jaxpr are written is left to the subclass: the fingerprint numbers
+variables in order, equivalence numbers them by what they compute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.verification import rules
+from untrace.verification.canonical import (
+    array_key,
+    class_name,
+    literal_key,
+    primitive_key,
+    take_apart,
+)
+
+Key = Any
+_PLAIN = {int: "int", bool: "bool", str: "str"}
+
+
+class KeyScope:
+    """The keys of the variables of one jaxpr."""
+
+    __slots__ = ("consts", "keys", "parent")
+
+    def __init__(self, parent: KeyScope | None, consts: dict[Any, Any]) -> None:
+        self.parent = parent
+        self.consts = consts
+        self.keys: dict[Any, Key] = {}
+
+
+class KeyMaker:
+    """Makes keys and remembers those of shared objects."""
+
+    def __init__(self) -> None:
+        # Functions whose code was used, and the globals they see.
+        self.origins: dict[str, int] = {}
+        self.notes: list[str] = []
+        # How often something outside the jaxpr at hand was used; such keys cannot
+        # be remembered.
+        self.n_outer_uses = 0
+        self._shared: dict[int, Key] = {}
+        self._alive: list[Any] = []
+        self._active: list[int] = []
+        self._refs: dict[int, int] = {}
+        self._rule_stack: list[rules.Identity] = []
+        self._check_vma = True
+
+    def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
+        """Make the key of a jaxpr."""
+        raise NotImplementedError
+
+    # -- equations
+
+    def params(self, eqn: Any, scope: KeyScope) -> Key:
+        """Make the key of an equation's params, derivative rules included."""
+        opaque = rules.OPAQUE_PARAMS.get(eqn.primitive.name)
+        outer = self._check_vma
+        self._check_vma = eqn.params.get("check_vma", outer)
+        items = [
+            (name, self.value(param, scope))
+            for name, param in sorted(eqn.params.items())
+            if opaque is None or name not in opaque
+        ]
+        if opaque is not None:
+            items.append(("rules", self.rules(eqn, scope)))
+        self._check_vma = outer
+        return tuple(items)
+
+    def rules(self, eqn: Any, scope: KeyScope) -> Key:
+        """Make the key of derivative rules; rules that recur are written as such."""
+        identity = rules.identify_rules(eqn)
+        depth = len(self._rule_stack)
+        if identity in self._rule_stack or depth >= rules.MAX_DEPTH:
+            self.n_outer_uses += 1
+            known = identity in self._rule_stack
+            return ("again", depth - self._rule_stack.index(identity) if known else 0)
+        self._rule_stack.append(identity)
+        traced = rules.trace_rules(eqn, self._check_vma)
+        self._alive.append((eqn, traced))
+        key = tuple([(label, self.value(value, scope)) for label, value in traced])
+        self._rule_stack.pop()
+        name = rules.name_rule(eqn)
+        if eqn.params["symbolic_zeros"]:
+            self.notes.append(
+                f"{name}: symbolic zeros (compared with every tangent nonzero)"
+            )
+        if traced[0][0] == "error":
+            self.notes.append(f"{name}: its rule cannot be traced ({traced[0][1]})")
+        return key
+
+    def context(self, context: Any) -> Key:
+        """Make the key of an equation context."""
+        return self.shared(context, self._context)
+
+    def _context(self, context: Any) -> Key:
+        names = jaxapi.CONTEXT_FIELDS
+        return tuple([self.value(getattr(context, name), None) for name in names])
+
+    def effects(self, effects: Any, scope: KeyScope) -> Key:
+        """Make the key of a set of effects."""
+        return tuple(sorted((self._effect(e, scope) for e in effects), key=repr))
+
+    def _effect(self, effect: Any, scope: KeyScope) -> Key:
+        if not isinstance(effect, jaxapi.JaxprInputEffect):
+            return self.value(effect, scope)
+        place = effect.input
+        key = place if isinstance(place, int) else self.atom(place, scope)
+        return (class_name(type(effect)), key)
+
+    def primitive(self, primitive: Any) -> Key:
+        """Make the key of a primitive."""
+        return self.shared(primitive, primitive_key)
+
+    def aval(self, aval: Any) -> Key:
+        """Make the key of a type."""
+        return self.shared(aval, self._aval)
+
+    def _aval(self, aval: Any) -> Key:
+        return self.value(aval, None)
+
+    # -- operands
+
+    def atom(self, atom: Any, scope: KeyScope) -> Key:
+        """Make the key of an operand."""
+        if type(atom) is jaxapi.JaxprLiteral:
+            return self.literal(atom)
+        key = scope.keys.get(atom)
+        return key if key is not None else self.const(scope.consts[atom], atom.aval, scope)
+
+    def literal(self, atom: Any) -> Key:
+        """Make the key of a literal."""
+        bits = literal_key(atom.val, atom.aval)
+        return ("literal", self.aval(atom.aval), bits or self.value(atom.val, None))
+
+    def const(self, value: Any, aval: Any, scope: KeyScope) -> Key:
+        """Make the key of a constant where it is used."""
+        return ("const", self.aval(aval), self.value(value, scope))
+
+    # -- values
+
+    def shared(self, value: Any, make: Any) -> Key:
+        """Make the key of an object that occurs often; keep it for its identity."""
+        key = self._shared.get(id(value))
+        if key is None:
+            key = self._shared[id(value)] = make(value)
+            self._alive.append(value)
+        return key
+
+    def value(self, value: Any, scope: KeyScope | None) -> Key:
+        """Make the key of any value."""
+        plain = _PLAIN.get(type(value))
+        if plain is not None:  # as `take_apart` has it, but quicker
+            return (plain, value)
+        if jaxapi.is_jaxpr(value):
+            return self.jaxpr(value, scope)
+        if isinstance(value, jaxapi.Tracer):
+            return self._tracer(value, scope)
+        if isinstance(value, jaxapi.Ref):
+            number = self._refs.setdefault(id(value), len(self._refs))
+            return ("ref", number, self.aval(value.aval), array_key(value[...]))
+        if id(value) in self._active:  # a cycle: say how far back it leads
+            return ("cycle", len(self._active) - self._active.index(id(value)))
+        if isinstance(value, np.ndarray | jax.Array):
+            return self.shared(value, array_key)
+        return self._parts(value, scope)
+
+    def _parts(self, value: Any, scope: KeyScope | None) -> Key:
+        parts = take_apart(value)
+        if parts.origin:
+            self.origins[parts.origin] = id(value.__globals__)
+        if not parts.children:
+            return parts.kind
+        self._active.append(id(value))
+        children = [(label, self.value(child, scope)) for label, child in parts.children]
+        self._active.pop()
+        return (parts.kind, tuple(children))
+
+    def _tracer(self, tracer: Any, scope: KeyScope | None) -> Key:
+        self.n_outer_uses += 1
+        var = jaxapi.var_behind(tracer)
+        depth = 0
+        while scope is not None:
+            if var in scope.keys or var in scope.consts:
+                return ("outer", depth, self.atom(var, scope))
+            scope = scope.parent
+            depth += 1
+        self.notes.append("a value that a derivative rule captured")
+        return ("captured", self.aval(tracer.aval))

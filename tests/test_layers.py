@@ -1,0 +1,68 @@
+"""Imports go down only, and only one file touches JAX's unstable API."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "untrace"
+LAYERS = [
+    {"jaxapi", "errors", "options", "_version"},
+    {"ir", "syntax"},
+    {"capture", "recovery"},
+    {"lifting", "interpreters"},
+    {"emission"},
+    {"verification"},
+    {"pipeline", "result", "saved", "highlight", "extension"},
+    {"reduction", "explorer"},
+    {"__init__", "__main__", "api", "cli", "ipython"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+UNSTABLE = ("jax._src", "jax.extend", "jax.interpreters")
+
+
+def _modules():
+    return sorted(ROOT.rglob("*.py"))
+
+
+def _package(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "untrace":
+                yield from (f"untrace.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_down_only(path):
+    package = _package(path)
+    for name in _imports(path):
+        if not name.startswith("untrace."):
+            continue
+        imported = name.split(".")[1]
+        arrow = f"{path.relative_to(ROOT)} (layer {LEVEL[package]}) -> {name}"
+        assert imported in LEVEL, f"{arrow}: no layer is named {imported}"
+        assert imported == package or LEVEL[imported] <= LEVEL[package], arrow
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_jaxapi_touches_unstable_jax(path):
+    if path.name == "jaxapi.py":
+        return
+    for name in _imports(path):
+        assert not name.startswith(UNSTABLE), f"{path.name} imports {name}"
+    assert "__version__" not in path.read_text().replace("import __version__", "").replace(
+        "{__version__}", ""
+    ) or path.name in ("_version.py", "__init__.py", "cli.py"), path.name
+
+
+def test_syntax_knows_nothing_of_jax():
+    for path in (ROOT / "syntax").glob("*.py"):
+        assert not any(name.split(".")[0] in ("jax", "numpy") for name in _imports(path))

@@ -1,0 +1,117 @@
+"""Saving, loading and checking files; nothing half-written, nothing silently wrong."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.saved import verify_file
+
+WEIGHTS = np.random.default_rng(0).normal(size=(20, 30)).astype(np.float32)
+HALF = jnp.asarray(WEIGHTS[:10], jnp.bfloat16)
+
+
+def layer(x):
+    return jnp.tanh(x @ WEIGHTS), x[:10] * HALF.sum()
+
+
+def small(x):
+    return jnp.sin(x) * 2.0
+
+
+@pytest.fixture
+def saved(tmp_path):
+    src = untrace.source(layer)(jnp.ones(20))
+    assert src.report.strength == "identical"
+    return src.save(tmp_path / "layer.py")
+
+
+def _run(path):
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+
+
+def test_a_file_runs_in_a_fresh_process_with_its_sidecar(saved):
+    assert saved.with_suffix(".safetensors").exists()
+    done = _run(saved)
+    assert done.returncode == 0, done.stderr
+    assert "Array" in done.stdout
+
+
+def test_a_file_needs_neither_untrace_nor_safetensors(saved):
+    text = saved.read_text()
+    assert "import untrace" not in text and "import safetensors" not in text
+
+
+def test_a_saved_file_verifies(saved):
+    assert verify_file(saved).is_verified
+
+
+def test_small_programs_need_no_sidecar(tmp_path):
+    path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
+    assert os.listdir(tmp_path) == ["small.py"]
+    assert verify_file(path).is_verified
+    assert _run(path).returncode == 0
+
+
+def test_an_edited_file_is_a_difference(tmp_path):
+    path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
+    path.write_text(path.read_text().replace("2.0", "3.0"))
+    verdict = verify_file(path)
+    assert not verdict.is_verified and "edited" in str(verdict)
+
+
+def test_a_missing_sidecar_is_named(saved):
+    saved.with_suffix(".safetensors").unlink()
+    with pytest.raises(untrace.LoadError, match="layer.safetensors"):
+        verify_file(saved)
+    assert "layer.safetensors" in _run(saved).stderr
+
+
+def test_an_altered_sidecar_is_refused(saved):
+    sidecar = saved.with_suffix(".safetensors")
+    raw = bytearray(sidecar.read_bytes())
+    raw[-1] ^= 1
+    sidecar.write_bytes(raw)
+    with pytest.raises(untrace.LoadError, match="layer.safetensors"):
+        verify_file(saved)
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("raise SystemExit('was executed')\n")
+    with pytest.raises(untrace.LoadError, match="no fingerprint"):
+        verify_file(path)
+
+
+def test_an_unwritable_place_leaves_nothing_behind(tmp_path):
+    src = untrace.source(layer)(jnp.ones(20))
+    with pytest.raises(untrace.SaveError, match="cannot write"):
+        src.save(tmp_path / "no" / "such" / "folder" / "layer.py")
+    target = tmp_path / "taken.py"
+    target.mkdir()
+    with pytest.raises(untrace.SaveError):
+        src.save(target)
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == []
+
+
+def test_load_gives_the_function(saved):
+    src = untrace.source(layer)(jnp.ones(20))
+    for got, wanted in zip(
+        jax.jit(src.load())(jnp.ones(20)), jax.jit(layer)(jnp.ones(20)), strict=True
+    ):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_x64_programs_switch_x64_on(tmp_path):
+    with jax.enable_x64(True):
+        src = untrace.source(small)(np.ones(3))
+        assert src.report.strength == "identical"
+        path = src.save(tmp_path / "wide.py")
+    assert 'jax.config.update("jax_enable_x64", True)' in path.read_text()
+    assert not jax.config.jax_enable_x64
+    assert "1.68294197" in _run(path).stdout  # more digits than float32 has
