@@ -132,12 +132,24 @@ def scan_sizes(params: dict[str, Any], n_operands: int) -> tuple[int, int]:
 
 def is_plain_aval(aval: Any) -> bool:
     """Tell whether `jax.ShapeDtypeStruct` describes the aval completely."""
-    return type(aval) is ShapedArray and not _has_vma(aval)
+    if type(aval) is not ShapedArray:
+        return False
+    plain = ShapedArray(
+        aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding
+    )
+    return bool(plain == aval)
 
 
-def _has_vma(aval: Any) -> bool:
-    manual = getattr(aval, "manual_axis_type", None)
-    return bool(getattr(aval, "vma", None) or getattr(manual, "varying", None))
+def has_mesh(aval: Any) -> bool:
+    """Tell whether an aval is typed by a mesh."""
+    sharding = getattr(aval, "sharding", None)
+    return sharding is not None and not sharding.mesh.empty
+
+
+def mesh_of(aval: Any) -> Any:
+    """Return the mesh that types an aval, which may be empty, or None."""
+    sharding = getattr(aval, "sharding", None)
+    return None if sharding is None else sharding.mesh
 
 
 def same_aval(one: Any, other: Any) -> bool:
@@ -796,8 +808,8 @@ DEFAULT_CONTEXT: dict[str, Any] = {
 
 # ---- kernels -----------------------------------------------------------------------
 
-from jax._src.pallas.core import BlockMapping  # noqa: E402  # read by `canonical`
-
+# Fields that only say where something came from, by class; not imported for the name.
+ORIGIN_FIELDS = {"jax._src.pallas.core.BlockMapping": frozenset({"origin"})}
 _DEVICE = getattr(getattr(_core, "MemorySpace", None), "Device", None)
 
 
@@ -824,3 +836,28 @@ def unflatten_index(tree: Any, texts: Sequence[str]) -> tuple[Any, ...]:
 def unflatten_operands(tree: Any, operands: Sequence[Any]) -> Any:
     """Put the operands of a masked access back into its arguments."""
     return jax.tree.unflatten(tree, operands)
+
+
+def divided_cost(estimate: Any, size: int) -> Any:
+    """Undo what batching by `size` does to a `pl.CostEstimate`."""
+    if estimate is None:
+        return None
+    names = ("flops", "transcendentals", "bytes_accessed")
+    return type(estimate)(**{name: getattr(estimate, name) // size for name in names})
+
+
+_PALLAS_MODULES = (
+    ("jax.experimental", "pallas", "pl"),
+    ("jax.experimental.pallas", "tpu", "pltpu"),
+    ("jax.experimental.pallas", "mosaic_gpu", "plgpu"),
+)
+
+
+def memory_home(space: Any) -> tuple[str, str, str, str] | None:
+    """Return package, module, usual alias and attribute of a memory space, or None."""
+    name = getattr(space, "name", None)
+    for package, module, alias in _PALLAS_MODULES:
+        found = sys.modules.get(f"{package}.{module}")
+        if name and found is not None and getattr(found, name, None) is space:
+            return package, module, alias, name
+    return None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AxisType, NamedSharding
 
 P = jax.P
@@ -183,9 +184,7 @@ def invariant_gather() -> Program:
     mesh = auto_mesh((8,), ("i",))
 
     def body(x: Any) -> Any:
-        from jax._src.lax.parallel import all_gather_invariant
-
-        return all_gather_invariant(x, "i", tiled=True)
+        return jax.lax.all_gather(x, "i", tiled=True, to="invarying")
 
     f = jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P())
     return Program(f, (floats(16),))
@@ -366,7 +365,7 @@ def abstract_mesh_argument() -> Program:
 @program
 def spmd_vmap() -> Program:
     mesh = auto_mesh()
-    f = jax.shard_map(lambda b: jax.lax.psum(b, "x"), mesh=mesh, in_specs=P("x"), out_specs=P(), axis_names={"x"})
+    f = jax.shard_map(lambda b: jax.lax.psum(b, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
     return Program(jax.jit(jax.vmap(f, spmd_axis_name="y")), (floats(2, 8),))
 
 
@@ -705,14 +704,14 @@ def explicit_unreduced() -> Program:
 
 @program
 def unreduced_manual() -> Program:
-    mesh = explicit_mesh((2, 2))
+    mesh = explicit_mesh((4,), ("x",))
 
     def body(x: Any) -> Any:
         return jax.lax.pcast(x, "x", to="unreduced")
 
     def f(x: Any) -> Any:
-        y = jax.shard_map(body, in_specs=P("x"), out_specs=P(unreduced={"x"}), axis_names={"x"})(x)
-        return jax.sharding.reshard(y, P())
+        y = jax.shard_map(body, in_specs=P("x"), out_specs=P(None, unreduced={"x"}))(x)
+        return jax.sharding.reshard(y, P(None))
 
     with jax.set_mesh(mesh):
         args = (jax.device_put(floats(4), P("x")),)
@@ -843,7 +842,7 @@ def offloaded_residuals() -> Program:
 
     def f(x: Any) -> Any:
         def g(v: Any) -> Any:
-            return jnp.sin(jax.ad_checkpoint.checkpoint_name(jnp.sin(v), "y"))
+            return jnp.sin(checkpoint_name(jnp.sin(v), "y"))
 
         return jax.checkpoint(g, policy=policy)(x).sum()
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax._src import core
 
 from untrace import jaxapi
+from untrace.verification.canonical import class_name
 
 Edit = tuple[str, Callable[[], Any]]
 
@@ -219,7 +220,7 @@ def value_edits(value: Any) -> Iterator[Edit]:
             yield " as bool", lambda: bool(value)
     elif isinstance(value, float):
         yield " sign", lambda: -value
-    elif isinstance(value, str):
+    elif type(value) is str:
         yield " text", lambda: value + "x"
     elif isinstance(value, np.dtype):
         yield " dtype", lambda: np.dtype(np.int8 if value != np.int8 else np.int16)
@@ -231,8 +232,9 @@ def value_edits(value: Any) -> Iterator[Edit]:
         for name in value._fields:
             yield from _field_edits(value, name, lambda v, n, x: v._replace(**{n: x}))
     elif dataclasses.is_dataclass(value) and not isinstance(value, jaxapi.Primitive):
+        origins = jaxapi.ORIGIN_FIELDS.get(class_name(type(value)), ())
         for field in dataclasses.fields(value):
-            if field.init:
+            if field.init and field.name not in origins:
                 put = lambda v, n, x: dataclasses.replace(v, **{n: x})
                 yield from _field_edits(value, field.name, put)
     elif callable(value):

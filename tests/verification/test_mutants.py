@@ -9,7 +9,7 @@ from tests.verification.programs import PROGRAMS, trace
 from untrace.verification.compare import compare
 from untrace.verification.fingerprint import fingerprint
 
-N_MUTANTS = 3000
+N_MUTANTS = 80
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

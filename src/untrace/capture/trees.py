@@ -19,6 +19,7 @@ import jax
 
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier
+from untrace.syntax.text import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +153,11 @@ def _is_mapping(cls: Any) -> bool:
 
 
 def quoted(key: Any) -> str:
-    """Write a plain value with double quotes, as ruff does."""
-    text = repr(key)
-    if isinstance(key, str) and '"' not in key:
-        return '"' + text[1:-1].replace("\\'", "'") + '"'
-    return text
+    """Write a dict key."""
+    if isinstance(key, tuple):
+        inner = ", ".join(quoted(part) for part in key)
+        return f"({inner},)" if len(key) == 1 else f"({inner})"
+    return quote(key) if isinstance(key, str) else repr(key)
 
 
 def leaves(tree: Tree) -> Iterator[int]:

@@ -52,7 +52,9 @@ def docstring(text: str) -> str:
     safe = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     paragraphs = safe.strip().split("\n")
     wrapped = [
-        line for paragraph in paragraphs for line in (textwrap.wrap(paragraph, 85) or [""])
+        line
+        for paragraph in paragraphs
+        for line in (textwrap.wrap(paragraph, 85) if len(paragraph) > 85 else [paragraph])
     ]
     if len(wrapped) == 1:
         return f'"""{wrapped[0]}"""'
@@ -68,8 +70,10 @@ def emit(listing: Listing) -> Module:
     tail = _tail(listing)
     classes = [line for _, lines in listing.classes.values() for line in ["", "", *lines]]
     constants = _constants(listing)
-    lines = [*_imports(listing), *constants, *classes, *listing.helper_lines(), *functions, *tail]
-    body = "\n".join(lay_out(lines)).lstrip("\n") + "\n"
+    rest = lay_out([*constants, *classes, *listing.helper_lines(), *functions, *tail])
+    text = "\n".join(rest)
+    imports = "\n".join(lay_out(_imports(listing, text)))
+    body = f"{imports}\n{text}".strip("\n") + "\n"
     names = {key: name for key, (name, _) in listing.classes.items()}
     return Module(body, listing.main.name, names, dict(lifter.constants.stored))
 
@@ -84,15 +88,9 @@ def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -
     return "\n".join(lines)
 
 
-def _imports(listing: Listing) -> list[str]:
-    lifter = listing.lifter
-    if lifter.constants.stored:
-        for module in ("hashlib", "json", "pathlib"):
-            lifter.imports.module(module)
-        lifter.imports.module("numpy")
-    if listing.block.inputs or listing.block.equations:
-        lifter.imports.module("jax")
-    lines = lifter.imports.lines()
+def _imports(listing: Listing, text: str) -> list[str]:
+    """Write the imports that the text needs, and the settings it was traced under."""
+    lines = listing.lifter.imports.lines(text)
     settings = jaxapi.ambient_settings()
     return [*lines, *([""] if settings and lines else []), *settings]
 

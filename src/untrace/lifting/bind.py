@@ -6,10 +6,11 @@ were traced at. Works for any primitive whose params can be spelled.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation
+from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.lifter import Frame, Group, Rhs, fail, plain_results
 from untrace.lifting.spelling import Unspellable, spell_aval_struct, spell_primitive
 
@@ -19,7 +20,7 @@ def bind(eqn: Equation, frame: Frame) -> Rhs:
     imports = frame.lifter.imports
     try:
         primitive = spell_primitive(eqn.primitive, imports)
-        params = [f"{key}={param_text(value, frame)}" for key, value in eqn.params.items()]
+        params = [f"{key}={param_text(value, frame, eqn.operands)}" for key, value in eqn.params.items()]
     except Unspellable as error:
         raise fail(eqn, f"{error}. Register a rule with `untrace.register`.") from error
     text = f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})"
@@ -33,12 +34,12 @@ def one_or_more(names: list[str]) -> str:
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
 
 
-def param_text(value: Any, frame: Frame) -> str:
+def param_text(value: Any, frame: Frame, operands: Sequence[Atom] = ()) -> str:
     """Write a param; blocks become traced functions."""
     if isinstance(value, Block):
-        return jaxpr_text(value, frame)
+        return jaxpr_text(value, frame, operands=operands)
     if isinstance(value, tuple) and any(isinstance(item, Block) for item in value):
-        items = [param_text(item, frame) for item in value]
+        items = [param_text(item, frame, operands) for item in value]
         if hasattr(value, "_fields"):
             cls = type(value)
             name = frame.lifter.imports.attribute(cls.__module__, cls.__qualname__)
@@ -47,24 +48,34 @@ def param_text(value: Any, frame: Frame) -> str:
     return frame.lifter.spell(value)
 
 
-def jaxpr_text(block: Block, frame: Frame, hint: str = "body") -> str:
-    """Write a block as a function traced by `jax.make_jaxpr`."""
-    lifter = frame.lifter
-    lifter.imports.module("jax")
+def jaxpr_text(
+    block: Block, frame: Frame, hint: str = "body", operands: Sequence[Atom] = ()
+) -> str:
+    """Write a block as a function traced by `jax.make_jaxpr`.
+
+    Args:
+      block: The sub-program.
+      frame: Where the text stands.
+      hint: What to call the function where JAX kept no name.
+      operands: Values that may have the types to trace at.
+    """
+    frame.lifter.imports.module("jax")
     groups = [Group("x", 1)] * len(block.inputs)
     name = frame.callable(block, hint, (), groups, plain_results(block))
-    if all(_is_argument(value.aval) for value in block.inputs):
-        avals = [aval_text(value.aval, frame) for value in block.inputs]
-        text = f"jax.make_jaxpr({name})({', '.join(avals)})"
-        return text if block.is_closed else f"{text}.jaxpr"
-    avals = [lifter.spell(value.aval) for value in block.inputs]
-    text = f"{lifter.helper('traced')}({', '.join([name, *avals])})"
+    if operands and _have_types(operands, block):
+        args = frame.texts(operands)
+    else:
+        args = [aval_text(value.aval, frame) for value in block.inputs]
+    text = f"jax.make_jaxpr({name})({', '.join(args)})"
     return text if block.is_closed else f"{text}.jaxpr"
 
 
-def _is_argument(aval: Any) -> bool:
-    """Tell whether `jax.make_jaxpr` traces at this type."""
-    return jaxapi.is_plain_aval(aval) or jaxapi.is_ref_aval(aval)
+def _have_types(operands: Sequence[Atom], block: Block) -> bool:
+    """Tell whether tracing at these operands is tracing at the inputs of the block."""
+    return len(operands) == len(block.inputs) and all(
+        type(operand) is Value and jaxapi.same_aval(operand.aval, value.aval)
+        for operand, value in zip(operands, block.inputs)
+    )
 
 
 def aval_text(aval: Any, frame: Frame) -> str:

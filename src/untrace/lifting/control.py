@@ -305,7 +305,8 @@ def _bound_cond(eqn: Equation, frame: Frame) -> Rhs:
     if set(eqn.params) - {"branches"}:
         return bind(eqn, frame)
     branches: tuple[Block, ...] = eqn.params["branches"]
-    texts = [jaxpr_text(block, frame, f"branch_{i}") for i, block in enumerate(branches)]
+    given = eqn.operands[1:]
+    texts = [jaxpr_text(block, frame, f"branch_{i}", given) for i, block in enumerate(branches)]
     name = frame.lifter.imports.attribute("jax.extend.core.primitives", "cond_p")
     comma = "," if len(branches) == 1 else ""
     args = [*frame.texts(eqn.operands), f"branches=({', '.join(texts)}{comma})"]

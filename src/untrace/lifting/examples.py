@@ -88,7 +88,8 @@ def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
         low, high = _range(value)
         return f"rng.integers({low}, {high}, {shape}, endpoint=True).astype({dtype})"
     if kind == "complex":
-        return f"(rng.normal(size={shape}) + 1j * rng.normal(size={shape})).astype({dtype})"
+        parts = repr((*aval.shape, 2))  # real and imaginary
+        return f"np.array(rng.normal(size={parts}).view(complex)[..., 0], {dtype})"
     return f"rng.normal(size={shape}).astype({dtype})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -65,25 +66,36 @@ class Imports:
         """Note that the text needs a device of this process."""
         self.devices.append(value)
 
-    def lines(self) -> list[str]:
-        """Write the import statements: standard library, third party, own."""
+    def lines(self, text: str) -> list[str]:
+        """Write the import statements that a module's `text` needs, sorted as isort does.
+
+        A rule that declined in the end may have asked for a name that is not used.
+        """
         sections: dict[int, list[str]] = {}
         for name, bound in self.modules.items():
-            text = f"import {name}" if bound == name else f"import {name} as {bound}"
-            sections.setdefault(_section(name), []).append(text)
+            if not _occurs(bound, text):
+                continue
+            statement = f"import {name}" if bound == name else f"import {name} as {bound}"
+            sections.setdefault(_section(name), []).append(statement)
         grouped: dict[str, list[str]] = {}
         for (module, root), bound in self.attributes.items():
-            text = root if bound == root else f"{root} as {bound}"
-            grouped.setdefault(module, []).append(text)
+            if not _occurs(bound, text):
+                continue
+            item = root if bound == root else f"{root} as {bound}"
+            grouped.setdefault(module, []).append(item)
         for module, names in grouped.items():
-            text = f"from {module} import {', '.join(sorted(names))}"
-            sections.setdefault(_section(module), []).append(text)
+            statement = f"from {module} import {', '.join(sorted(names))}"
+            sections.setdefault(_section(module), []).append(statement)
         lines: list[str] = []
         for number in sorted(sections):
             plain = sorted(s for s in sections[number] if s.startswith("import "))
             froms = sorted(s for s in sections[number] if s.startswith("from "))
             lines += [*([""] if lines else []), *plain, *froms]
         return lines
+
+
+def _occurs(name: str, text: str) -> bool:
+    return name in text and re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
 def _section(module: str) -> int:

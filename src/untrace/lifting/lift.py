@@ -22,6 +22,7 @@ from untrace.lifting import (  # noqa: F401  (they register)
     control,
     derivatives,
     kernels,
+    sharded,
     state,
 )
 from untrace.lifting.contexts import ambient_managers, tracing_context

@@ -302,25 +302,20 @@ class Frame:
             self.lines[-1] += f"  # {types}"
 
     def _assign(self, eqn: Equation, rhs: Rhs) -> None:
-        results = eqn.results
-        env = self.env
-        if rhs.target is None and len(results) == 1 and not eqn.primitive.multiple_results:
-            value = results[0]
-            if value is None:
-                name = "_"
-            else:
-                name = env[value] = self.names.fresh(result_name(eqn))
-            self.lines.append(f"{name} = {rhs.text}")
-            return
-        names: list[str] = []
-        for value in results:
-            if value is None:
-                names.append("_")
-            else:
-                name = env[value] = self.names.fresh(result_name(eqn))
-                names.append(name)
-        target = rhs.target(names) if rhs.target else unpacked(names)
+        names = [self._result(value, eqn) for value in eqn.results]
+        if rhs.target is not None:
+            target = rhs.target(names)
+        elif len(names) == 1 and not eqn.primitive.multiple_results:
+            target = names[0]
+        else:
+            target = unpacked(names)
         self.lines.append(f"{target} = {rhs.text}" if target else rhs.text)
+
+    def _result(self, value: Value | None, eqn: Equation) -> str:
+        if value is None or not self.uses(value):
+            return "_"
+        name = self.env[value] = self.names.fresh(result_name(eqn))
+        return name
 
     def _rhs(self, eqn: Equation) -> Rhs:
         step = self.lifter.step(eqn)

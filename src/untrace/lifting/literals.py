@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from untrace import jaxapi
 from untrace.lifting import rules
 from untrace.lifting.arrays import spell_scalar
 from untrace.lifting.imports import Imports
 from untrace.lifting.spelling import spell, spell_dtype
+
+
+def _over_mesh(text: str, imports: Imports) -> str:
+    root = imports.module("jax.numpy")
+    if text.startswith("np."):
+        return f"{root}{text[2:]}"
+    return f"{root}.asarray({text})"
 
 
 class Literals:
@@ -19,10 +27,15 @@ class Literals:
 
     def exact(self, value: Any, aval: Any) -> str:
         """Write a scalar so that tracing gives this literal: dtype and weak type too."""
-        key = (type(value), aval.dtype, aval.weak_type, str(value))
+        has_mesh = not aval.weak_type and jaxapi.has_mesh(aval)
+        key = (type(value), aval.dtype, aval.weak_type, has_mesh, str(value))
         text = self._exact.get(key)
         if text is None:
-            text = self._exact[key] = spell_scalar(value, aval, self._imports)
+            text = spell_scalar(value, aval, self._imports)
+            if has_mesh:
+                # Only what `jnp` makes is typed by the mesh in context.
+                text = _over_mesh(text, self._imports)
+            self._exact[key] = text
         return text
 
     def bare(self, value: Any) -> str:
@@ -30,8 +43,17 @@ class Literals:
         key = (type(value), str(value))
         text = self._exact.get(key)
         if text is None:
-            text = self._exact[key] = spell(getattr(value, "item", lambda: value)(), self._imports)
+            text = self._exact[key] = self._bare(value)
         return text
+
+    def _bare(self, value: Any) -> str:
+        scalar = getattr(value, "item", lambda: value)()
+        if isinstance(scalar, float) and hasattr(value, "dtype"):
+            # The shortest text that gives this value at its own precision.
+            short = float(str(value))
+            if value.dtype.type(short) == value:
+                scalar = short
+        return spell(scalar, self._imports)
 
     def param(self, value: Any, form: str) -> str:
         """Write a param value through a named format ("" for plain)."""

@@ -20,6 +20,7 @@ from untrace.lifting import (  # these register their rules
     rules_reductions,
     rules_special,
 )
+from untrace.syntax.text import quote
 from untrace.lifting.rules_names import NAMES
 
 __all__ = ["FORMATS", "NAMES", "TABLES"]
@@ -37,12 +38,18 @@ def _item(position: int) -> Callable[[Any], Any]:
     return lambda value: value[position] if value and len(value) > position else None
 
 
+def _is_one_name(names: Any) -> bool:
+    return len(names) == 1 and isinstance(names[0], str)
+
+
 FORMATS: dict[str, Callable[[Any], Any]] = {
     # A param that follows from the operands, as the rule's `when` makes sure: no text.
     "implied": lambda value: "",
     # Axes as jnp takes them: `0` or `(0, 2)`.
     "axis": _single,
+    # Names of axes as collectives take them: `"i"` or `("i", "j")`.
+    "mesh_axis": lambda names: quote(names[0]) if _is_one_name(names) else names,
     # The name of a PRNG implementation, as a string.
-    "impl": lambda value: repr(str(value.name)),
+    "impl": lambda value: quote(str(value.name)),
     **{f"item{i}": _item(i) for i in range(6)},
 }

@@ -9,16 +9,19 @@ from untrace.lifting.rules_when import (
     INTEGERS,
     all_of,
     broadcasts_leading,
+    converts,
     dtype_name,
     expands,
     fills,
     fills_literal,
     is_not_identity,
+    lacks,
     on_value,
     operands,
     rank,
     reverses,
     slices_only,
+    states,
 )
 from untrace.lifting.table import rule
 
@@ -44,7 +47,7 @@ rule("empty", "jax.lax.empty({shape}, {dtype:dtype})", out_sharding=None)
 
 # ---- types -------------------------------------------------------------------------
 
-rule("convert_element_type", "{0}.astype({new_dtype:dtype})", when=on_value, weak_type=False, sharding=None)
+rule("convert_element_type", "{0}.astype({new_dtype:dtype})", when=converts, weak_type=False, sharding=None)
 rule("convert_element_type", "jax.lax.convert_element_type({0}, {new_dtype:dtype})", weak_type=False, sharding=None)
 rule("bitcast_convert_type", "jax.lax.bitcast_convert_type({0}, {new_dtype:dtype})")
 
@@ -69,7 +72,6 @@ rule("transpose", "jnp.transpose({0}, {permutation})", when=is_not_identity)
 rule("transpose", "jax.lax.transpose({0}, {permutation})", when=is_not_identity)
 rule("squeeze", "jnp.squeeze({0}, {dimensions:axis})", when=on_value)
 rule("squeeze", "jax.lax.squeeze({0}, {dimensions})")
-rule("rev", "jnp.flip({0}, {dimensions:axis})", when=on_value)
 rule("rev", "jax.lax.rev({0}, {dimensions})")
 rule("tile", "jax.lax.tile({0}, {reps})")
 rule("concatenate", "jnp.concatenate([{operands}])", dimension=0)
@@ -83,11 +85,11 @@ rule("pad", "jax.lax.pad({0}, {1}, {padding_config})")
 
 # ---- slices ------------------------------------------------------------------------
 
-rule("slice", "{0}[{start_indices:item0}:{limit_indices:item0}]", when=slices_only(0), strides=None)
 for axis in range(6):
-    item = f"{{start_indices:item{axis}}}, {{limit_indices:item{axis}}}"
-    rule("slice", f"jax.lax.slice_in_dim({{0}}, {item}, axis={axis})", when=slices_only(axis), strides=None)
-    rule("slice", f"jax.lax.slice_in_dim({{0}}, {item}, {{strides:item{axis}}}, {axis})", when=slices_only(axis))
+    bounds = f"{{start_indices:item{axis}}}:{{limit_indices:item{axis}}}"
+    before = ":, " * axis
+    rule("slice", f"{{0}}[{before}{bounds}]", when=slices_only(axis), strides=None)
+    rule("slice", f"{{0}}[{before}{bounds}:{{strides:item{axis}}}]", when=all_of(states("strides"), slices_only(axis)))
 rule("slice", "jax.lax.slice({0}, {start_indices}, {limit_indices})", strides=None)
 rule("slice", "jax.lax.slice({0}, {start_indices}, {limit_indices}, {strides})")
 for n in range(1, 8):
@@ -98,6 +100,11 @@ for n in range(1, 8):
 
 # ---- gather and scatter ------------------------------------------------------------
 
+def on_any(eqn: Equation) -> bool:
+    """Hold always: the combining function follows from the primitive."""
+    return True
+
+
 _GATHER = "jax.lax.gather({0}, {1}, {dimension_numbers}, {slice_sizes}"
 rule("gather", _GATHER + ", mode={mode})", unique_indices=False, indices_are_sorted=False, fill_value=None)
 rule("gather", _GATHER + ", mode={mode}, fill_value={fill_value})", unique_indices=False, indices_are_sorted=False)
@@ -105,8 +112,9 @@ rule("gather", _GATHER + ", unique_indices={unique_indices}, indices_are_sorted=
 for name in ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"):
     call = f"jax.lax.{name.replace('-', '_')}({{0}}, {{1}}, {{2}}, {{dimension_numbers}}"
     implied = "{update_jaxpr:implied}{update_consts:implied}"
-    rule(name, f"{call}, mode={{mode}}){implied}", unique_indices=False, indices_are_sorted=False)
-    rule(name, f"{call}, indices_are_sorted={{indices_are_sorted}}, unique_indices={{unique_indices}}, mode={{mode}}){implied}")
+    implied_when = lacks("update_jaxpr") if name == "scatter" else on_any
+    rule(name, f"{call}, mode={{mode}}){implied}", when=implied_when, unique_indices=False, indices_are_sorted=False)
+    rule(name, f"{call}, indices_are_sorted={{indices_are_sorted}}, unique_indices={{unique_indices}}, mode={{mode}}){implied}", when=implied_when)
 
 # ---- placement ---------------------------------------------------------------------
 

@@ -10,9 +10,12 @@ from untrace.lifting.rules_when import (
     FLOATS,
     INTEGERS,
     all_of,
+    default_integer,
     of,
     on_value,
+    operands,
     shape_of,
+    states,
 )
 from untrace.lifting.table import rule
 
@@ -22,6 +25,12 @@ def _reduces_all(eqn: Equation) -> bool:
 def _reduces(eqn: Equation) -> bool:
     return len(eqn.params["axes"]) > 0
 
+def _keeps_width(eqn: Equation) -> bool:
+    """Hold where jnp does not widen integers first."""
+    dtype = eqn.operands[0].aval.dtype
+    return dtype.kind not in "iu" or dtype.itemsize == default_integer().itemsize
+
+
 for function, primitive, dtypes in (
     ("sum", "reduce_sum", (*STANDARD_NUMBERS, *COMPLEX)),
     ("prod", "reduce_prod", (*STANDARD_NUMBERS, *COMPLEX)),
@@ -30,17 +39,16 @@ for function, primitive, dtypes in (
     ("all", "reduce_and", ("bool",)),
     ("any", "reduce_or", ("bool",)),
 ):
-    rule(primitive, f"jnp.{function}({{0}}){{axes:implied}}", when=all_of(of(*dtypes), _reduces_all), out_sharding=None)
-    rule(primitive, f"jnp.{function}({{0}}, axis={{axes:axis}})", when=all_of(of(*dtypes), _reduces), out_sharding=None)
+    keeps = _keeps_width if function in ("sum", "prod") else on_value
+    rule(primitive, f"jnp.{function}({{0}}){{axes:implied}}", when=all_of(of(*dtypes), _reduces_all, keeps), out_sharding=None)
+    rule(primitive, f"jnp.{function}({{0}}, axis={{axes:axis}})", when=all_of(of(*dtypes), _reduces, keeps), out_sharding=None)
 for name in "sum prod max min and or xor".split():
     rule(f"reduce_{name}", f"jax.lax.reduce_{name}({{0}}, {{axes}})", out_sharding=None)
     rule(f"reduce_{name}", f"jax.lax.reduce_{name}({{0}}, {{axes}}, out_sharding={{out_sharding}})")
 for name in ("argmax", "argmin"):
-    rule(name, f"jnp.{name}({{0}}, axis={{axes:axis}}){{index_dtype:implied}}", when=all_of(on_value, lambda eqn: eqn.params["index_dtype"] == "int32"))
+    rule(name, f"jnp.{name}({{0}}, axis={{axes:axis}}){{index_dtype:implied}}", when=all_of(on_value, lambda eqn: eqn.params["index_dtype"] == default_integer()))
     rule(name, f"jax.lax.{name}({{0}}, {{axes:axis}}, {{index_dtype:dtype}})")
 for name in "cumsum cumprod cummax cummin cumlogsumexp".split():
-    if name in ("cumsum", "cumprod"):
-        rule(name, f"jnp.{name}({{0}}, axis={{axis}})", when=of(*STANDARD_NUMBERS), reverse=False)
     rule(name, f"jax.lax.{name}({{0}}, axis={{axis}})", reverse=False)
     rule(name, f"jax.lax.{name}({{0}}, axis={{axis}}, reverse={{reverse}})")
 rule("sort", "jax.lax.sort(({operands},), dimension={dimension})", is_stable=True, num_keys=1)
@@ -70,16 +78,16 @@ def _keeps_dtype(eqn: Equation) -> bool:
 _DOT = "jax.lax.dot_general({0}, {1}, {dimension_numbers}"
 rule("dot_general", "{0} @ {1}{dimension_numbers:implied}{preferred_element_type:implied}", when=all_of(_is_matmul, _keeps_dtype), precision=None, out_sharding=None)
 rule("dot_general", _DOT + ")", precision=None, preferred_element_type=None, out_sharding=None)
-rule("dot_general", _DOT + ", preferred_element_type={preferred_element_type:dtype})", precision=None, out_sharding=None)
+rule("dot_general", _DOT + ", preferred_element_type={preferred_element_type:dtype})", when=states("preferred_element_type"), precision=None, out_sharding=None)
 rule("dot_general", _DOT + ", precision={precision})", preferred_element_type=None, out_sharding=None)
-rule("dot_general", _DOT + ", precision={precision}, preferred_element_type={preferred_element_type:dtype})", out_sharding=None)
+rule("dot_general", _DOT + ", precision={precision}, preferred_element_type={preferred_element_type:dtype})", when=states("preferred_element_type"), out_sharding=None)
 rule("dot_general", _DOT + ", precision={precision}, out_sharding={out_sharding})", preferred_element_type=None)
-rule("dot_general", _DOT + ", precision={precision}, preferred_element_type={preferred_element_type:dtype}, out_sharding={out_sharding})")
+rule("dot_general", _DOT + ", precision={precision}, preferred_element_type={preferred_element_type:dtype}, out_sharding={out_sharding})", when=states("preferred_element_type"))
 _RAGGED = "jax.lax.ragged_dot_general({0}, {1}, {2}, {ragged_dot_dimension_numbers}, precision={precision}"
-rule("ragged_dot_general", _RAGGED + ")", when=lambda eqn: len(eqn.operands) == 3, preferred_element_type=None, group_offset=None, out_sharding=None)
-rule("ragged_dot_general", _RAGGED + ", preferred_element_type={preferred_element_type:dtype})", when=lambda eqn: len(eqn.operands) == 3, group_offset=None, out_sharding=None)
+rule("ragged_dot_general", _RAGGED + ")", when=operands(3), preferred_element_type=None, group_offset=None, out_sharding=None)
+rule("ragged_dot_general", _RAGGED + ", preferred_element_type={preferred_element_type:dtype})", when=all_of(operands(3), states("preferred_element_type")), group_offset=None, out_sharding=None)
 _CONV = "jax.lax.conv_general_dilated({0}, {1}, {window_strides}, {padding}, {lhs_dilation}, {rhs_dilation}, {dimension_numbers}"
 _COUNTS = ", feature_group_count={feature_group_count}, batch_group_count={batch_group_count}"
 rule("conv_general_dilated", _CONV + ")", feature_group_count=1, batch_group_count=1, precision=None, preferred_element_type=None, out_sharding=None)
 rule("conv_general_dilated", _CONV + _COUNTS + ", precision={precision})", preferred_element_type=None, out_sharding=None)
-rule("conv_general_dilated", _CONV + _COUNTS + ", precision={precision}, preferred_element_type={preferred_element_type:dtype})", out_sharding=None)
+rule("conv_general_dilated", _CONV + _COUNTS + ", precision={precision}, preferred_element_type={preferred_element_type:dtype})", when=states("preferred_element_type"), out_sharding=None)

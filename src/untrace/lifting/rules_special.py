@@ -32,7 +32,7 @@ rule("rng_bit_generator", "jax.lax.rng_bit_generator({0}, {shape}, {dtype:dtype}
 
 rule("lu", "jax.lax.linalg.lu({0})")
 rule("qr", "jax.lax.linalg.qr({0}, pivoting={pivoting}, full_matrices={full_matrices}, use_magma={use_magma})")
-rule("svd", "jax.lax.linalg.svd({0}, full_matrices={full_matrices}, compute_uv=False, subset_by_index={subset_by_index}, algorithm={algorithm})", compute_uv=False)
+rule("svd", "(jax.lax.linalg.svd({0}, full_matrices={full_matrices}, compute_uv=False, subset_by_index={subset_by_index}, algorithm={algorithm}),)", compute_uv=False)
 rule("eig", "jax.lax.linalg.eig({0}, compute_left_eigenvectors={compute_left_eigenvectors}, compute_right_eigenvectors={compute_right_eigenvectors}, enable_eigvec_derivs={enable_eigvec_derivs}, implementation={implementation})")
 rule("schur", "jax.lax.linalg.schur({0}, compute_schur_vectors={compute_schur_vectors}, sort_eig_vals={sort_eig_vals}, select_callable={select_callable})")
 rule("hessenberg", "jax.lax.linalg.hessenberg({0})")

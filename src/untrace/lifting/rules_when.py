@@ -10,7 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from untrace.ir import Equation, Literal, Value
 
@@ -35,6 +37,21 @@ def all_of(*conditions: When) -> When:
 def on_value(eqn: Equation) -> bool:
     """Hold where the first operand is a variable."""
     return type(eqn.operands[0]) is Value
+
+
+def states(*params: str) -> When:
+    """Hold where the params are there and not None."""
+    return lambda eqn: all(eqn.params.get(name) is not None for name in params)
+
+
+def has(*params: str) -> When:
+    """Hold where the params are there; JAX's own tests bind some without."""
+    return lambda eqn: all(name in eqn.params for name in params)
+
+
+def lacks(*params: str) -> When:
+    """Hold where the params are None or not there."""
+    return lambda eqn: all(eqn.params.get(name) is None for name in params)
 
 
 def operands(n: int) -> When:
@@ -95,9 +112,21 @@ def alike(*dtypes: str) -> When:
             for atom in atoms[1:]
         ):
             return False
+        if first.dtype == bool and first.weak_type:
+            return False
         return _same_shapes(atoms) and _bare_literals(eqn)
 
     return agree
+
+
+def value_first(*dtypes: str) -> When:
+    """Hold where `alike` does and Python will not swap the operands."""
+    return all_of(on_value, alike(*dtypes))
+
+
+def value_last(*dtypes: str) -> When:
+    """Hold where `alike` does and the last operand is a variable."""
+    return all_of(lambda eqn: type(eqn.operands[-1]) is Value, alike(*dtypes))
 
 
 def _same_shapes(atoms: tuple[Any, ...]) -> bool:
@@ -120,6 +149,17 @@ def _is_bare(literal: Literal, eqn: Equation) -> bool:
     if jnp.issubdtype(aval.dtype, jnp.integer):
         return INT32_MIN <= int(literal.value) < INT32_END
     return True
+
+
+def converts(eqn: Equation) -> bool:
+    """Hold for a conversion that `astype` makes of a variable in one equation."""
+    to_bool = eqn.params["new_dtype"] == bool
+    return on_value(eqn) and not (to_bool and dtype_name(eqn.operands[0]) in COMPLEX)
+
+
+def default_integer() -> Any:
+    """Return the dtype that `jnp` gives to integers under the current x64 setting."""
+    return np.dtype("int64" if jax.config.jax_enable_x64 else "int32")
 
 
 # ---- shapes ------------------------------------------------------------------------
@@ -184,7 +224,7 @@ def slices_only(axis: int) -> When:
 
     def keeps(eqn: Equation) -> bool:
         shape, params = shape_of(eqn), eqn.params
-        if not axis < len(shape):
+        if not axis < len(shape) or shape == result_shape(eqn):
             return False
         starts, limits = params["start_indices"], params["limit_indices"]
         strides = params["strides"] or (1,) * len(shape)

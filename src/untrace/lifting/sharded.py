@@ -13,6 +13,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
+from untrace.lifting.control import hoists_in_order
 from untrace.lifting.lifter import Frame, Group, Rhs, control, plain_results, unpacked
 from untrace.lifting.table import rule
 
@@ -24,24 +25,24 @@ def _on_value(eqn: Equation) -> bool:
     return type(eqn.operands[0]) is Value
 
 
-rule("psum", "jax.lax.psum({0}, {axes:axis})", when=_on_value, axis_index_groups=None)
-rule("psum", "jax.lax.psum({0}, {axes:axis}, axis_index_groups={axis_index_groups})", when=_on_value)
-rule("psum_invariant", "jax.lax.psum({0}, {axes:axis})", when=_on_value)
-rule("unreduced_psum", "jax.lax.psum({0}, {axes:axis})", when=_on_value)
+rule("psum", "jax.lax.psum({0}, {axes:mesh_axis})", when=_on_value, axis_index_groups=None)
+rule("psum", "jax.lax.psum({0}, {axes:mesh_axis}, axis_index_groups={axis_index_groups})", when=_on_value)
+rule("psum_invariant", "jax.lax.psum({0}, {axes:mesh_axis})", when=_on_value)
+rule("unreduced_psum", "jax.lax.psum({0}, {axes:mesh_axis})", when=_on_value)
 for name in ("pmax", "pmin"):
-    rule(name, f"jax.lax.{name}({{0}}, {{axes:axis}})", when=_on_value, axis_index_groups=None)
+    rule(name, f"jax.lax.{name}({{0}}, {{axes:mesh_axis}})", when=_on_value, axis_index_groups=None)
     rule(
         name,
-        f"jax.lax.{name}({{0}}, {{axes:axis}}, axis_index_groups={{axis_index_groups}})",
+        f"jax.lax.{name}({{0}}, {{axes:mesh_axis}}, axis_index_groups={{axis_index_groups}})",
         when=_on_value,
     )
-    rule(f"unreduced_{name}", f"jax.lax.{name}({{0}}, {{axes:axis}})", when=_on_value)
-rule("pvary", 'jax.lax.pcast({0}, {axes:axis}, to="varying")', when=_on_value)
-rule("reduced_vary_cast", 'jax.lax.pcast({0}, {axes:axis}, to="varying")', when=_on_value)
-rule("preduced", 'jax.lax.pcast({0}, {axes:axis}, to="reduced")', when=_on_value)
-rule("vary_unreduced_cast", 'jax.lax.pcast({0}, {axes:axis}, to="unreduced")', when=_on_value)
+    rule(f"unreduced_{name}", f"jax.lax.{name}({{0}}, {{axes:mesh_axis}})", when=_on_value)
+rule("pvary", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")', when=_on_value)
+rule("reduced_vary_cast", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")', when=_on_value)
+rule("preduced", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="reduced")', when=_on_value)
+rule("vary_unreduced_cast", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="unreduced")', when=_on_value)
 rule("axis_index", "jax.lax.axis_index({axis_name})", when=lambda eqn: _is_one_axis(eqn.params))
-rule("pbroadcast", "jax.lax.pbroadcast({0}, {axis_name:axis}, {source})", when=_on_value)
+rule("pbroadcast", "jax.lax.pbroadcast({0}, {axis_name:mesh_axis}, {source})", when=_on_value)
 
 
 def _is_one_axis(params: Any) -> bool:
@@ -160,13 +161,27 @@ def shard_map(eqn: Equation, frame: Frame) -> Rhs | None:
     block: Block = eqn.params["jaxpr"]
     if block.constants:
         return None
-    groups = [Group("x", 1)] * len(block.inputs)
     with _inside(eqn, frame):
-        function = frame.callable(block, "shard", (), groups, plain_results(block))
-    args = [function, *_shard_map_options(eqn, frame)]
+        n = _count_captured(block, eqn.operands)
+        groups = [Group("x", 1)] * (len(block.inputs) - n)
+        captured, given = eqn.operands[:n], eqn.operands[n:]
+        function = frame.callable(block, "shard", captured, groups, plain_results(block))
+    args = [function, *_shard_map_options(eqn, n, frame)]
     frame.lifter.imports.module("jax")
-    text = f"jax.shard_map({', '.join(args)})({', '.join(frame.texts(eqn.operands))})"
-    return Rhs(text, None if len(eqn.results) != 1 else lambda names: names[0])
+    text = f"jax.shard_map({', '.join(args)})({', '.join(frame.texts(given))})"
+    return Rhs(text, None if len(eqn.results) != 1 else _only)
+
+
+def _count_captured(block: Block, operands: Sequence[Any]) -> int:
+    """Count the leading inputs that were closed over: their types know no manual axes."""
+    inner = jaxapi.ambient_context().cur_abstract_mesh
+    n = 0
+    for value, operand in zip(block.inputs, operands):
+        mesh = jaxapi.mesh_of(value.aval)
+        if mesh == inner or not jaxapi.same_aval(value.aval, operand.aval):
+            break
+        n += 1
+    return n if hoists_in_order(block, operands[:n]) else 0
 
 
 @contextlib.contextmanager
@@ -179,13 +194,13 @@ def _inside(eqn: Equation, frame: Frame) -> Iterator[None]:
     frame.ambient = before
 
 
-def _shard_map_options(eqn: Equation, frame: Frame) -> list[str]:
+def _shard_map_options(eqn: Equation, n_captured: int, frame: Frame) -> list[str]:
     params, spell = eqn.params, frame.lifter.spell
     mesh, manual = params["mesh"], params["newly_manual_axes"]
     options: list[str] = []
     if mesh != eqn.context.cur_abstract_mesh:
         options.append(f"mesh={spell(mesh)}")
-    options.append(f"in_specs={_specs(params['in_specs'], '()', frame)}")
+    options.append(f"in_specs={_specs(params['in_specs'][n_captured:], '()', frame)}")
     options.append(f"out_specs={_specs(params['out_specs'], 'None', frame)}")
     if manual != frozenset(mesh.axis_names) - set(mesh.manual_axes):
         options.append(f"axis_names={spell(set(manual))}")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from untrace.errors import LiftingError
+from untrace.syntax.text import quote
 
 
 class Imports(Protocol):
@@ -111,7 +112,8 @@ MEMOISED: set[type] = set()
 """Classes whose equal values may share one text; all are hashable."""
 
 SELF_SPELLED: dict[type, Callable[[Any], str]] = {
-    kind: repr for kind in (int, bool, str, bytes, type(None), type(...))
+    str: quote,
+    **{kind: repr for kind in (int, bool, bytes, type(None), type(...))},
 }
 """Classes whose `repr` evaluates to the value, in any namespace."""
 

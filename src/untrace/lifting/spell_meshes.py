@@ -31,7 +31,7 @@ def _spell_partition_spec(speller: Speller, value: Any) -> str:
 
 
 def _has_default_kind(value: Any) -> bool:
-    plain = jax.P(*value._partitions, unreduced=value.unreduced, reduced=value.reduced)
+    plain = jax.P(*tuple(value._partitions), unreduced=value.unreduced, reduced=value.reduced)
     return plain == value
 
 
@@ -48,10 +48,12 @@ def _spell_mesh(speller: Speller, value: Any) -> str:
     for known, name in speller.imports.defined():
         if known == value:
             return name
+    text = _mesh_text(speller, value)
+    if value.empty:
+        return text
     for device in value.devices.flat:
         speller.imports.mention(device)
-    text = _mesh_text(speller, value)
-    return text if value.empty else speller.imports.define("mesh", text, value)
+    return speller.imports.define("mesh", text, value)
 
 
 def _mesh_text(speller: Speller, value: Any) -> str:

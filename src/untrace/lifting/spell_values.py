@@ -12,6 +12,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.lifting.arrays import spell_array, spell_complex, spell_float
 from untrace.lifting.spell_base import Speller, Unspellable, writes
+from untrace.syntax.text import quote
 
 INLINE_LIMIT = 4096
 """Largest array, in elements, written out inside an expression."""
@@ -34,7 +35,7 @@ def _spell_int(speller: Speller, value: int) -> str:
 
 @writes(str)
 def _spell_string(speller: Speller, value: str) -> str:
-    return repr(str(value))
+    return quote(str(value))
 
 
 @writes(tuple, exact=True)

@@ -156,7 +156,7 @@ def _step(transform: Any, frame: Frame) -> str | None:
         case "TransposeTransform" | "RefTransposer":
             return f".transpose({spell(tuple(transform.permutation))})"
         case "MemorySpaceCastTransform":
-            return f".memory_space_cast({spell(transform.memory_space)})"
+            return f".memory_space_cast({memory_text(transform.memory_space, frame)})"
         case _:
             return None
 
@@ -252,7 +252,23 @@ def scratch_text(aval: Any, frame: Frame) -> str | None:
     inner = getattr(aval, "inner_aval", None)
     if inner is None or not jaxapi.is_plain_aval(inner) or inner.weak_type:
         return None
-    space = aval.memory_space
-    if not callable(space):
-        return f"{pallas(frame)}.MemoryRef({spell(inner)}, {spell(space)})"
-    return f"{spell(space)}({spell(tuple(inner.shape))}, {spell(inner.dtype, 'dtype')})"
+    shape = spell(tuple(inner.shape))
+    semaphore = SEMAPHORES.get(type(inner.dtype).__name__)
+    if semaphore is not None:
+        tpu = frame.lifter.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
+        return f"{tpu}.SemaphoreType.{semaphore}" + (f"({shape})" if inner.shape else "")
+    if not callable(aval.memory_space):
+        return f"{pallas(frame)}.MemoryRef({spell(inner)}, {spell(aval.memory_space)})"
+    return f"{memory_text(aval.memory_space, frame)}({shape}, {spell(inner.dtype, 'dtype')})"
+
+
+SEMAPHORES = {"DMASemaphore": "DMA", "Semaphore": "REGULAR", "BarrierSemaphore": "BARRIER"}
+
+
+def memory_text(space: Any, frame: Frame) -> str:
+    """Write a memory space under its usual name: `pl.ANY`, `pltpu.VMEM`."""
+    home = jaxapi.memory_home(space)
+    if home is None:
+        return frame.lifter.spell(space)
+    package, module, alias, name = home
+    return f"{frame.lifter.imports.attribute(package, module, alias)}.{name}"

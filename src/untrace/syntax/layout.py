@@ -59,7 +59,7 @@ def _split_statement(pad: str, code: str) -> list[str]:
 
 def _split_brackets(pad: str, code: str) -> list[str]:
     """Split at the last bracket pair; then, if need be, at the commas inside it."""
-    pair = _last_pair(code)
+    pair = _split_pair(code, WIDTH - len(pad))
     if pair is None:
         return [pad + code]
     start, stop = pair
@@ -128,9 +128,9 @@ def split_commas(text: str) -> list[str]:
     return [*items, last] if last else items
 
 
-def _last_pair(code: str) -> tuple[int, int] | None:
-    """Find the last bracket pair at depth zero (its opening and closing position)."""
-    found: tuple[int, int] | None = None
+def _split_pair(code: str, width: int) -> tuple[int, int] | None:
+    """Find the bracket pair to split at: the last one whose head fits in `width`."""
+    pairs: list[tuple[int, int]] = []
     depth = start = 0
     for match in _MARKS.finditer(code):
         char = match[0]
@@ -140,9 +140,10 @@ def _last_pair(code: str) -> tuple[int, int] | None:
             depth += 1
         elif char in _CLOSE:
             depth -= 1
-            if depth == 0:
-                found = (start, match.start())
-    return found
+            if depth == 0 and match.start() > start + 1:
+                pairs.append((start, match.start()))
+    fitting = [pair for pair in pairs if pair[0] < width]
+    return fitting[-1] if fitting else (pairs[0] if pairs else None)
 
 
 def _split_assignment(code: str) -> tuple[str, str, str]:

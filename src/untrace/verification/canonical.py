@@ -301,7 +301,7 @@ def _abstract_mesh(value: Any) -> Parts:
 
 def _partition_spec(value: Any) -> Parts:
     rest = _named(value, ("unreduced", "reduced", "unreduced_kind"))
-    return Parts(("P",), (("partitions", tuple(value)), *rest))
+    return Parts(("P",), (("partitions", tuple(value._partitions)), *rest))
 
 
 def _named_sharding(value: Any) -> Parts:
@@ -326,13 +326,6 @@ def _named(value: Any, names: tuple[str, ...]) -> Children:
     return tuple((name, getattr(value, name, None)) for name in names)
 
 
-def _block_mapping(value: Any) -> Parts:
-    # `origin` names the operand in error messages: "args[0]['bias']".
-    parts = _object(value)
-    children = tuple(child for child in parts.children if child[0] != ".origin")
-    return parts._replace(children=children)
-
-
 # Caches that an object fills while it lives; they are no part of what it is.
 _CACHES = frozenset({"__weakref__", "__dict__", "_hash", "_stripped_weak_type"})
 
@@ -345,6 +338,7 @@ def _object(value: Any) -> Parts:
         for name, member in vars(base).items()
         if isinstance(member, functools.cached_property)
     }
+    cached |= jaxapi.ORIGIN_FIELDS.get(class_name(kind), frozenset())
     names = [n for n in _field_names(value) if n not in _CACHES and n not in cached]
     fields = tuple((f".{n}", getattr(value, n)) for n in names if hasattr(value, n))
     # The fields of a dataclass say more than its `==`, for which 1 is 1.0 and True.
@@ -426,7 +420,6 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
     (jaxapi.FLAT_TREES, _flat_tree),
-    (jaxapi.BlockMapping, _block_mapping),
     (jax.sharding.Mesh, _mesh),
     (jax.sharding.AbstractMesh, _abstract_mesh),
     (jax.sharding.NamedSharding, _named_sharding),

@@ -1,0 +1,5 @@
+"""`python -m untrace`."""
+
+from untrace.cli import main
+
+main(prog_name="untrace")

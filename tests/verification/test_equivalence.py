@@ -1,0 +1,143 @@
+"""Equivalence sees data flow only, but all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.verification.programs import M, PROGRAMS, X, host, mlp, refs, retrace, trace
+from untrace import jaxapi
+from untrace.verification.compare import compare
+from untrace.verification.equivalence import equivalent
+
+
+def traced(function: Callable[..., Any], *args: Any) -> Any:
+    return jax.make_jaxpr(lambda *args: function(*args))(*args)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_wrapping_in_jit_keeps_equivalence(name: str) -> None:
+    function, args = PROGRAMS[name]
+    if name == "captured_rule":
+        args = tuple(jnp.asarray(a) for a in args)
+    wrapped = jax.make_jaxpr(jax.jit(lambda *args: function(*args)))(*args)
+    assert compare(trace(name), wrapped) is not None
+    found = equivalent(trace(name), wrapped)
+    assert found is None, str(found)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_dead_equations_do_not_count(name: str) -> None:
+    program = retrace(name)
+    body, consts = jaxapi.split_jaxpr(program)
+    pure = [eqn for eqn in body.eqns if not eqn.effects]
+    copies = [e.replace(outvars=[jaxapi.new_var(v.aval) for v in e.outvars]) for e in pure]
+    # Each copy directly after its original, so that it is defined in order.
+    eqns = [e for eqn in body.eqns for e in (eqn, *_copy_of(eqn, pure, copies))]
+    longer = jaxapi.close_jaxpr(body.replace(eqns=eqns), consts)
+    assert compare(program, longer) is not None or not pure
+    assert equivalent(program, longer) is None
+
+
+def _copy_of(eqn: Any, pure: list[Any], copies: list[Any]) -> list[Any]:
+    return [c for p, c in zip(pure, copies) if p is eqn]
+
+
+def test_order_of_pure_equations_does_not_count() -> None:
+    first = traced(lambda x: (jnp.sin(x), jnp.cos(x)), X)
+    second = traced(lambda x: (jnp.cos(x), jnp.sin(x))[::-1], X)
+    assert compare(first, second) is not None
+    assert equivalent(first, second) is None
+
+
+def test_order_of_effects_counts() -> None:
+    def prints(*labels: str) -> Any:
+        def f(x: Any) -> Any:
+            for label in labels:
+                jax.debug.print(label + " {x}", x=x)
+            return x
+
+        return traced(f, X)
+
+    assert equivalent(prints("a", "b"), prints("a", "b")) is None
+    assert equivalent(prints("a", "b"), prints("b", "a")) is not None
+    assert equivalent(prints("a", "b"), prints("a")) is not None
+
+
+def test_order_of_writes_counts() -> None:
+    def program(first: int, second: int) -> Any:
+        def f(x: Any) -> Any:
+            ref = jax.new_ref(x)
+            ref[first] = 1.0
+            ref[second] = 2.0
+            return ref[...]
+
+        return traced(f, X)
+
+    assert equivalent(program(0, 1), program(0, 1)) is None
+    assert equivalent(program(0, 1), program(1, 0)) is not None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda x: x - x * 2.0, lambda x: x * 2.0 - x),
+        (lambda x: x * 2.0, lambda x: x * 2.5),
+        (lambda x: jnp.sin(x), lambda x: jnp.cos(x)),
+        (lambda x: jax.jit(jnp.sin)(x), lambda x: jax.jit(jnp.cos)(x)),
+        (lambda x: x.sum(), lambda x: x.max()),
+        (lambda x: (x, x + 1), lambda x: (x + 1, x)),
+        (lambda x: lax.cond(True, jnp.sin, jnp.cos, x), lambda x: lax.cond(True, jnp.cos, jnp.sin, x)),
+        (lambda x: lax.scan(lambda c, r: (c + r, c), 0.0, x), lambda x: lax.scan(lambda c, r: (c + r, r), 0.0, x)),
+        (lambda x: jax.checkpoint(jnp.sin)(x), lambda x: jnp.sin(x)),
+        (lambda x: jax.nn.relu(x), lambda x: jnp.maximum(x, 0)),
+        (lambda x: x.astype(jnp.float16), lambda x: x.astype(jnp.bfloat16)),
+        (lambda x: x * np.float32([1, 2, 3, 4]), lambda x: x * np.float32([1, 2, 3, 5])),
+    ],
+)
+def test_changed_data_flow_is_seen(first: Any, second: Any) -> None:
+    found = equivalent(traced(first, X), traced(second, X))
+    assert found is not None
+    assert str(found)
+
+
+def test_a_difference_points_at_the_deepest_equation() -> None:
+    found = equivalent(
+        traced(lambda x: jnp.exp(jnp.sin(x * 2.0)) + 1.0, X),
+        traced(lambda x: jnp.exp(jnp.sin(x * 3.0)) + 1.0, X),
+    )
+    assert found is not None
+    assert (found.expected, found.actual) == ("mul f32[4] a 2.0", "mul f32[4] a 3.0")
+
+
+def test_calls_with_options_are_not_opened() -> None:
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    placed = traced(jax.jit(jnp.sin, out_shardings=device), X)
+    assert equivalent(traced(jnp.sin, X), placed) is not None
+
+
+def test_shared_calls_are_numbered_once() -> None:
+    def doubled(f: Any, times: int) -> Any:
+        for _ in range(times):
+            f = (lambda g: jax.jit(lambda x: g(x) + g(x)))(f)
+        return f
+
+    program = traced(doubled(lambda x: x * 2.0, 40), X)
+    assert equivalent(program, program) is None
+
+
+def test_effects_inside_calls_keep_their_order() -> None:
+    for f in (host, refs):
+        assert equivalent(traced(f, X), traced(jax.jit(f), X)) is None
+
+
+def test_gradients_of_jitted_functions_are_equivalent() -> None:
+    plain = traced(jax.vmap(mlp, (None, 0)), M, M)
+    inside = traced(jax.vmap(jax.jit(mlp), (None, 0)), M, M)
+    assert equivalent(plain, inside) is None
