@@ -60,7 +60,7 @@ def test_small_programs_need_no_sidecar(tmp_path):
 
 def test_an_edited_file_is_a_difference(tmp_path):
     path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
-    path.write_text(path.read_text().replace("2.0", "3.0"))
+    path.write_text(path.read_text().replace("* 2.0", "* 3.0"))
     verdict = verify_file(path)
     assert not verdict.is_verified and "edited" in str(verdict)
 
@@ -114,4 +114,5 @@ def test_x64_programs_switch_x64_on(tmp_path):
         path = src.save(tmp_path / "wide.py")
     assert 'jax.config.update("jax_enable_x64", True)' in path.read_text()
     assert not jax.config.jax_enable_x64
+    assert verify_file(path).is_verified and not jax.config.jax_enable_x64
     assert "1.68294197" in _run(path).stdout  # more digits than float32 has

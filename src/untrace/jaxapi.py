@@ -8,6 +8,7 @@ names from this file and never ask for JAX's version.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import sys
 import types
@@ -673,22 +674,30 @@ def function_origin(function: Any) -> str:
     return f"{module}.{named.__qualname__}" if module else named.__qualname__
 
 
-def failed_check(err_tree: Any, leaves: Sequence[Any]) -> tuple[Any, int, Any] | None:
-    """Read the one `checkify.check` behind a `check` equation.
+class FailedCheck(NamedTuple):
+    """The operands of one `checkify.check`, not functionalised.
 
-    Returns:
-      Whether it failed, its number (jax 0.10 counts the checks of a process) and its
-      exception, whose `fmt_string`, `args` and `kwargs` are those of `checkify.check`;
-      None for a collection of several errors.
+    `number` is its key in the error's metadata, `code` the operand with that number.
+    The exception has `fmt_string`, `args` and `kwargs`, as they were given.
     """
+
+    failed: Any
+    code: Any
+    number: int
+    exception: Any
+
+
+def failed_check(err_tree: Any, leaves: Sequence[Any]) -> FailedCheck | None:
+    """Read a `check` equation; None if it holds a collection of several errors."""
     error = jax.tree.unflatten(err_tree, leaves)
     if len(error._pred) != 1 or len(error._metadata) != 1:
         return None
     ((effect, failed),) = error._pred.items()
-    ((code, kind),) = error._metadata.items()
+    ((number, kind),) = error._metadata.items()
     exception = jax.tree.unflatten(kind, error._payload[effect])
-    is_numbered = getattr(error._code[effect], "value", None) == code
-    return (failed, int(code), exception) if hasattr(exception, "fmt_string") and is_numbered else None
+    if not hasattr(exception, "fmt_string"):
+        return None
+    return FailedCheck(failed, error._code[effect], int(number), exception)
 
 
 # ---- sharding ----------------------------------------------------------------------
@@ -769,7 +778,8 @@ def _concrete(abstract: Any) -> Any:
         return mesh
     if abstract.size > len(jax.devices()):
         return None
-    return jax.make_mesh(abstract.axis_sizes, abstract.axis_names, abstract.axis_types)
+    made = jax.make_mesh(abstract.axis_sizes, abstract.axis_names, abstract.axis_types)
+    return made if made.abstract_mesh == abstract else None
 
 
 def n_devices(devices: Sequence[Any]) -> int:
@@ -786,6 +796,11 @@ def is_simulated(devices: Sequence[Any]) -> bool:
 def with_mesh(sharding: Any, mesh: Any) -> Any:
     """Return the sharding with the same spec over another mesh."""
     return jax.sharding.NamedSharding(mesh, sharding.spec)
+
+
+def context_mesh(eqn_context: Any) -> Any:
+    """Return the abstract mesh of an equation context, which may be empty."""
+    return eqn_context.cur_abstract_mesh
 
 
 def is_over(sharding: Any, mesh: Any) -> bool:
@@ -809,7 +824,14 @@ DEFAULT_CONTEXT: dict[str, Any] = {
 # ---- kernels -----------------------------------------------------------------------
 
 # Fields that only say where something came from, by class; not imported for the name.
-ORIGIN_FIELDS = {"jax._src.pallas.core.BlockMapping": frozenset({"origin"})}
+ORIGIN_FIELDS: dict[str, frozenset[str]] = {
+    "jax._src.pallas.core.BlockMapping": frozenset({"origin"}),
+    # `functools.update_wrapper` copies all that a rule says of itself.
+    "jax._src.custom_batching.ClosedRule": frozenset(
+        {"debug", "__wrapped__", "__untrace_stand_in__", "__type_params__"}
+        | {*functools.WRAPPER_ASSIGNMENTS}
+    ),
+}
 _DEVICE = getattr(getattr(_core, "MemorySpace", None), "Device", None)
 
 
@@ -861,3 +883,23 @@ def memory_home(space: Any) -> tuple[str, str, str, str] | None:
         if name and found is not None and getattr(found, name, None) is space:
             return package, module, alias, name
     return None
+
+
+# ---- foreign code ------------------------------------------------------------------
+
+
+def plain_attribute(value: Any) -> Any:
+    """Return an attribute of a foreign call as it was given."""
+    kind = type(value).__name__
+    if kind == "HashableArray":
+        return value.val
+    if kind == "FrozenDict":
+        return dict(value.items())
+    return value
+
+
+def exported_fields(exported: Any) -> dict[str, Any]:
+    """Return the fields that rebuild an exported computation, but for its module."""
+    fields = {field.name: getattr(exported, field.name) for field in dataclasses.fields(exported)}
+    del fields["mlir_module_serialized"]
+    return {**fields, "_get_vjp": None}

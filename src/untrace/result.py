@@ -18,8 +18,11 @@ from untrace.errors import SaveError
 from untrace.ir import Block
 from untrace.lifting.arrays import write_sidecar
 from untrace.options import Options
+from untrace.verification.fingerprint import fingerprint
 from untrace.verification.report import VERDICTS, Report
-from untrace.verification.retrace import execute
+from untrace.verification.retrace import execute, restored_settings
+
+DIGITS = 32  # of a fingerprint; 128 bits do not meet by chance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,9 +94,9 @@ class Source:
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its main function."""
-        if not self.module.stored:
-            return getattr(execute(str(self)), self.module.name)
-        with tempfile.TemporaryDirectory() as folder:
+        with restored_settings(), tempfile.TemporaryDirectory() as folder:
+            if not self.module.stored:
+                return getattr(execute(str(self)), self.module.name)
             path = self.save(Path(folder) / "module.py")
             return getattr(execute(path.read_text(), path=str(path)), self.module.name)
 
@@ -126,11 +129,12 @@ def header_text(name: str, captured: Captured, report: Report) -> str:
         lines += report.difference_lines()
     notes = [*(f"Not compared: {text}." for text in report.unproved), *report.notes]
     origin = captured.origin[:1].upper() + captured.origin[1:]
-    return header(origin, "\n".join(lines), notes, fingerprint_line(name, report))
+    return header(origin, "\n".join(lines), notes, fingerprint_line(name, captured, report))
 
 
-def fingerprint_line(name: str, report: Report) -> str:
+def fingerprint_line(name: str, captured: Captured, report: Report) -> str:
     """Write the line by which a saved file can be checked again."""
-    if not report.fingerprint:
+    if report.strength != "identical":
         return ""
-    return f"Fingerprint of `{name}` on jax {jaxapi.jax_version()}: {report.fingerprint}"
+    digest = fingerprint(captured.jaxpr)[:DIGITS]
+    return f"Fingerprint of `{name}` on jax {jaxapi.jax_version()}: {digest}"

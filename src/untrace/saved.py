@@ -14,7 +14,7 @@ import jax
 from untrace import jaxapi
 from untrace.errors import LoadError
 from untrace.verification.fingerprint import fingerprint
-from untrace.verification.retrace import execute
+from untrace.verification.retrace import execute, restored_settings
 
 _FINGERPRINT = re.compile(r"^Fingerprint of `(\w+)` on jax (\S+): ([0-9a-f]+)$", re.MULTILINE)
 
@@ -41,11 +41,12 @@ def verify_file(path: Path) -> Verdict:
     text = path.read_text(encoding="utf-8")
     name, version, wanted = _header(path, text)
     try:
-        module = execute(text, str(path), str(path.resolve()))
-        found = _trace(module, name)
+        with restored_settings():
+            module = execute(text, str(path), str(path.resolve()))
+            found = fingerprint(_trace(module, name))
     except Exception as error:  # an edited file may fail in any way
         raise LoadError(f"cannot trace {path}: {type(error).__name__}: {error}") from error
-    if fingerprint(found).startswith(wanted):
+    if found.startswith(wanted):
         return Verdict(True, f"verified: `{name}` traces to the equations it was made from")
     here = jaxapi.jax_version()
     why = (

@@ -76,7 +76,9 @@ def _body_edits(body: Any, consts: list[Any]) -> Iterator[Edit]:
         yield from _type_edits(body, i)
         scope.extend(v for v in eqn.outvars if type(v) is not core.DropVar)
     yield from _result_edits(body, scope)
-    used = {v for eqn in body.eqns for v in _vars(eqn.invars)} | set(_vars(body.outvars))
+    used = {v for eqn in body.eqns for v in _vars(eqn.invars)} | set(
+        _vars(body.outvars)
+    )
     for i, (var, value) in enumerate(zip(body.constvars, consts)):
         if var in used and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
             changed = [*consts[:i], _next_value(value), *consts[i + 1 :]]
@@ -101,7 +103,9 @@ def _order_edits(body: Any, i: int) -> Iterator[Edit]:
     eqns = list(body.eqns)
     eqn = eqns[i]
     yield f"{i} twice", lambda: {"eqns": [*eqns[:i], _copy(eqn), *eqns[i:]]}
-    later = {v for e in eqns[i + 1 :] for v in _vars(e.invars)} | set(_vars(body.outvars))
+    later = {v for e in eqns[i + 1 :] for v in _vars(e.invars)} | set(
+        _vars(body.outvars)
+    )
     if not later & set(eqn.outvars):
         yield f"{i} dropped", lambda: {"eqns": eqns[:i] + eqns[i + 1 :]}
     if i + 1 == len(eqns):
@@ -129,7 +133,8 @@ def _type_edits(body: Any, i: int) -> Iterator[Edit]:
             other = core.Var(var.aval.update(weak_type=not var.aval.weak_type))
             swap = lambda atoms: [other if a is var else a for a in atoms]
             eqns = [
-                e.replace(invars=swap(e.invars), outvars=swap(e.outvars)) for e in body.eqns
+                e.replace(invars=swap(e.invars), outvars=swap(e.outvars))
+                for e in body.eqns
             ]
             return {"eqns": eqns, "outvars": swap(body.outvars)}
 
@@ -153,11 +158,17 @@ def eqn_edits(eqn: Any, scope: list[Any]) -> Iterator[Edit]:
     for k, atom in enumerate(eqn.invars):
         for what, new in _atom_edits(atom, scope):
             operands = [*eqn.invars[:k], new, *eqn.invars[k + 1 :]]
-            yield f"operand {k}: {what}", lambda operands=operands: eqn.replace(invars=operands)
+            yield (
+                f"operand {k}: {what}",
+                lambda operands=operands: eqn.replace(invars=operands),
+            )
     if len(eqn.invars) > 1 and eqn.invars[0] is not eqn.invars[1]:
         first, second, *rest = eqn.invars
         if core.Literal not in (type(first), type(second)):
-            yield "operands exchanged", lambda: eqn.replace(invars=[second, first, *rest])
+            yield (
+                "operands exchanged",
+                lambda: eqn.replace(invars=[second, first, *rest]),
+            )
     for name, param in eqn.params.items():
         for what, value in value_edits(param):
 
@@ -171,7 +182,10 @@ def eqn_edits(eqn: Any, scope: list[Any]) -> Iterator[Edit]:
 
 
 def _other_context(context: Any) -> Any:
-    with context.manager, jax.threefry_partitionable(not context.threefry_partitionable):
+    with (
+        context.manager,
+        jax.threefry_partitionable(not context.threefry_partitionable),
+    ):
         return core.JaxprEqnContext()
 
 
@@ -192,7 +206,10 @@ def _literal_edits(literal: Any) -> Iterator[tuple[str, Any]]:
     changed = _next_value(value)
     yield "literal value", core.Literal(changed, aval)
     if np.issubdtype(value.dtype, np.floating):
-        yield "literal sign", core.Literal(np.copysign(value, -1 if not np.signbit(value) else 1), aval)
+        yield (
+            "literal sign",
+            core.Literal(np.copysign(value, -1 if not np.signbit(value) else 1), aval),
+        )
     weak = aval.update(weak_type=not aval.weak_type)
     yield "literal weak type", core.Literal(literal.val, weak)
     dtype = np.dtype(np.int16 if aval.dtype != np.int16 else np.int8)
@@ -249,7 +266,10 @@ def _field_edits(value: Any, name: str, put: Any) -> Iterator[Edit]:
 def _tuple_edits(value: tuple[Any, ...]) -> Iterator[Edit]:
     for i, item in enumerate(value):
         for what, make in value_edits(item):
-            yield f"[{i}]{what}", lambda i=i, make=make: (*value[:i], make(), *value[i + 1 :])
+            yield (
+                f"[{i}]{what}",
+                lambda i=i, make=make: (*value[:i], make(), *value[i + 1 :]),
+            )
     if value:
         yield " shortened", lambda: value[:-1]
         yield " as list", lambda: list(value)

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec
 
 X = np.linspace(-1.0, 1.0, 4, dtype=np.float32)
 M = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
-I = np.arange(4, dtype=np.int32)
+INDICES = np.arange(4, dtype=np.int32)
 TABLE = np.arange(4, dtype=np.float32) + 0.5
 POLICY = jax.checkpoint_policies.save_only_these_names("kept")
 
@@ -235,8 +235,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "gelu": (jax.nn.gelu, (X,)),
     "relu": (jax.nn.relu, (X,)),
     "einsum": (lambda a: jnp.einsum("ij,kj->ik", a, a), (M,)),
-    "index": (lambda x, i: x[i] + x[::2].sum(), (X, I)),
-    "scatter": (lambda x, i: x.at[i].add(2.0).at[0].set(1.0), (X, I)),
+    "index": (lambda x, i: x[i] + x[::2].sum(), (X, INDICES)),
+    "scatter": (lambda x, i: x.at[i].add(2.0).at[0].set(1.0), (X, INDICES)),
     "sort": (lambda x: lax.sort((x, x * 2), num_keys=1), (X,)),
     "top_k": (lambda x: lax.top_k(x, 2), (X,)),
     "cumsum": (lambda x: jnp.cumsum(x, axis=1), (M,)),
@@ -249,14 +249,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pad": (lambda x: jnp.pad(x, ((1, 2), (0, 0)), constant_values=3.0), (M,)),
     "concatenate": (lambda x, y: jnp.concatenate([x, y, x]), (X, TABLE)),
     "transpose": (lambda x: x.T.reshape(2, 6)[:, None], (M,)),
-    "iota": (lambda x: lax.broadcasted_iota(jnp.int32, (3, 4), 1) + x, (I,)),
+    "iota": (lambda x: lax.broadcasted_iota(jnp.int32, (3, 4), 1) + x, (INDICES,)),
     "astype": (lambda x: x.astype(jnp.bfloat16) * jnp.int8(3), (X,)),
     "complex": (lambda x: jnp.fft.rfft(x) * (1 - 2j), (X,)),
     "cholesky": (lambda a: jnp.linalg.cholesky(a @ a.T + jnp.eye(3)), (M,)),
     "svd": (lambda a: jnp.linalg.svd(a, full_matrices=False), (M,)),
     "clip": (lambda x: jnp.clip(x, -0.5, 0.5), (X,)),
     "argmax": (lambda x: (jnp.argmax(x, 1), jnp.max(x, 0)), (M,)),
-    "dynamic": (lambda x, i: lax.dynamic_slice(x, (i[0],), (2,)), (X, I)),
+    "dynamic": (lambda x, i: lax.dynamic_slice(x, (i[0],), (2,)), (X, INDICES)),
     "nested": (nested, (X,)),
     "switch": (switch, (np.int32(1), X)),
     "fori": (lambda x: lax.fori_loop(0, 5, lambda i, v: v * i + 1, x), (X,)),
@@ -265,7 +265,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "custom_jvp": (square, (X,)),
     "custom_jvp_static": (lambda x: power(x, 3), (X,)),
     "custom_vjp": (clipped, (X, X)),
-    "custom_vjp_int": (gather, (X, I)),
+    "custom_vjp_int": (gather, (X, INDICES)),
     "custom_vjp_lazy": (lazy, (X, X)),
     "custom_vjp_vmap": (jax.vmap(clipped, (0, None)), (X, np.float32(2))),
     "custom_jvp_vmap": (jax.vmap(square), (M,)),
@@ -276,15 +276,24 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "grad_remat": (jax.grad(remat), (X,)),
     "grad_mlp": (jax.value_and_grad(mlp), (M, X)),
     "hessian": (jax.hessian(lambda x: (jnp.sin(x) * x[0]).sum()), (X,)),
-    "grad_scan": (jax.grad(lambda x: lax.scan(lambda c, r: (c * r, c), x, M)[1].sum()), (X,)),
-    "vmap_cond": (jax.vmap(lambda p, x: lax.cond(p > 0, jnp.sin, jnp.cos, x)), (I, X)),
+    "grad_scan": (
+        jax.grad(lambda x: lax.scan(lambda c, r: (c * r, c), x, M)[1].sum()),
+        (X,),
+    ),
+    "vmap_cond": (
+        jax.vmap(lambda p, x: lax.cond(p > 0, jnp.sin, jnp.cos, x)),
+        (INDICES, X),
+    ),
     "vmap_while": (
         jax.vmap(lambda x: lax.while_loop(lambda v: v < 3, lambda v: v + 1, x)),
         (X,),
     ),
     "jvp": (lambda x: jax.jvp(jitted, (x,), (x,)), (X,)),
     "solve": (solve, (M[:, :3] + np.eye(3, dtype=np.float32), X[:3])),
-    "grad_solve": (jax.grad(lambda a, b: solve(a, b).sum()), (np.eye(3, dtype=np.float32), X[:3])),
+    "grad_solve": (
+        jax.grad(lambda a, b: solve(a, b).sum()),
+        (np.eye(3, dtype=np.float32), X[:3]),
+    ),
     "keys": (keys, (KEY,)),
     "key_const": (lambda x: jax.random.normal(KEY, (4,)) * x, (X,)),
     "metadata": (metadata, (X,)),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax
 import pytest
 
 from tests.verification.programs import PROGRAMS, retrace, trace

@@ -6,6 +6,7 @@ were traced at. Works for any primitive whose params can be spelled.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +46,10 @@ def param_text(value: Any, frame: Frame, operands: Sequence[Atom] = ()) -> str:
             name = frame.lifter.imports.attribute(cls.__module__, cls.__qualname__)
             return f"{name}({', '.join(items)})"
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if isinstance(value, types.FunctionType):
+        from untrace.lifting.standins import rule_function
+
+        return rule_function(value, frame.lifter)
     return frame.lifter.spell(value)
 
 

@@ -15,15 +15,15 @@ import jax
 from untrace import jaxapi
 from untrace.ir import Atom, Equation
 from untrace.lifting.bind import one_or_more
-from untrace.lifting.lifter import Frame, Function, Lifter, Rhs, control, unpacked
-from untrace.lifting.spelling import Unspellable, spell_aval_struct
+from untrace.lifting.lifter import Frame, Rhs, control, unpacked
+from untrace.lifting.spelling import spell_aval_struct
+from untrace.lifting.standins import host_function
 from untrace.lifting.state import statement
-from untrace.syntax.names import identifier
 
 # Keywords of `jax.debug.print` and `jax.debug.callback` themselves.
 OPTIONS = ("ordered", "partitioned")
 # Parameters of the helper `check_failed`.
-OWN = frozenset({"failed", "message", "code", "debug"})
+OWN = frozenset({"failed", "message", "code", "number", "debug"})
 
 
 @control("pure_callback")
@@ -143,14 +143,16 @@ def check(eqn: Equation, frame: Frame) -> Rhs | None:
     found = jaxapi.failed_check(eqn.params["err_tree"], eqn.operands)
     if found is None:
         return None
-    failed, code, exception = found
+    exception = found.exception
     args = [tree_text(arg, frame.text) for arg in exception.args]
     kwargs = {key: tree_text(value, frame.text) for key, value in exception.kwargs.items()}
     if None in args or None in kwargs.values() or OWN & kwargs.keys():
         return None
-    texts = [frame.text(failed), frame.lifter.spell(exception.fmt_string)]
+    texts = [frame.text(found.failed), frame.lifter.spell(exception.fmt_string)]
     texts += [*(arg for arg in args if arg), *(f"{k}={v}" for k, v in kwargs.items())]
-    texts += [f"code={code}"] if code else []
+    if getattr(found.code, "value", None) != 0:
+        texts.append(f"code={frame.text(found.code)}")
+    texts += [f"number={found.number}"] if found.number else []
     texts += ["debug=True"] if eqn.params["debug"] else []
     return statement(f"{frame.lifter.helper('check_failed')}({', '.join(texts)})")
 
@@ -217,47 +219,3 @@ def tree_text(tree: Any, leaf: Any) -> str | None:
     if not jax.tree_util.all_leaves([tree]):
         return None
     return leaf(tree)
-
-
-# ---- host functions ----------------------------------------------------------------
-
-
-def host_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
-    """Return the name of a host function: imported, or that of a stand-in."""
-    try:
-        return lifter.spell(function)
-    except Unspellable:
-        return _stand_in(function, tuple(result_avals), lifter)
-
-
-def _stand_in(function: Any, result_avals: tuple[Any, ...], lifter: Lifter) -> str:
-    """Define a function that takes the place of one that cannot be imported."""
-    origin = jaxapi.function_origin(function)
-    known = lifter.stand_ins.get((id(function), result_avals))
-    if known is not None:
-        return known
-    name = lifter.scope.fresh_global(_name(origin))
-    lifter.stand_ins[id(function), result_avals] = name
-    lines = ['"""Stand-in for a host function, whose code is not part of the traced program."""']
-    zeros = [_zeros(aval, lifter) for aval in result_avals]
-    if zeros:
-        lines.append(f"return {zeros[0] if len(zeros) == 1 else '(' + ', '.join(zeros) + ')'}")
-    mark = f"{name}.__untrace_stand_in__ = {lifter.spell(origin)}"
-    lifter.functions.append(
-        Function(name, "*args, **kwargs", lines, after=["", "", mark])
-    )
-    lifter.note(
-        f"`{name}` stands in for a host function that cannot be imported; put it there."
-    )
-    return name
-
-
-def _name(origin: str) -> str:
-    name = origin.rpartition(".")[2]
-    return "host_function" if name == "<lambda>" else identifier(name, "host_function")
-
-
-def _zeros(aval: Any, lifter: Lifter) -> str:
-    lifter.imports.module("numpy")
-    shape, dtype = lifter.spell(tuple(aval.shape)), lifter.spell(aval.dtype, "dtype")
-    return f"np.zeros({shape}, {dtype})"

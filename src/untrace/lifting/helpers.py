@@ -28,7 +28,9 @@ def named(name):
     ),
     "check_failed": Helper(
         '''\
-def check_failed(failed, message, *args, code=0, debug=False, **kwargs):
+def check_failed(
+    failed, message, *args, code=np.int32(0), number=0, debug=False, **kwargs
+):
     """Do what `checkify.check(~failed, message, ...)` does, but for the negation."""
     from jax._src import checkify
 
@@ -38,7 +40,7 @@ def check_failed(failed, message, *args, code=0, debug=False, **kwargs):
     effect = exception.get_effect_type()
     payload, kind = jax.tree.flatten(exception)
     error = checkify.Error(
-        {effect: failed}, {effect: np.int32(code)}, {code: kind}, {effect: payload}
+        {effect: failed}, {effect: code}, {number: kind}, {effect: payload}
     )
     leaves, tree = jax.tree.flatten(error)
     checkify.check_p.bind(*leaves, err_tree=tree, debug=debug)

@@ -21,6 +21,7 @@ from untrace.lifting import (  # noqa: F401  (they register)
     calls,
     control,
     derivatives,
+    foreign,
     kernels,
     sharded,
     state,

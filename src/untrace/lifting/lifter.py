@@ -174,7 +174,9 @@ class Lifter:
     def choices(self, eqn: Equation) -> Choices:
         """Return the rules that accept the params of an equation, remembering them."""
         params = eqn.params
-        key = (eqn.name, *params.values())
+        # What a sharding is written like depends on the mesh in context.
+        context = eqn.context if _has_sharding(params) else None
+        key = (eqn.name, context, *params.values())
         try:
             known = self._choices.get(key)
         except TypeError:  # a param that does not hash
@@ -189,11 +191,12 @@ class Lifter:
 class Choices:
     """The rules that accept some params, each filled in when it is first asked for."""
 
-    __slots__ = ("_filled", "_lifter", "_params", "_rules")
+    __slots__ = ("_filled", "_lifter", "_mesh", "_params", "_rules")
 
     def __init__(self, lifter: Lifter, eqn: Equation) -> None:
         self._lifter = lifter
         self._params = eqn.params
+        self._mesh = jaxapi.context_mesh(eqn.context) if _has_sharding(eqn.params) else None
         self._rules = list(reversed(RULES.get(eqn.name, ())))
         self._filled: list[tuple[Rule, str]] = []
 
@@ -201,10 +204,19 @@ class Choices:
         yield from self._filled
         while self._rules:
             rule = self._rules.pop()
-            form = rule.fill(self._params, self._lifter.spell)
+            form = rule.fill(self._params, self._spell)
             if form is not None:
                 self._filled.append((rule, form))
                 yield rule, form
+
+    def _spell(self, value: Any, form: str) -> str:
+        if self._mesh is not None and jaxapi.is_over(value, self._mesh):
+            value = value.spec
+        return self._lifter.spell(value, form)
+
+
+def _has_sharding(params: Mapping[str, Any]) -> bool:
+    return params.get("out_sharding") is not None or params.get("sharding") is not None
 
 
 class Frame:

@@ -12,10 +12,10 @@ from untrace.lifting.spelling import spell, spell_dtype
 
 
 def _over_mesh(text: str, imports: Imports) -> str:
-    root = imports.module("jax.numpy")
+    """Write a scalar that is typed by the mesh in context, as JAX's functions make it."""
     if text.startswith("np."):
-        return f"{root}{text[2:]}"
-    return f"{root}.asarray({text})"
+        return f"{imports.module('jax.numpy')}{text[2:]}"
+    return f"{imports.module('jax')}.lax.asarray({text})"
 
 
 class Literals:
@@ -27,13 +27,12 @@ class Literals:
 
     def exact(self, value: Any, aval: Any) -> str:
         """Write a scalar so that tracing gives this literal: dtype and weak type too."""
-        has_mesh = not aval.weak_type and jaxapi.has_mesh(aval)
+        has_mesh = jaxapi.has_mesh(aval)
         key = (type(value), aval.dtype, aval.weak_type, has_mesh, str(value))
         text = self._exact.get(key)
         if text is None:
             text = spell_scalar(value, aval, self._imports)
             if has_mesh:
-                # Only what `jnp` makes is typed by the mesh in context.
                 text = _over_mesh(text, self._imports)
             self._exact[key] = text
         return text

@@ -37,7 +37,7 @@ for name in ("pmax", "pmin"):
         when=_on_value,
     )
     rule(f"unreduced_{name}", f"jax.lax.{name}({{0}}, {{axes:mesh_axis}})", when=_on_value)
-rule("pvary", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")', when=_on_value)
+rule("pvary", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")')
 rule("reduced_vary_cast", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")', when=_on_value)
 rule("preduced", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="reduced")', when=_on_value)
 rule("vary_unreduced_cast", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="unreduced")', when=_on_value)
@@ -161,12 +161,13 @@ def shard_map(eqn: Equation, frame: Frame) -> Rhs | None:
     block: Block = eqn.params["jaxpr"]
     if block.constants:
         return None
+    mesh = [] if _is_in_context(eqn) else [f"mesh={frame.lifter.spell(eqn.params['mesh'])}"]
     with _inside(eqn, frame):
         n = _count_captured(block, eqn.operands)
         groups = [Group("x", 1)] * (len(block.inputs) - n)
         captured, given = eqn.operands[:n], eqn.operands[n:]
         function = frame.callable(block, "shard", captured, groups, plain_results(block))
-    args = [function, *_shard_map_options(eqn, n, frame)]
+    args = [function, *mesh, *_shard_map_options(eqn, n, frame)]
     frame.lifter.imports.module("jax")
     text = f"jax.shard_map({', '.join(args)})({', '.join(frame.texts(given))})"
     return Rhs(text, None if len(eqn.results) != 1 else _only)
@@ -174,7 +175,7 @@ def shard_map(eqn: Equation, frame: Frame) -> Rhs | None:
 
 def _count_captured(block: Block, operands: Sequence[Any]) -> int:
     """Count the leading inputs that were closed over: their types know no manual axes."""
-    inner = jaxapi.ambient_context().cur_abstract_mesh
+    inner = jaxapi.context_mesh(jaxapi.ambient_context())
     n = 0
     for value, operand in zip(block.inputs, operands):
         mesh = jaxapi.mesh_of(value.aval)
@@ -182,6 +183,10 @@ def _count_captured(block: Block, operands: Sequence[Any]) -> int:
             break
         n += 1
     return n if hoists_in_order(block, operands[:n]) else 0
+
+
+def _is_in_context(eqn: Equation) -> bool:
+    return bool(eqn.params["mesh"] == jaxapi.context_mesh(eqn.context))
 
 
 @contextlib.contextmanager
@@ -198,8 +203,6 @@ def _shard_map_options(eqn: Equation, n_captured: int, frame: Frame) -> list[str
     params, spell = eqn.params, frame.lifter.spell
     mesh, manual = params["mesh"], params["newly_manual_axes"]
     options: list[str] = []
-    if mesh != eqn.context.cur_abstract_mesh:
-        options.append(f"mesh={spell(mesh)}")
     options.append(f"in_specs={_specs(params['in_specs'][n_captured:], '()', frame)}")
     options.append(f"out_specs={_specs(params['out_specs'], 'None', frame)}")
     if manual != frozenset(mesh.axis_names) - set(mesh.manual_axes):
@@ -225,7 +228,7 @@ def _specs(specs: Sequence[Any], empty: str, frame: Frame) -> str:
 def sharding_constraint(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.lax.with_sharding_constraint`, by spec where the mesh is in context."""
     params = eqn.params
-    context = eqn.context.cur_abstract_mesh
+    context = jaxapi.context_mesh(eqn.context)
     if params["layout"] is not None or params["context_mesh"] != context:
         return None
     frame.lifter.imports.module("jax")
@@ -248,7 +251,7 @@ def reshard(eqn: Equation, frame: Frame) -> Rhs | None:
 
 def _sharding_text(sharding: Any, eqn: Equation, frame: Frame) -> str:
     """Write a sharding, or only its spec if it is over the mesh in context."""
-    if jaxapi.is_over(sharding, eqn.context.cur_abstract_mesh):
+    if jaxapi.is_over(sharding, jaxapi.context_mesh(eqn.context)):
         return frame.lifter.spell(sharding.spec)
     return frame.lifter.spell(sharding)
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.export
 import numpy as np
 
 from untrace import jaxapi
@@ -188,7 +189,7 @@ def _set(value: Any) -> Parts:
 
 
 def stable_text(value: Any) -> str:
-    """Write a value so that it can be sorted by, without addresses or iteration order."""
+    """Write a value for sorting, without addresses or iteration order."""
     parts = take_apart(value)
     if parts.is_opaque or not parts.children:
         return repr(parts.kind)
@@ -261,9 +262,7 @@ def _builtin(value: Any) -> Parts:
 
 
 def _method(value: types.MethodType) -> Parts:
-    return Parts(
-        ("method",), (("function", value.__func__), ("self", value.__self__))
-    )
+    return Parts(("method",), (("function", value.__func__), ("self", value.__self__)))
 
 
 def _partial(value: functools.partial[Any]) -> Parts:
@@ -326,6 +325,24 @@ def _named(value: Any, names: tuple[str, ...]) -> Children:
     return tuple((name, getattr(value, name, None)) for name in names)
 
 
+def _exported(value: Any) -> Parts:
+    # Equal artefacts serialize to equal bytes; the object adds only a way to call them.
+    return Parts(
+        ("exported", hashlib.sha256(value.mlir_module_serialized).digest()),
+        (
+            *_named(
+                value, ("fun_name", "in_tree", "in_avals", "out_tree", "out_avals")
+            ),
+            *_named(
+                value,
+                ("nr_devices", "platforms", "ordered_effects", "unordered_effects"),
+            ),
+            *_named(value, ("disabled_safety_checks", "calling_convention_version")),
+            *_named(value, ("module_kept_var_idx", "uses_global_constants")),
+        ),
+    )
+
+
 # Caches that an object fills while it lives; they are no part of what it is.
 _CACHES = frozenset({"__weakref__", "__dict__", "_hash", "_stripped_weak_type"})
 
@@ -382,7 +399,8 @@ def _is_value_like(kind: type) -> bool:
     """
     bases = [base for base in kind.__mro__ if base is not object]
     in_python = all(_is_python_class(base) for base in bases)
-    return bool(bases) and in_python and not hasattr(kind, "__call__")
+    is_callable = any("__call__" in vars(base) for base in bases)
+    return bool(bases) and in_python and not is_callable
 
 
 def _is_python_class(kind: type) -> bool:
@@ -420,6 +438,7 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
     (jaxapi.FLAT_TREES, _flat_tree),
+    (jax.export.Exported, _exported),
     (jax.sharding.Mesh, _mesh),
     (jax.sharding.AbstractMesh, _abstract_mesh),
     (jax.sharding.NamedSharding, _named_sharding),

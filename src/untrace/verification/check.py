@@ -11,12 +11,9 @@ from untrace.emission import Module
 from untrace.lifting.arrays import write_sidecar
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
-from untrace.verification.fingerprint import fingerprint
 from untrace.verification.locate import source_line
 from untrace.verification.report import Report
-from untrace.verification.retrace import execute, retrace
-
-DIGITS = 32  # of a fingerprint; 128 bits do not meet by chance
+from untrace.verification.retrace import execute, restored_settings, retrace
 
 
 def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Report:
@@ -26,14 +23,14 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
     caller may print it differently, and the user still gets the text.
     """
     try:
-        actual, filename = trace_module(module, captured)
+        with restored_settings():
+            actual, filename = trace_module(module, captured)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
     unproved: list[str] = []
     difference = compare(captured.jaxpr, actual, unproved)
     if difference is None:
-        digest = fingerprint(captured.jaxpr)[:DIGITS]
-        return Report("identical", None, "", tuple(unproved), notes, fingerprint=digest)
+        return Report("identical", None, "", tuple(unproved), notes)
     line = source_line(actual, difference, filename)
     strength = "equivalent" if equivalent(captured.jaxpr, actual) is None else "different"
     return Report(strength, difference, line, tuple(unproved), notes)

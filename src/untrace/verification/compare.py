@@ -63,7 +63,9 @@ class _JaxprWalk(ValueWalk):
 
     # -- jaxprs
 
-    def jaxprs(self, expected: Any, actual: Any, parent: Scope | None) -> Difference | None:
+    def jaxprs(
+        self, expected: Any, actual: Any, parent: Scope | None
+    ) -> Difference | None:
         pair = (id(expected), id(actual))
         if expected is actual or pair in self.same_jaxprs:
             return None
@@ -160,9 +162,9 @@ class _JaxprWalk(ValueWalk):
 
     def calls(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:
         """Compare primitives and params."""
-        if eqn.primitive is not mate.primitive:
-            if primitive_key(eqn.primitive) != primitive_key(mate.primitive):
-                return self.differ("primitive differs")
+        primitive, other = eqn.primitive, mate.primitive
+        if primitive is not other and primitive_key(primitive) != primitive_key(other):
+            return self.differ("primitive differs")
         params, others = eqn.params, mate.params
         if len(params) != len(others):
             return self.differ(f"params differ: {sorted(params)} and {sorted(others)}")

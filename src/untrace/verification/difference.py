@@ -84,8 +84,8 @@ def render_inputs(jaxpr: Any) -> str:
 
 def short_type(aval: Any) -> str:
     """Write a type as JAX prints it, with `*` for a weak one."""
-    short = getattr(aval, "str_short", None)
-    text = short(short_dtypes=True) if callable(short) else str(aval)
+    has_short = hasattr(aval, "str_short")
+    text: str = aval.str_short(short_dtypes=True) if has_short else str(aval)
     return text + "*" if getattr(aval, "weak_type", False) else text
 
 

@@ -21,7 +21,12 @@ from untrace.verification.difference import Difference
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 
 # Calls that only group equations, and the param that holds what they call.
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+}
 
 
 def equivalent(
@@ -56,14 +61,14 @@ def equivalent(
 class Node(NamedTuple):
     """One numbered value.
 
-    `body` and `index` say where its equation stands; `body` is None for inputs and
+    `body` and `position` say where its equation stands; `body` is None for inputs and
     constants, which `text` describes.
     """
 
     head: Key
     operands: tuple[int, ...]
     body: Any = None
-    index: int = 0
+    position: int = 0
     text: str = ""
 
 
@@ -155,7 +160,9 @@ class _Graph(KeyMaker):
             scope.keys.update(zip(eqn.outvars, results))
         return tuple([self.atom(atom, scope) for atom in body.outvars])
 
-    def _open(self, jaxpr: Any, arguments: tuple[int, ...], scope: KeyScope) -> tuple[int, ...]:
+    def _open(
+        self, jaxpr: Any, arguments: tuple[int, ...], scope: KeyScope
+    ) -> tuple[int, ...]:
         key = (id(jaxpr), arguments)
         known = self.calls.get(key)
         if known is not None:
@@ -169,7 +176,12 @@ class _Graph(KeyMaker):
         return results
 
     def _equation(
-        self, eqn: Any, operands: tuple[int, ...], scope: KeyScope, body: Any, index: int
+        self,
+        eqn: Any,
+        operands: tuple[int, ...],
+        scope: KeyScope,
+        body: Any,
+        index: int,
     ) -> list[int]:
         effects: Key = ()
         if eqn.effects:
@@ -199,7 +211,9 @@ class _Graph(KeyMaker):
     def const(self, value: Any, aval: Any, scope: KeyScope) -> int:
         if isinstance(value, jaxapi.Tracer | jaxapi.Ref):
             return self._constant(self.value(value, scope), aval)
-        bits = self.shared(value, lambda v: literal_key(v, aval) or self.value(v, scope))
+        bits = self.shared(
+            value, lambda v: literal_key(v, aval) or self.value(v, scope)
+        )
         return self._constant(bits, aval)
 
     def _constant(self, bits: Key, aval: Any) -> int:
@@ -214,6 +228,9 @@ def _plain_call(eqn: Any) -> Any:
     if param is None or eqn.ctx.compute_type or eqn.ctx.xla_metadata:
         return None
     params = eqn.params
+    jaxpr = params.get(param)
+    if jaxpr is None or len(jaxpr.in_avals) != len(eqn.invars):
+        return None  # not as JAX makes it
     if param == "jaxpr" and not (
         all(jaxapi.is_unspecified(s) for s in params["in_shardings"])
         and all(jaxapi.is_unspecified(s) for s in params["out_shardings"])
@@ -223,13 +240,15 @@ def _plain_call(eqn: Any) -> Any:
         and not params["compiler_options_kvs"]
     ):
         return None
-    return params.get(param)
+    return jaxpr
 
 
 # ---- where they part ---------------------------------------------------------------
 
 
-def _find_difference(graph: _Graph, first: Summary, second: Summary) -> Difference | None:
+def _find_difference(
+    graph: _Graph, first: Summary, second: Summary
+) -> Difference | None:
     if first.inputs != second.inputs:
         texts = [difference.render_inputs(s.body) for s in (first, second)]
         return Difference("", (), texts[0], texts[1], "inputs differ")
@@ -259,8 +278,10 @@ def _descend(graph: _Graph, number: int, other: int) -> Difference:
             break
         number, other = pairs[0]
     node, mate = (_with_equation(graph, n) for n in (node, mate))
-    indices = (node.index,) if node.body is not None else ()
-    return Difference("data flow", indices, _text(node), _text(mate), _reason(node, mate))
+    indices = (node.position,) if node.body is not None else ()
+    return Difference(
+        "data flow", indices, _text(node), _text(mate), _reason(node, mate)
+    )
 
 
 def _with_equation(graph: _Graph, node: Node) -> Node:
@@ -268,7 +289,11 @@ def _with_equation(graph: _Graph, node: Node) -> Node:
 
 
 def _text(node: Node) -> str:
-    return node.text if node.body is None else difference.render_equation(node.body, node.index)
+    return (
+        node.text
+        if node.body is None
+        else difference.render_equation(node.body, node.position)
+    )
 
 
 def _reason(node: Node, mate: Node) -> str:

@@ -26,7 +26,9 @@ def fingerprint(jaxpr: Any) -> str:
     """
     with jaxapi.deep_recursion():
         _, digest = _FingerprintMaker().jaxpr(jaxpr, None)
-    return hashlib.sha256(f"{_FORMAT} {jaxapi.jax_version()} {digest}".encode()).hexdigest()
+    return hashlib.sha256(
+        f"{_FORMAT} {jaxapi.jax_version()} {digest}".encode()
+    ).hexdigest()
 
 
 class _FingerprintMaker(KeyMaker):

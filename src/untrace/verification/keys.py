@@ -134,7 +134,9 @@ class KeyMaker:
         if type(atom) is jaxapi.JaxprLiteral:
             return self.literal(atom)
         key = scope.keys.get(atom)
-        return key if key is not None else self.const(scope.consts[atom], atom.aval, scope)
+        return (
+            key if key is not None else self.const(scope.consts[atom], atom.aval, scope)
+        )
 
     def literal(self, atom: Any) -> Key:
         """Make the key of a literal."""
@@ -180,7 +182,9 @@ class KeyMaker:
         if not parts.children:
             return parts.kind
         self._active.append(id(value))
-        children = [(label, self.value(child, scope)) for label, child in parts.children]
+        children = [
+            (label, self.value(child, scope)) for label, child in parts.children
+        ]
         self._active.pop()
         return (parts.kind, tuple(children))
 

@@ -19,7 +19,6 @@ class Report:
       unproved: What could not be compared, such as host callbacks.
       notes: What the header mentions: stand-ins, replaced classes.
       n_equations: Equations of the program, nested ones included.
-      fingerprint: Digest of the captured program.
     """
 
     strength: str
@@ -28,7 +27,6 @@ class Report:
     unproved: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     n_equations: int = 0
-    fingerprint: str = ""
 
     @property
     def is_verified(self) -> bool:

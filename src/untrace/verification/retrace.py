@@ -1,7 +1,7 @@
 """Execute a generated module and trace its function at the original avals.
 
-The module runs in a fresh namespace under the settings of the capture; settings that it
-changes are restored. Only text that this package generated, or a file the user names,
+The module runs in a fresh namespace. It may change global settings, so callers wrap
+what they do with it in `restored_settings`. Only text that this package generated, or a file the user names,
 is executed.
 """
 
@@ -39,7 +39,7 @@ def execute(text: str, filename: str | None = None, path: str | None = None) -> 
     module.__file__ = path or filename
     lines = text.splitlines(keepends=True)
     linecache.cache[filename] = (len(text), None, lines, filename)
-    with restored_settings(), deep_stack(text):
+    with deep_stack(text):
         # NamedTuple definitions look their module up by name.
         sys.modules[module.__name__] = module
         try:

@@ -58,7 +58,9 @@ class ValueWalk:
         # What ids in tables refer to; it must not be freed before the walk ends.
         self.alive: list[Any] = []
 
-    def jaxprs(self, expected: Any, actual: Any, parent: Scope | None) -> Difference | None:
+    def jaxprs(
+        self, expected: Any, actual: Any, parent: Scope | None
+    ) -> Difference | None:
         """Compare two jaxprs."""
         raise NotImplementedError
 
@@ -170,8 +172,10 @@ class ValueWalk:
     def stand_ins(self, value: Any, name: str) -> Difference | None:
         """Accept a function that says for which host function it stands in."""
         if name != jaxapi.function_origin(value):
-            return self.differ(f"a stand-in for `{name}` is in the place of another function")
-        self.note(f"the host function `{name}` (a stand-in is in its place)")
+            return self.differ(
+                f"a stand-in for `{name}` is in the place of another function"
+            )
+        self.note(f"the function `{name}` (a stand-in is in its place)")
         return None
 
     # -- saying so
@@ -207,7 +211,9 @@ class ValueWalk:
             ]
         else:
             render = (
-                difference.render_inputs if "input" in reason else difference.render_results
+                difference.render_inputs
+                if "input" in reason
+                else difference.render_results
             )
             sides = [render(frame.expected), render(frame.actual)]
         path = "".join(self.path).lstrip("/")

@@ -1,0 +1,63 @@
+"""Stand-ins: functions that take the place of ones that cannot be imported.
+
+The code of a host callback or of a batching rule is no part of the traced computation.
+Where it cannot be imported by name, a function of the same name is written that returns
+zeros, nothing, or raises. It is marked with the name of the original, by which the
+verification recognises it, accepts it and says that it was not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from untrace import jaxapi
+from untrace.lifting.lifter import Function, Lifter
+from untrace.lifting.spelling import Unspellable
+from untrace.syntax.names import identifier
+
+
+def host_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
+    """Return the name of a host function: imported, or that of a stand-in."""
+    zeros = [_zeros(aval, lifter) for aval in result_avals]
+    lines = [f"return {zeros[0] if len(zeros) == 1 else '(' + ', '.join(zeros) + ')'}"]
+    return _imported(function, lines if zeros else [], lifter)
+
+
+def rule_function(function: Any, lifter: Lifter) -> str:
+    """Return the name of a rule: imported, or that of a stand-in that raises."""
+    reason = "the rule is not part of the traced program"
+    return _imported(function, [f'raise NotImplementedError("{reason}")'], lifter)
+
+
+def _imported(function: Any, lines: list[str], lifter: Lifter) -> str:
+    try:
+        return lifter.spell(function)
+    except Unspellable:
+        return _stand_in(function, lines, lifter)
+
+
+def _stand_in(function: Any, lines: list[str], lifter: Lifter) -> str:
+    key = (id(function), *lines)
+    known = lifter.stand_ins.get(key)
+    if known is not None:
+        return known
+    origin = jaxapi.function_origin(function)
+    name = lifter.stand_ins[key] = lifter.scope.fresh_global(_name(origin))
+    doc = '"""Stand in for a function whose code is not part of the traced program."""'
+    mark = f"{name}.__untrace_stand_in__ = {lifter.spell(origin)}"
+    made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", mark])
+    lifter.functions.append(made)
+    lifter.note(f"`{name}` stands in for a function that cannot be imported; put it there.")
+    return name
+
+
+def _name(origin: str) -> str:
+    name = origin.rpartition(".")[2]
+    return "host_function" if name in ("<lambda>", "_") else identifier(name, "host_function")
+
+
+def _zeros(aval: Any, lifter: Lifter) -> str:
+    lifter.imports.module("numpy")
+    shape, dtype = lifter.spell(tuple(aval.shape)), lifter.spell(aval.dtype, "dtype")
+    return f"np.zeros({shape}, {dtype})"
