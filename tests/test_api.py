@@ -252,3 +252,48 @@ def test_typed_keys_can_be_closed_over():
     src = untrace.source(lambda: jax.random.normal(key, (2,)))()
     _verified(src)
     np.testing.assert_array_equal(src.load()(), jax.random.normal(key, (2,)))
+
+
+def test_named_scopes_are_written_on_request():
+    def f(x):
+        with jax.named_scope("first"):
+            x = jnp.sin(x)
+            with jax.named_scope("inner"):
+                x = jnp.cos(x)
+        return x + 1
+
+    src = untrace.source(f, scopes=True)(1.0)
+    text = _verified(src)
+    assert 'with jax.named_scope("first"):' in text
+    assert 'with jax.named_scope("first/inner"):' in text
+    assert "named_scope" not in str(untrace.source(f)(1.0))
+    stacks = [str(e.source_info.name_stack) for e in jax.make_jaxpr(src.load())(1.0).eqns]
+    assert stacks == ["first", "first/inner", ""]
+
+
+def test_an_unknown_primitive_is_named_with_its_place():
+    from jax.extend.core import Primitive
+
+    mystery = Primitive("mystery")
+    mystery.def_abstract_eval(lambda x: x)
+    with pytest.raises(untrace.LiftingError, match=r"`mystery` float32\[3\].*test_api.py"):
+        untrace.source(lambda x: mystery.bind(x))(jnp.ones(3))
+
+
+def test_a_difference_is_a_warning_with_both_equations(monkeypatch):
+    from untrace.lifting import bind, table
+
+    wrong = table.rule("sin", "jnp.cos({0})", first=True, accuracy=None)
+    monkeypatch.setitem(table.RULES, "sin", [wrong])
+    src = untrace.source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
+    assert src.report.strength == "identical"  # printed lower: jax.lax or bind
+
+    spell = bind.spell_primitive
+    monkeypatch.setattr(bind, "spell_primitive", lambda p, i: spell(p, i).replace("sin", "cos"))
+    with pytest.warns(untrace.UnverifiedWarning, match="NOT VERIFIED"):
+        src = untrace.source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
+    assert src.report.strength in ("different", "failed")
+    assert "NOT VERIFIED" in str(src).split('"""')[1]
+    if src.report.strength == "different":
+        assert "sin f32[3]" in str(src.report) and "cos f32[3]" in str(src.report)
+        assert "jnp.cos(x)" in str(src.report)

@@ -22,6 +22,7 @@ def source(
     level: str = "lax",
     verify: bool = True,
     types: bool = False,
+    scopes: bool = False,
     name: str | None = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
@@ -36,6 +37,8 @@ def source(
       level: "lax": one statement per equation.
       verify: Execute, re-trace and compare the result.
       types: Write the type of every result as a trailing comment.
+      scopes: Write `jax.named_scope` where the original had it; it does not change the
+        equations, but names them in compiled programs and profiles.
       name: Name of the generated function; that of `function` by default.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
@@ -62,7 +65,7 @@ def source(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
         )
-    options = Options(level, verify, types, name)
+    options = Options(level, verify, types, scopes, name)
     if jaxapi.is_jaxpr(function):
         return untrace_captured(capture_jaxpr(function), options, progress)
     if jaxapi.is_traced(function):

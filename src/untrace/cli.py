@@ -46,9 +46,10 @@ def main() -> None:
               help="How far to lift: one statement per equation.")
 @click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
 @click.option("--types", is_flag=True, help="Write the type of every result as a comment.")
+@click.option("--scopes", is_flag=True, help="Write jax.named_scope where the original had it.")
 @click.option("--name", help="Name of the generated function.")
 def show(
-    target: str, call: str, output: str | None, level: str, no_verify: bool, types: bool, name: str | None
+    target: str, call: str, output: str | None, level: str, no_verify: bool, types: bool, scopes: bool, name: str | None
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
@@ -61,7 +62,7 @@ def show(
     function, args, kwargs = _evaluate(target, call)
     with _Status() as status:
         make = source(
-            function, level=level, verify=not no_verify, types=types, name=name, progress=status.update
+            function, level=level, verify=not no_verify, types=types, scopes=scopes, name=name, progress=status.update
         )
         try:
             src = make(*args, **kwargs) if not _carries_inputs(function) else make

@@ -199,6 +199,11 @@ def constvars_as_inputs(jaxpr: Any) -> Any:
     return _pe.convert_constvars_jaxpr(jaxpr) if jaxpr.constvars else jaxpr
 
 
+def as_function(jaxpr: Any) -> Callable[..., list[Any]]:
+    """Return a closed jaxpr as a function of flat arguments."""
+    return _core.jaxpr_as_fun(jaxpr)
+
+
 def is_python_scalar(value: Any) -> bool:
     """Tell whether a value is a plain Python scalar, which traces weakly typed."""
     return type(value) in (bool, int, float, complex)
@@ -279,6 +284,20 @@ def ambient_settings() -> list[str]:
     return lines
 
 
+def scope_names(source_info: Any) -> list[str]:
+    """Return the names of the `jax.named_scope`s around an equation, outermost first.
+
+    Scopes inside transformations (`jvp(...)`, `vmap(...)`) are left out: the equations
+    that a transformation made were not traced under them.
+    """
+    names: list[str] = []
+    for element in source_info.name_stack.stack:
+        if not isinstance(element, _source_info_util.Scope):
+            break
+        names.append(element.name)
+    return names
+
+
 def line_in_file(source_info: Any, filename: str) -> int:
     """Return the innermost line of a file in an equation's traceback, or 0."""
     traceback = source_info.traceback
@@ -334,12 +353,18 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
         return tuple(rule_identity(part, depth + 1) for part in function)
     if isinstance(function, functools.partial):
         return rule_identity((function.func, *function.args), depth + 1)
-    if isinstance(function, (int, str, bool, type(None))):
-        return function
+    if isinstance(function, (int, str, bool, float, complex, bytes, type(None))):
+        return type(function), str(function)
+    if isinstance(function, (Tracer, jax.Array, _np.ndarray)):
+        return id(function)
     code = getattr(function, "__code__", None)
     if code is None:
         called = getattr(function, "__wrapped__", None)
-        return rule_identity(called, depth + 1) if called is not None else type(function)
+        if called is not None:
+            return rule_identity(called, depth + 1)
+        kind = type(function)
+        is_of_jax = kind.__module__.partition(".")[0] in ("jax", "jaxlib", "builtins")
+        return kind if is_of_jax and not callable(function) else (kind, id(function))
     if depth > 40:
         return code
     cells = [cell for cell in function.__closure__ or () if not _is_empty_cell(cell)]
@@ -702,6 +727,7 @@ def failed_check(err_tree: Any, leaves: Sequence[Any]) -> FailedCheck | None:
 
 # ---- sharding ----------------------------------------------------------------------
 
+from jax._src import layout as _layout  # noqa: E402
 from jax._src import mesh as _mesh  # noqa: E402
 from jax._src import shard_map as _shard_map  # noqa: E402
 from jax._src.compute_on import extend_compute_type as _extend_compute_type  # noqa: E402
@@ -744,9 +770,25 @@ def ambient_mesh() -> Any:
 
 
 def legacy_mesh() -> Any:
-    """Return the mesh that was entered by `with mesh:`, or None."""
-    mesh = _mesh.thread_resources.env.physical_mesh
-    return None if mesh.empty else mesh
+    """Return the mesh that was entered by `with mesh:`; it may be empty."""
+    return _mesh.thread_resources.env.physical_mesh
+
+
+def formats(shardings: Sequence[Any], layouts: Sequence[Any]) -> list[Any] | None:
+    """Give each argument's sharding as `jax.jit` takes it: None where it is open.
+
+    Returns:
+      A sharding, a `Format` or None for each; None if a layout has no sharding.
+    """
+    found: list[Any] = []
+    for sharding, layout in zip(shardings, layouts):
+        is_open = is_unspecified(sharding)
+        if layout is not None:
+            if is_open:
+                return None
+            sharding = _layout.Format(layout, sharding)
+        found.append(None if is_open else sharding)
+    return found
 
 
 def placement(value: Any, aval: Any) -> Any:
@@ -764,11 +806,10 @@ def placement(value: Any, aval: Any) -> Any:
         is_single = isinstance(sharding, jax.sharding.SingleDeviceSharding)
         is_default = sharding == jax.sharding.SingleDeviceSharding(default)
         return sharding if is_single and not is_default else None
-    wanted = getattr(aval, "sharding", None)
-    if wanted is None or not wanted.mesh.explicit_axes:
+    if not is_typed_by_axes(aval):
         return None
-    mesh = _concrete(wanted.mesh)
-    return None if mesh is None else with_mesh(wanted, mesh)
+    mesh = _concrete(aval.sharding.mesh)
+    return None if mesh is None else with_mesh(aval.sharding, mesh)
 
 
 def _concrete(abstract: Any) -> Any:
@@ -796,6 +837,17 @@ def is_simulated(devices: Sequence[Any]) -> bool:
 def with_mesh(sharding: Any, mesh: Any) -> Any:
     """Return the sharding with the same spec over another mesh."""
     return jax.sharding.NamedSharding(mesh, sharding.spec)
+
+
+def is_abstract_mesh(value: Any) -> bool:
+    """Tell whether a value is a mesh without devices."""
+    return isinstance(value, jax.sharding.AbstractMesh)
+
+
+def is_typed_by_axes(aval: Any) -> bool:
+    """Tell whether an aval says over which axes of a mesh it is sharded."""
+    sharding = getattr(aval, "sharding", None)
+    return sharding is not None and bool(sharding.mesh.explicit_axes)
 
 
 def context_mesh(eqn_context: Any) -> Any:

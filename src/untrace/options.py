@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_RULE_DEPTH = 4
+"""How deep derivative rules of derivative rules are followed that never repeat."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -13,6 +16,7 @@ class Options:
       level: "lax": one statement per equation.
       verify: Execute, re-trace and compare the generated source.
       types: Write the type of every result as a trailing comment.
+      scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
       inline_limit: Largest constant written inline, in elements; larger ones go to
         the sidecar.
@@ -21,5 +25,6 @@ class Options:
     level: str = "lax"
     verify: bool = True
     types: bool = False
+    scopes: bool = False
     name: str | None = None
     inline_limit: int = 64

@@ -26,7 +26,7 @@ from untrace.verification.report import Report
 
 MAX_ROUNDS = 8
 LOWEST_STEP = 2
-RANK = {"failed": 0, "different": 1, "equivalent": 2, "identical": 3, "unverified": 3}
+RANK = ["failed", "different", "numeric", "equivalent", "identical", "unverified"]
 
 Progress = Callable[[str], None]
 
@@ -51,7 +51,7 @@ def untrace_captured(captured: Captured, options: Options, progress: Progress | 
             source = _attempt(captured, options, block, steps, 0, note_progress)
         if not _is_good(source.report):
             lowest = _attempt(captured, options, block, {}, LOWEST_STEP, note_progress)
-            source = max(source, lowest, key=lambda made: RANK[made.report.strength])
+            source = max(source, lowest, key=lambda made: RANK.index(made.report.strength))
     if not _is_good(source.report):
         warnings.warn(f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3)
     return source

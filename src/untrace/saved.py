@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import re
 from dataclasses import dataclass
@@ -72,14 +73,21 @@ def _header(path: Path, text: str) -> tuple[str, str, str]:
 
 
 def _trace(module: Any, name: str) -> Any:
-    kwargs = module.example_args()
-    function = getattr(module, name)
-    names = list(inspect.signature(function).parameters)
-    leaves, treedef = jax.tree.flatten([kwargs[parameter] for parameter in names])
+    context = getattr(module, "tracing_context", contextlib.nullcontext)
+    with context():
+        return _trace_here(getattr(module, name), module.example_args(), name)
+
+
+def _trace_here(function: Any, examples: dict[str, Any], name: str) -> Any:
+    parameters = inspect.signature(function).parameters.values()
+    leaves, treedef = jax.tree.flatten([examples[parameter.name] for parameter in parameters])
     avals = [jaxapi.aval_of(leaf) for leaf in leaves]
 
     def flat(*values: Any) -> Any:
-        arguments = jax.tree.unflatten(treedef, values)
-        return jax.tree.leaves(function(**dict(zip(names, arguments))))
+        arguments = list(zip(parameters, jax.tree.unflatten(treedef, values)))
+        # By position where that is possible: a jitted function sorts keywords by name.
+        args = [a for p, a in arguments if p.kind is not p.KEYWORD_ONLY]
+        kwargs = {p.name: a for p, a in arguments if p.kind is p.KEYWORD_ONLY}
+        return jax.tree.leaves(function(*args, **kwargs))
 
     return jaxapi.trace_flat(flat, avals, name)

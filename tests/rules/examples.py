@@ -2,7 +2,7 @@
 
 `example(primitive, function, *args)` says that tracing the function at these arguments
 gives an equation of that primitive for a rule to print. Names like `f32(3)` stand for
-abstract arrays. `NEWER` lists rules that need a newer JAX than the oldest supported.
+abstract arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,20 @@ from jax import lax
 
 EXAMPLES: list[Example] = []
 
-NEWER: set[str] = set()
+NEWER = frozenset(["log2", "one_minus_square", "polynomial"])
+"""Primitives that the oldest supported JAX does not have."""
+
+NEWER_PARAMS = frozenset(
+    [
+        "jax.lax.erfc({0}, accuracy={accuracy})",
+        "jax.lax.reduce_max({0}, {axes}, out_sharding={out_sharding})",
+        "jax.lax.reduce_min({0}, {axes}, out_sharding={out_sharding})",
+        "jax.lax.top_k({0}, {k}, axis={axis}, is_stable={is_stable})",
+    ]
+)
+"""Templates with a param that the oldest supported JAX does not have."""
+
+IS_NEW = hasattr(lax, "log2")
 
 
 @dataclass(frozen=True)
@@ -63,24 +76,55 @@ HIGH = lax.AccuracyMode.HIGHEST
 # ---- elementwise: the operator or jnp function, then with a weak literal, which only
 # jax.lax leaves as it is
 
-for name in "add sub mul div max min pow eq ne lt le gt ge nextafter atan2".split():
-    example(name, getattr(lax, name), f32(3), f32(3))
-    example(name, lambda x, f=getattr(lax, name): f(x, 2.5), f32(3), is_x32=True)
-    example(name, lambda x, f=getattr(lax, name): f(2.5, x), f32(), is_x32=True)
-    example(name, lambda x, f=getattr(lax, name): f(2.5, x), 1.5)
-    example(name, lambda x, f=getattr(lax, name): f(x, jnp.float32(2)), f32(3))
-for name in "add sub mul max min rem eq ne lt le gt ge".split():
+for name in [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "max",
+    "min",
+    "pow",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "nextafter",
+    "atan2",
+]:
+    f = getattr(lax, name)
+    example(name, f, f32(3), f32(3))
+    example(name, lambda x, f=f: f(x, 2.5), f32(3), is_x32=True)
+    example(name, lambda x, f=f: f(2.5, x), f32(), is_x32=True)
+    example(name, lambda x, f=f: f(2.5, x), 1.5)
+    example(name, lambda x, f=f: f(x, jnp.float32(2)), f32(3))
+for name in [
+    "add",
+    "sub",
+    "mul",
+    "max",
+    "min",
+    "rem",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+]:
     example(name, getattr(lax, name), i32(3), i32(3))
     example(name, getattr(lax, name), 2, 3)
 for name, operator in dict(add="+", sub="-", mul="*", div="/", eq="==", lt="<").items():
     example(name, eval(f"lambda x: x {operator} 0.1"), f32(3))
     example(name, eval(f"lambda x: 0.1 {operator} x"), bf16(2, 3))
     example(name, eval(f"lambda x: x {operator} float('nan')"), f32(3))
-for name in "neg abs sign square integer_pow".split():
+for name in ["neg", "abs", "sign", "square", "integer_pow"]:
+    f = getattr(lax, name)
     given = (2,) if name == "integer_pow" else ()
     for operand in (f32(3), i32(), c64(2), bf16(), 2.0):
-        example(name, lambda x, f=getattr(lax, name), given=given: f(x, *given), operand)
-    example(name, lambda f=getattr(lax, name), given=given: f(2.5, *given))
+        example(name, lambda x, f=f, given=given: f(x, *given), operand)
+    example(name, lambda f=f, given=given: f(2.5, *given))
 example("integer_pow", lambda x: lax.integer_pow(x, -3), f32(3))
 example("pow", lambda x: x**2.5, f32(3))
 example("pow", lambda x: 2.5**x, f32(3))
@@ -108,44 +152,68 @@ for name, primitive in (
 ):
     for dtype in (i32, u32, i8, u8):
         example(primitive, getattr(lax, name), dtype(3), dtype(3))
-    example(primitive, lambda x, f=getattr(lax, name): f(x, jnp.int32(1)), i32(3))
-    example(primitive, lambda x, y, f=getattr(lax, name): f(x, y), i32(3), i32())
+    f = getattr(lax, name)
+    example(primitive, lambda x, f=f: f(x, jnp.int32(1)), i32(3))
+    example(primitive, lambda x, y, f=f: f(x, y), i32(3), i32())
 example("and", lambda x, y: x & y, pred(3), pred(3))
 example("or", lambda x: x | 1, u8(3))
 for operand in (pred(3), u8(3)):
     example("not", lax.bitwise_not, operand)
-for name in "population_count clz".split():
+for name in ["population_count", "clz"]:
     example(name, getattr(lax, name), u32(3))
-for name in "floor ceil round".split():
+for name in ["floor", "ceil", "round"]:
     example(name, getattr(lax, name), f32(3))
 example("round", lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), f32(3))
-for name in "real imag conj".split():
+for name in ["real", "imag", "conj"]:
     example(name, getattr(lax, name), c64(3))
 example("conj", lax.conj, f32(3))
 example("complex", lax.complex, f32(3), f32(3))
 example("reduce_precision", lambda x: lax.reduce_precision(x, 5, 10), f32(3))
 ACCURATE = "sin cos tan tanh exp exp2 expm1 log log1p sqrt cbrt rsqrt logistic"
 for name in ACCURATE.split():
-    example(name, lambda x, f=getattr(lax, name): f(x, accuracy=HIGH), f32(3))
+    example(name, partial(getattr(lax, name), accuracy=HIGH), f32(3))
 for name in f"{ACCURATE} sinh cosh asin acos atan asinh acosh atanh".split():
     example(name, getattr(lax, name), f32(3))
     if name != "cbrt":
         example(name, getattr(lax, name), c64())
     example(name, getattr(lax, name), 0.5)
-for name in "erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e".split():
+for name in ["erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i0e", "bessel_i1e"]:
     example(name, getattr(lax, name), f32(3))
-for name in "igamma igammac igamma_grad_a zeta polygamma".split():
+for name in ["igamma", "igammac", "igamma_grad_a", "zeta", "polygamma"]:
     example(name, getattr(lax, name), f32(3), f32(3))
 example("regularized_incomplete_beta", lax.betainc, f32(3), f32(3), f32(3))
 example("stop_gradient", lax.stop_gradient, f32(3))
 example("copy", jnp.copy, f32(3))
 
+if IS_NEW:
+    for operand in (f32(3), 2.0):
+        example("log2", lax.log2, operand)
+    example("log2", lambda x: lax.log2(x, accuracy=HIGH), f32(3))
+    example("erfc", lambda x: lax.erfc(x, accuracy=HIGH), f32(3))
+    example("one_minus_square", lax.one_minus_square, f32(3))
+    for n in range(2, 8):
+        example("polynomial", lambda x, n=n: lax.polynomial(x, [x] * n), f32(3))
+    example("top_k", lambda x: lax.top_k(x, 2, is_stable=False), f32(3))
+
 # ---- making arrays and changing types
 
-for dtype in (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float16 float32 "
-    "float64 complex64 complex128".split()
-):
+for dtype in [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]:
     example("broadcast_in_dim", lambda d=dtype: jnp.zeros((3, 4), d))
     example("broadcast_in_dim", lambda d=dtype: jnp.ones(3, d))
 example("broadcast_in_dim", lambda: jnp.full((3, 4), -0.0))
@@ -162,9 +230,13 @@ example("iota", lambda: lax.iota(jnp.uint8, 5))
 example("iota", lambda: lax.broadcasted_iota(jnp.float32, (3, 4), 1))
 example("empty", lambda: lax.empty((3,), jnp.float32))
 example("convert_element_type", lambda x: x.astype(jnp.float32), i32(3))
-example("convert_element_type", lambda x: lax.convert_element_type(x, jnp.bool_), c64(3))
+example(
+    "convert_element_type", lambda x: lax.convert_element_type(x, jnp.bool_), c64(3)
+)
 example("convert_element_type", lambda x: jnp.asarray(x, jnp.float32), 1.0)
-example("bitcast_convert_type", partial(lax.bitcast_convert_type, new_dtype="int32"), f32(3))
+example(
+    "bitcast_convert_type", partial(lax.bitcast_convert_type, new_dtype="int32"), f32(3)
+)
 
 # ---- shapes
 
@@ -188,16 +260,38 @@ example("pad", lambda x: lax.pad(x, jnp.float32(0), [(1, 2, 0)]), f32(3))
 
 for axis in range(6):
     whole = f32(*([1] * axis), 5)
-    example("slice", partial(lax.slice_in_dim, start_index=1, limit_index=3, axis=axis), whole)
-    example("slice", partial(lax.slice_in_dim, start_index=1, limit_index=5, stride=2, axis=axis), whole)
-    example("slice", lambda x: lax.slice(x, (0,) * (x.ndim - 1) + (1,), (*x.shape[:-1], 3)), whole)
+    example(
+        "slice",
+        partial(lax.slice_in_dim, start_index=1, limit_index=3, axis=axis),
+        whole,
+    )
+    example(
+        "slice",
+        partial(lax.slice_in_dim, start_index=1, limit_index=5, stride=2, axis=axis),
+        whole,
+    )
+    example(
+        "slice",
+        lambda x: lax.slice(x, (0,) * (x.ndim - 1) + (1,), (*x.shape[:-1], 3)),
+        whole,
+    )
 example("slice", lambda x: lax.slice(x, (1, 1), (2, 2)), f32(3, 3))
 example("slice", lambda x: lax.slice(x, (0, 0), (3, 3), (2, 2)), f32(3, 3))
 for n in range(1, 8):
     ones = (1,) * n
     whole, starts = f32(*[2] * n), [i32()] * n
-    example("dynamic_slice", lambda x, *i, s=ones: lax.dynamic_slice(x, i, s, allow_negative_indices=False), whole, *starts)
-    example("dynamic_update_slice", lambda x, *i: lax.dynamic_update_slice(x, x, i, allow_negative_indices=False), whole, *starts)
+    example(
+        "dynamic_slice",
+        lambda x, *i, s=ones: lax.dynamic_slice(x, i, s, allow_negative_indices=False),
+        whole,
+        *starts,
+    )
+    example(
+        "dynamic_update_slice",
+        lambda x, *i: lax.dynamic_update_slice(x, x, i, allow_negative_indices=False),
+        whole,
+        *starts,
+    )
 example("gather", lambda x, i: x.at[i].get(mode="clip"), f32(3), i32(2))
 example("gather", lambda x, i: x[i], f32(3), i32(2))
 example("gather", lambda x, i: x.at[i].get(mode="fill", fill_value=2.0), f32(3), i32(2))
@@ -211,13 +305,18 @@ for name, method in (
     ("scatter-max", "max"),
 ):
     example(name, lambda x, i, m=method: getattr(x.at[i], m)(2.0), f32(3), i32(2))
-    example(name, lambda x, i, m=method: getattr(x.at[i], m)(2.0, unique_indices=True), f32(3), i32(2))
+    example(
+        name,
+        lambda x, i, m=method: getattr(x.at[i], m)(2.0, unique_indices=True),
+        f32(3),
+        i32(2),
+    )
 example("scatter", lambda x: x.at[0].apply(jnp.sin), f32(3))
 example("optimization_barrier", lambda x: lax.optimization_barrier((x, x)), f32(3))
 
 # ---- reductions, sorting, contractions
 
-for name in "sum prod max min".split():
+for name in ["sum", "prod", "max", "min"]:
     reduction = getattr(lax, f"reduce_{name}")
     example(f"reduce_{name}", partial(reduction, axes=(0, 1)), f32(2, 3))
     example(f"reduce_{name}", partial(reduction, axes=(1,)), i32(2, 3))
@@ -225,16 +324,44 @@ for name in "sum prod max min".split():
     example(f"reduce_{name}", partial(reduction, axes=(0,)), bf16(2, 3))
     example(f"reduce_{name}", partial(reduction, axes=(0,)), i8(2, 3))
     example(f"reduce_{name}", partial(reduction, axes=()), f32(2))
-for name in "and or xor".split():
+for name in ["and", "or", "xor"]:
     for operand in (i32(3, 3), *([pred(3, 3)] if name != "xor" else [])):
-        example(f"reduce_{name}", partial(getattr(lax, f"reduce_{name}"), axes=(0,)), operand)
-        example(f"reduce_{name}", partial(getattr(lax, f"reduce_{name}"), axes=(0, 1)), operand)
-for name in "argmax argmin".split():
-    example(name, lambda x, f=getattr(jnp, name): f(x, axis=1), f32(2, 3))
-    example(name, lambda x, f=getattr(lax, name): f(x, 0, jnp.uint8), f32(2, 3))
-for name in "cumsum cumprod cummax cummin cumlogsumexp".split():
-    example(name, lambda x, f=getattr(lax, name): f(x, axis=1), f32(2, 3))
-    example(name, lambda x, f=getattr(lax, name): f(x, axis=0, reverse=True), f32(2, 3))
+        example(
+            f"reduce_{name}",
+            partial(getattr(lax, f"reduce_{name}"), axes=(0,)),
+            operand,
+        )
+        example(
+            f"reduce_{name}",
+            partial(getattr(lax, f"reduce_{name}"), axes=(0, 1)),
+            operand,
+        )
+for name in ["argmax", "argmin"]:
+    example(name, partial(getattr(jnp, name), axis=1), f32(2, 3))
+    example(name, partial(getattr(lax, name), axis=0, index_dtype=jnp.uint8), f32(2, 3))
+for name in ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]:
+    example(name, partial(getattr(lax, name), axis=1), f32(2, 3))
+    example(name, partial(getattr(lax, name), axis=0, reverse=True), f32(2, 3))
+for dilation in ((1, 1), (2, 1)):
+    for start, combine, operand, name in (
+        (0.0, lax.add, f32(4, 6), "sum"),
+        (0, lax.add, i32(4, 6), "sum"),
+        (-jnp.inf, lax.max, bf16(4, 6), "max"),
+        (jnp.inf, lax.min, f32(4, 6), "min"),
+    ):
+        example(
+            f"reduce_window_{name}",
+            lambda x, s=start, c=combine, d=dilation: lax.reduce_window(
+                x,
+                jnp.asarray(s, x.dtype),
+                c,
+                (2, 2),
+                (1, 1),
+                "VALID",
+                window_dilation=d,
+            ),
+            operand,
+        )
 example("sort", lambda x: lax.sort(x), f32(3))
 example("sort", lambda x: lax.sort((x, x), num_keys=2, is_stable=False), f32(3))
 example("top_k", lambda x: lax.top_k(x, 2), f32(3))
@@ -242,19 +369,39 @@ example("approx_top_k", lambda x: lax.approx_max_k(x, 2), f32(3))
 example("approx_top_k", lambda x: lax.approx_min_k(x, 2), f32(3))
 example("dot_general", lambda x, y: x @ y, f32(2, 3), f32(3, 4))
 example("dot_general", lambda x, y: x @ y, f32(3), f32(3))
-example("dot_general", lambda x, y: jnp.matmul(x, y, precision="highest"), f32(2, 3), f32(3, 4))
+example(
+    "dot_general",
+    lambda x, y: jnp.matmul(x, y, precision="highest"),
+    f32(2, 3),
+    f32(3, 4),
+)
 example("dot_general", lambda x, y: lax.dot(x, y), f32(2, 3), f32(3, 4))
-example("dot_general", lambda x, y: lax.dot(x, y, precision="highest"), f32(2, 3), f32(3, 4))
-example("dot_general", lambda x, y: jnp.einsum("ij,kj->ik", x, y), bf16(2, 3), bf16(4, 3))
+example(
+    "dot_general", lambda x, y: lax.dot(x, y, precision="highest"), f32(2, 3), f32(3, 4)
+)
+example(
+    "dot_general", lambda x, y: jnp.einsum("ij,kj->ik", x, y), bf16(2, 3), bf16(4, 3)
+)
 RAGGED = (f32(6, 3), f32(2, 3, 4), i32(2))
 example("ragged_dot_general", lax.ragged_dot, *RAGGED)
-example("ragged_dot_general", partial(lax.ragged_dot, preferred_element_type=jnp.float32), *RAGGED)
+example(
+    "ragged_dot_general",
+    partial(lax.ragged_dot, preferred_element_type=jnp.float32),
+    *RAGGED,
+)
 IMAGE, FILTER = f32(1, 2, 8, 8), f32(4, 2, 3, 3)
 conv = partial(lax.conv_general_dilated, window_strides=(1, 1), padding="SAME")
 example("conv_general_dilated", conv, IMAGE, FILTER)
-example("conv_general_dilated", partial(conv, feature_group_count=2), IMAGE, f32(4, 1, 3, 3))
+example(
+    "conv_general_dilated", partial(conv, feature_group_count=2), IMAGE, f32(4, 1, 3, 3)
+)
 example("conv_general_dilated", partial(conv, precision="highest"), IMAGE, FILTER)
-example("conv_general_dilated", partial(conv, preferred_element_type=jnp.float32), IMAGE, FILTER)
+example(
+    "conv_general_dilated",
+    partial(conv, preferred_element_type=jnp.float32),
+    IMAGE,
+    FILTER,
+)
 
 # ---- random numbers, linear algebra, the rest
 
@@ -266,7 +413,9 @@ example("random_split", lambda k: jax.random.split(k, (2, 3)), key())
 example("random_fold_in", jax.random.fold_in, key(), u32())
 example("random_clone", jax.random.clone, key())
 for width in (8, 16, 32, 64):
-    example("random_bits", lambda k, w=width: jax.random.bits(k, (3,), f"uint{w}"), key())
+    example(
+        "random_bits", lambda k, w=width: jax.random.bits(k, (3,), f"uint{w}"), key()
+    )
 example("rng_bit_generator", lambda k: lax.rng_bit_generator(k, (3,)), u32(4))
 SQUARE = f32(4, 4)
 example("lu", lax.linalg.lu, SQUARE)
@@ -280,9 +429,17 @@ example("ormqr", lax.linalg.ormqr, SQUARE, f32(4), SQUARE)
 example("tridiagonal", lax.linalg.tridiagonal, SQUARE)
 DIAGONALS = (f32(4), f32(4), f32(4), f32(4, 1))
 example("tridiagonal_solve", lax.linalg.tridiagonal_solve, *DIAGONALS)
-example("tridiagonal_solve", partial(lax.linalg.tridiagonal_solve, perturb_singular=True), *DIAGONALS)
+example(
+    "tridiagonal_solve",
+    partial(lax.linalg.tridiagonal_solve, perturb_singular=True),
+    *DIAGONALS,
+)
 example("triangular_solve", lax.linalg.triangular_solve, SQUARE, SQUARE)
-example("lu_pivots_to_permutation", lambda p: lax.linalg.lu_pivots_to_permutation(p, 6), i32(4))
+example(
+    "lu_pivots_to_permutation",
+    lambda p: lax.linalg.lu_pivots_to_permutation(p, 6),
+    i32(4),
+)
 example("cholesky_update", lax.linalg.cholesky_update, SQUARE, f32(4))
 example("symmetric_product", lax.linalg.symmetric_product, SQUARE, SQUARE)
 example("create_token", lambda: lax.create_token())

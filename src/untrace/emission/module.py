@@ -113,6 +113,7 @@ def _tail(listing: Listing) -> list[str]:
     name = listing.main.name
     listing.lifter.imports.module("jax")
     indent = "        " if listing.context else "    "
+    run = "jax.jit" if listing.is_runnable else "jax.make_jaxpr"
     return [
         "",
         "",
@@ -123,5 +124,5 @@ def _tail(listing: Listing) -> list[str]:
         "",
         'if __name__ == "__main__":',
         *(["    with tracing_context():"] if listing.context else []),
-        f"{indent}print(jax.jit({name})(**example_args()))",
+        f"{indent}print({run}({name})(**example_args()))",
     ]

@@ -172,6 +172,8 @@ def _nest(texts: Iterator[str], shape: tuple[int, ...]) -> str:
 def _spell_numpy_scalar(value: Any, imports: Imports) -> str:
     _check_dtype(value)
     dtype: np.dtype[Any] = value.dtype
+    if dtype == jaxapi.FLOAT0:
+        return f"{imports.module('numpy')}.zeros((), {_dtype_text(dtype, imports)})"
     number = read_number(value)
     root = imports.module("numpy")
     if not _is_same(np.array(number.value, dtype), np.asarray(value)):

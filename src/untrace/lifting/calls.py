@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation
 from untrace.lifting.lifter import Frame, Group, Lifter, Rhs, control, plain_results
+from untrace.lifting.sharded import sharding_text
 from untrace.lifting.spelling import Unspellable
 
 
@@ -63,27 +65,67 @@ def jit_decorator(options: tuple[str, ...], lifter: Lifter) -> str:
     return f"functools.partial(jax.jit, {', '.join(options)})"
 
 
-def jit_options(eqn: Equation, frame: Frame) -> tuple[str, ...] | None:
-    """Write the keyword arguments of `jax.jit`; None if it cannot be asked for them."""
+def jit_options(
+    eqn: Equation,
+    frame: Frame,
+    in_sizes: Sequence[int] | None = None,
+    out_sizes: Sequence[int] | None = None,
+) -> tuple[str, ...] | None:
+    """Write the keyword arguments of `jax.jit`; None if it cannot be asked for them.
+
+    Args:
+      eqn: The call.
+      frame: Where the function is called.
+      in_sizes: How many arrays each argument holds; one each by default.
+      out_sizes: The same for results.
+    """
     params = eqn.params
     if jaxapi.is_inlined(params):
         return None
+    n_in, n_out = len(params["in_shardings"]), len(params["out_shardings"])
+    in_sizes, out_sizes = in_sizes or (1,) * n_in, out_sizes or (1,) * n_out
+    donated = _per_argument(params["donated_invars"], in_sizes)
+    if donated is None:
+        return None
     options: list[str] = []
-    donated = tuple(i for i, is_donated in enumerate(params["donated_invars"]) if is_donated)
-    if donated:
-        options.append(f"donate_argnums={donated!r}")
+    argnums = tuple(i for i, is_donated in enumerate(donated) if is_donated)
+    if argnums:
+        options.append(f"donate_argnums={argnums!r}")
     if params["keep_unused"]:
         options.append("keep_unused=True")
-    for key, default in (("in_shardings", "in_layouts"), ("out_shardings", "out_layouts")):
-        if any(layout is not None for layout in params[default]):
+    for side, sizes in (("in", in_sizes), ("out", out_sizes)):
+        formats = jaxapi.formats(params[f"{side}_shardings"], params[f"{side}_layouts"])
+        wanted = None if formats is None else _per_argument(formats, sizes)
+        if wanted is None:
             return None
-        if not all(jaxapi.is_unspecified(sharding) for sharding in params[key]):
-            if any(jaxapi.is_unspecified(sharding) for sharding in params[key]):
-                return None
-            options.append(f"{key}={frame.lifter.spell(params[key])}")
+        if any(item is not None for item in wanted):
+            options.append(f"{side}_shardings={_shardings_text(wanted, eqn, frame)}")
     if params["compiler_options_kvs"]:
-        return None
+        options.append(f"compiler_options={frame.lifter.spell(dict(params['compiler_options_kvs']))}")
     return tuple(options)
+
+
+def _per_argument(values: Sequence[Any], sizes: Sequence[int]) -> list[Any] | None:
+    """Give one value for all arrays of an argument; None where they disagree."""
+    found: list[Any] = []
+    start = 0
+    for size in sizes:
+        part = values[start : start + size]
+        start += size
+        if any(value != part[0] for value in part):
+            return None
+        found.append(part[0] if part else None)
+    return found if start == len(values) else None
+
+
+def _shardings_text(shardings: Sequence[Any], eqn: Equation, frame: Frame) -> str:
+    texts = [
+        "None" if sharding is None else sharding_text(sharding, eqn, frame)
+        for sharding in shardings
+    ]
+    if len(set(texts)) == 1:
+        return texts[0]
+    return f"({', '.join(texts)})"
 
 
 @control("remat2", "checkpoint", "remat")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from untrace import jaxapi
+from untrace.ir import Equation
 from untrace.lifting.lifter import Lifter
 
 
@@ -24,6 +25,15 @@ def managers(context: Any, ambient: Any, lifter: Lifter) -> list[str]:
     return items
 
 
+def named_scope(eqn: Equation, lifter: Lifter) -> list[str]:
+    """List the `with` item that gives an equation its name scope, if it has one."""
+    names = jaxapi.scope_names(eqn.source_info)
+    if not names:
+        return []
+    jax = lifter.imports.module("jax")
+    return [f"{jax}.named_scope({lifter.spell('/'.join(names))})"]
+
+
 def ambient_managers(lifter: Lifter) -> list[str]:
     """List the `with` items that turn the state of a new process into the present one.
 
@@ -39,7 +49,7 @@ def ambient_managers(lifter: Lifter) -> list[str]:
             items.append(f"{lifter.imports.module('jax')}.set_mesh({lifter.spell(mesh)})")
         else:
             items.append(WRITERS[field](value, lifter))
-    if legacy is not None:
+    if not legacy.empty:
         items.append(lifter.spell(legacy))
     return items
 

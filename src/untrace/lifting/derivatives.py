@@ -1,18 +1,23 @@
 """Functions with derivative rules of their own: custom_jvp and custom_vjp.
 
 The rules are kept by JAX as callables. They are traced with every tangent instantiated
-and printed as functions over flat arguments. A rule may call its own function again,
-whose rule would be traced again, and so on: inside a rule the function is known by name.
+and printed as functions over flat arguments. A function is defined once where its
+values are in scope: at module level, or nested where it or its rules close over values
+of a function. A rule may call its own function again, which is then known by name. Rules
+that make new functions with rules, whose rules make new ones, are followed
+`MAX_RULE_DEPTH` deep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
+from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
-from untrace.lifting.control import hoists_in_order
+from untrace.lifting.control import n_unhoisted
 from untrace.lifting.lifter import (
     Frame,
     Function,
@@ -25,32 +30,208 @@ from untrace.lifting.lifter import (
     unpacked,
 )
 from untrace.lifting.naming import block_name, input_hints
+from untrace.options import MAX_RULE_DEPTH
 from untrace.syntax.names import Scope, identifier
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How to write the rules of one equation.
+
+    Attributes:
+      blocks: The traced rules.
+      write: Writes them for a function of a given name, from the frame around it.
+    """
+
+    blocks: tuple[Block, ...]
+    write: Callable[[str, Frame], list[str]]
 
 
 @control("custom_jvp_call")
 def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a function decorated with `jax.custom_jvp`, its rule, and the call."""
+
+    def trace() -> _Rules:
+        with jaxapi.rule_context(eqn.context):
+            jaxpr, out_zeros = jaxapi.custom_jvp_rule(dict(eqn.params), len(eqn.operands))
+        rule = from_jaxpr(jaxpr)
+        n = len(eqn.operands) - eqn.params["num_consts"]
+
+        def write(name: str, parent: Frame) -> list[str]:
+            lines = _jvp_rule(rule, out_zeros, name, parent, n)
+            if not eqn.params["symbolic_zeros"]:
+                return ["", "", f"@{name}.defjvp", *lines[2:]]
+            return [*lines, "", "", f"{name}.defjvp({name}_jvp, symbolic_zeros=True)"]
+
+        return _Rules((rule,), write)
+
+    return _define_and_call(eqn, frame, eqn.params["jvp_jaxpr_fun"], "jax.custom_jvp", trace)
+
+
+@control("custom_vjp_call")
+def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write a function decorated with `jax.custom_vjp`, its rules, and the call."""
+    n_consts: int = eqn.params["num_consts"]
+
+    def trace() -> _Rules:
+        avals = [atom.aval for atom in eqn.operands]
+        with jaxapi.rule_context(eqn.context):
+            rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
+        if jaxapi.has_logs(rules):
+            raise fail(eqn, "its backward rule returns logs")
+        forward, backward = from_jaxpr(rules.forward), from_jaxpr(rules.backward)
+        symbolic = bool(eqn.params["symbolic_zeros"])
+
+        def write(name: str, parent: Frame) -> list[str]:
+            fwd = _forward_rule(forward, rules.residuals, n_consts, name, parent, symbolic)
+            bwd = _backward_rule(backward, len(rules.residuals), rules.zeros, name, parent)
+            keyword = ", symbolic_zeros=True" if symbolic else ""
+            return [*fwd, *bwd, "", "", f"{name}.defvjp({name}_fwd, {name}_bwd{keyword})"]
+
+        return _Rules((forward, backward), write)
+
+    rules = (eqn.params["fwd_jaxpr_thunk"], eqn.params["bwd"])
+    return _define_and_call(eqn, frame, rules, "jax.custom_vjp", trace)
+
+
+# ---- the function ------------------------------------------------------------------
+
+
+def _define_and_call(
+    eqn: Equation, frame: Frame, rules: Any, decorator: str, trace: Callable[[], _Rules]
+) -> Rhs | None:
     block: Block = eqn.params["call_jaxpr"]
     n_consts: int = eqn.params["num_consts"]
-    identity = _identity(eqn, eqn.params["jvp_jaxpr_fun"])
+    captured = eqn.operands[:n_consts]
+    if block.constants or n_unhoisted(block, captured):
+        return None
+    frame.lifter.imports.module("jax")
+    identity = (_identity(eqn, rules), tuple(frame.texts(captured)))
+    name = _known(identity, frame) or _define(eqn, frame, identity, decorator, trace)
+    text = f"{name}({', '.join(frame.texts(eqn.operands[n_consts:]))})"
+    return Rhs(text, ", ".join)
 
-    def define(name: str, parent: Frame) -> list[str]:
-        with jaxapi.rule_context(eqn.context):
-            rule, out_zeros = jaxapi.custom_jvp_rule(dict(eqn.params), len(eqn.operands))
-        keyword = "symbolic_zeros=True" if eqn.params["symbolic_zeros"] else ""
-        lines = _jvp_rule(from_jaxpr(rule), out_zeros, name, parent, len(eqn.operands) - n_consts)
-        if keyword:
-            return [*lines, "", "", f"{name}.defjvp({name}_jvp, {keyword})"]
-        return ["", "", f"@{name}.defjvp", *lines[2:]]
 
-    return _define_and_call(eqn, frame, block, n_consts, identity, "jax.custom_jvp", define)
+def _identity(eqn: Equation, rules: Any) -> Any:
+    block: Block = eqn.params["call_jaxpr"]
+    avals = tuple(str(atom.aval) for atom in eqn.operands)
+    text = str(block.jaxpr) if len(block.equations) < 200 else id(block.jaxpr)
+    return eqn.name, jaxapi.rule_identity(rules), avals, eqn.params["num_consts"], text
+
+
+def _known(identity: Any, frame: Frame) -> str | None:
+    """Return the name of a function that was defined before, where it can be seen."""
+    for name, scope in frame.lifter.rules.get(identity, ()):
+        seen: Scope | None = frame.names
+        while seen is not None:
+            if seen is scope:
+                return name
+            seen = seen.parent
+    return None
+
+
+def _define(
+    eqn: Equation, frame: Frame, identity: Any, decorator: str, trace: Callable[[], _Rules]
+) -> str:
+    lifter = frame.lifter
+    block: Block = eqn.params["call_jaxpr"]
+    captured = eqn.operands[: eqn.params["num_consts"]]
+    lifter.rule_depth += 1
+    rules = trace() if lifter.rule_depth <= MAX_RULE_DEPTH else None
+    is_nested = bool(captured) or (rules is not None and any(map(_has_tracers, rules.blocks)))
+    hint = identifier(block_name(block, "function"), "function")
+    name = frame.names.fresh(hint) if is_nested else lifter.scope.fresh_global(hint)
+    known = lifter.rules.setdefault(identity, [])
+    known.append((name, frame.names if is_nested else lifter.scope))
+    outer = frame if is_nested else _module_frame(frame)
+    child = outer.child()
+    child.env = {value: frame.text(atom) for value, atom in zip(block.inputs, captured)}
+    groups = [Group("x", 1)] * (len(block.inputs) - len(captured))
+    parameters = child.parameters(block, groups, len(captured))
+    child.body(block)
+    child.returns(plain_results(block)(child))
+    after = rules.write(name, outer) if rules else _no_rules(eqn, name, outer)
+    lifter.rule_depth -= 1
+    function = Function(name, parameters, child.lines, [decorator])
+    if is_nested:
+        frame.nest(_single_blanks([*function.text_lines(), *after]))
+    else:
+        function.after = after
+        lifter.functions.append(function)
+    return name
+
+
+def _module_frame(frame: Frame) -> Frame:
+    return Frame(frame.lifter, frame.lifter.scope, {}, ambient=frame.ambient)
+
+
+def _has_tracers(block: Block) -> bool:
+    return any(isinstance(const, jaxapi.Tracer) for _, const in block.constants)
+
+
+def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
+    """Write rules that raise, where rules make new rules without end."""
+    frame.lifter.note(
+        f"Derivative rules are recovered to a depth of {MAX_RULE_DEPTH}; those of `{name}` are not."
+    )
+    message = f"derivative rules are recovered to a depth of {MAX_RULE_DEPTH}"
+    lines = Function(f"{name}_rule", "*args", [f'raise NotImplementedError("{message}")']).text_lines()
+    rules = ", ".join([f"{name}_rule"] * (1 if eqn.name == "custom_jvp_call" else 2))
+    define = "defjvp" if eqn.name == "custom_jvp_call" else "defvjp"
+    return ["", "", *lines, "", "", f"{name}.{define}({rules})"]
+
+
+def _single_blanks(lines: list[str]) -> list[str]:
+    """Keep one blank line where a module has two."""
+    kept: list[str] = []
+    for line in lines:
+        if line or (kept and kept[-1]):
+            kept.append(line)
+    return kept
+
+
+# ---- the rules ---------------------------------------------------------------------
+
+
+def _rule_frame(block: Block, parent: Frame) -> Frame:
+    """Start a rule's function; values of enclosing functions are free variables."""
+    frame = parent.child()
+    for value, const in block.constants:
+        if isinstance(const, jaxapi.Tracer):
+            frame.env[value] = _captured_text(const, parent)
+    return frame
+
+
+def _captured_text(tracer: Any, frame: Frame) -> str:
+    """Return the text of the value that a tracer stands for in an enclosing function."""
+    var = jaxapi.var_behind(tracer)
+    outer: Frame | None = frame
+    while outer is not None:
+        value = _value_of(var, outer.block) if outer.block else None
+        if value is not None and value in outer.env:
+            return outer.env[value]
+        outer = outer.outer
+    shown = jaxapi.short_type(tracer.aval)
+    raise LiftingError(
+        f"a derivative rule closes over a {shown} of a function that is not around its call "
+        "in the jaxpr, so it cannot be written as Python. Pass the value as an argument."
+    )
+
+
+def _value_of(var: Any, block: Block) -> Value | None:
+    """Find the value that was read from a variable of a block's own jaxpr."""
+    jaxpr, _ = jaxapi.split_jaxpr(block.jaxpr)
+    pairs: list[tuple[Any, Any]] = [*zip(jaxpr.invars, block.inputs)]
+    pairs += zip(jaxpr.constvars, [value for value, _ in block.constants])
+    for eqn, equation in zip(jaxpr.eqns, block.equations):
+        pairs += zip(eqn.outvars, equation.results)
+    return next((value for other, value in pairs if other is var), None)
 
 
 def _jvp_rule(
     rule: Block, out_zeros: Sequence[bool], name: str, parent: Frame, n: int
 ) -> list[str]:
-    frame = Frame(parent.lifter, Scope(parent.names), dict(parent.env), ambient=parent.ambient)
+    frame = _rule_frame(rule, parent)
     hints = input_hints(rule)
     primals, tangents = frame.names.fresh("primals"), frame.names.fresh("tangents")
     first = [frame.define(v, hints[i]) for i, v in enumerate(rule.inputs[:n])]
@@ -78,53 +259,30 @@ def _zero_tangent(primal: Atom, frame: Frame) -> str:
     return f"{symbolic_zero}({aval})"
 
 
-@control("custom_vjp_call")
-def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write a function decorated with `jax.custom_vjp`, its rules, and the call."""
-    block: Block = eqn.params["call_jaxpr"]
-    n_consts: int = eqn.params["num_consts"]
-    identity = _identity(eqn, (eqn.params["fwd_jaxpr_thunk"], eqn.params["bwd"]))
-
-    def define(name: str, parent: Frame) -> list[str]:
-        avals = [atom.aval for atom in eqn.operands]
-        with jaxapi.rule_context(eqn.context):
-            rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
-        if jaxapi.has_logs(rules):
-            raise fail(eqn, "its backward rule returns logs")
-        symbolic = bool(eqn.params["symbolic_zeros"])
-        fwd = _forward_rule(rules, n_consts, name, parent, symbolic)
-        bwd = _backward_rule(rules, name, parent)
-        keyword = ", symbolic_zeros=True" if symbolic else ""
-        return [*fwd, *bwd, "", "", f"{name}.defvjp({name}_fwd, {name}_bwd{keyword})"]
-
-    return _define_and_call(eqn, frame, block, n_consts, identity, "jax.custom_vjp", define)
-
-
-def _forward_rule(rules: Any, n_consts: int, name: str, parent: Frame, symbolic: bool) -> list[str]:
-    block = from_jaxpr(rules.forward)
-    frame = Frame(parent.lifter, Scope(parent.names), dict(parent.env), ambient=parent.ambient)
-    groups = [Group("x", 1)] * len(block.inputs)
-    parameters = frame.parameters(block, groups, 0)
+def _forward_rule(
+    block: Block, sources: Sequence[int | None], n_consts: int, name: str, parent: Frame, symbolic: bool
+) -> list[str]:
+    frame = _rule_frame(block, parent)
+    parameters = frame.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
     if symbolic:
         # With symbolic zeros a forward rule gets pairs of value and perturbed flag.
         frame.lines = [f"{frame.env[v]} = {frame.env[v]}.value" for v in block.inputs]
     frame.body(block)
-    n_computed = sum(source is None for source in rules.residuals)
+    n_computed = sum(source is None for source in sources)
     texts = frame.texts(block.outputs)
     computed = iter(texts[:n_computed])
     inputs = frame.texts(block.inputs)
     residuals = [
-        next(computed) if source is None else inputs[source - n_consts]
-        for source in rules.residuals
+        next(computed) if source is None else inputs[source - n_consts] for source in sources
     ]
     frame.returns(f"{grouped(texts[n_computed:])}, {_tuple(residuals)}")
     return ["", "", *Function(f"{name}_fwd", parameters, frame.lines).text_lines()]
 
 
-def _backward_rule(rules: Any, name: str, parent: Frame) -> list[str]:
-    block = from_jaxpr(rules.backward)
-    frame = Frame(parent.lifter, Scope(parent.names), dict(parent.env), ambient=parent.ambient)
-    n = len(rules.residuals)
+def _backward_rule(
+    block: Block, n: int, zeros: Sequence[bool], name: str, parent: Frame
+) -> list[str]:
+    frame = _rule_frame(block, parent)
     residuals, cotangents = frame.names.fresh("residuals"), frame.names.fresh("cotangents")
     saved = [frame.define(v, "residual") for v in block.inputs[:n]]
     if saved:
@@ -137,7 +295,7 @@ def _backward_rule(rules: Any, name: str, parent: Frame) -> list[str]:
         frame.lines.append(f"{unpacked(names)} = {cotangents}")
     frame.body(block)
     texts = iter(frame.texts(block.outputs))
-    results = ["None" if is_zero else next(texts) for is_zero in rules.zeros]
+    results = ["None" if is_zero else next(texts) for is_zero in zeros]
     frame.returns(_tuple(results))
     function = Function(f"{name}_bwd", f"{residuals}, {cotangents}", frame.lines)
     return ["", "", *function.text_lines()]
@@ -145,75 +303,3 @@ def _backward_rule(rules: Any, name: str, parent: Frame) -> list[str]:
 
 def _tuple(texts: Sequence[str]) -> str:
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
-
-
-def _identity(eqn: Equation, rules: Any) -> Any:
-    avals = tuple(str(atom.aval) for atom in eqn.operands)
-    text = str(eqn.params["call_jaxpr"].jaxpr) if len(eqn.params["call_jaxpr"].equations) < 200 else ""
-    return eqn.name, jaxapi.rule_identity(rules), avals, eqn.params["num_consts"], text
-
-
-def _define_and_call(
-    eqn: Equation,
-    frame: Frame,
-    block: Block,
-    n_consts: int,
-    identity: Any,
-    decorator: str,
-    define: Any,
-) -> Rhs | None:
-    captured = eqn.operands[:n_consts]
-    if block.constants or not hoists_in_order(block, captured):
-        return None
-    frame.lifter.imports.module("jax")
-    known = frame.lifter.rules.get(identity) if not captured else None
-    if known is None:
-        known = _define(frame, block, captured, identity, decorator, define)
-    text = f"{known}({', '.join(frame.texts(eqn.operands[n_consts:]))})"
-    return Rhs(text, None if len(eqn.results) != 1 else lambda names: names[0])
-
-
-def _define(
-    frame: Frame,
-    block: Block,
-    captured: Sequence[Atom],
-    identity: Any,
-    decorator: str,
-    define: Any,
-) -> str:
-    lifter = frame.lifter
-    hint = identifier(block_name(block, "function"), "function")
-    groups = [Group("x", 1)] * (len(block.inputs) - len(captured))
-    if captured:
-        name = frame.names.fresh(hint)
-        child = frame.child()
-        child.env = _closure(block, captured, frame)
-    else:
-        name = lifter.scope.fresh_global(hint)
-        lifter.rules[identity] = name
-        child = Frame(lifter, Scope(lifter.scope), {}, ambient=frame.ambient)
-    parameters = child.parameters(block, groups, len(captured))
-    child.body(block)
-    child.returns(plain_results(block)(child))
-    outer = frame if captured else Frame(lifter, lifter.scope, {}, ambient=frame.ambient)
-    after = define(name, outer)
-    function = Function(name, parameters, child.lines, [decorator])
-    if captured:
-        frame.nest([line for line in _single_blanks([*function.text_lines(), *after])])
-    else:
-        function.after = after
-        lifter.functions.append(function)
-    return name
-
-
-def _closure(block: Block, captured: Sequence[Atom], frame: Frame) -> dict[Value, str]:
-    return {value: frame.text(atom) for value, atom in zip(block.inputs, captured)}
-
-
-def _single_blanks(lines: list[str]) -> list[str]:
-    """Keep one blank line where a module has two."""
-    kept: list[str] = []
-    for line in lines:
-        if line or (kept and kept[-1]):
-            kept.append(line)
-    return kept

@@ -17,7 +17,7 @@ from untrace.capture import Captured, Tree
 from untrace.ir import Block
 from untrace.lifting.arrays import spell_array, spell_scalar
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.spelling import spell_dtype
+from untrace.lifting.spelling import spell_aval_struct, spell_dtype
 
 EXAMPLE_LIMIT = 16
 
@@ -44,7 +44,8 @@ def _placed(text: str, value: Any, aval: Any, lifter: Lifter) -> str:
     """Put an example where the value was, as far as types and devices show it."""
     sharding = jaxapi.placement(value, aval)
     if sharding is None:
-        return text
+        is_abstract = value is None and jaxapi.is_typed_by_axes(aval)
+        return spell_aval_struct(aval, lifter.imports) if is_abstract else text
     return f"{lifter.imports.module('jax')}.device_put({text}, {lifter.spell(sharding)})"
 
 

@@ -23,7 +23,9 @@ from untrace.lifting import (  # noqa: F401  (they register)
     derivatives,
     foreign,
     kernels,
+    reductions,
     sharded,
+    solvers,
     state,
 )
 from untrace.lifting.contexts import ambient_managers, tracing_context
@@ -45,6 +47,7 @@ class Listing:
     main: Function
     example: list[str]
     context: list[str]
+    is_runnable: bool = True
 
     def helper_lines(self) -> list[str]:
         """Return the sources of the helpers that are used."""
@@ -80,20 +83,25 @@ def lift(
     context = tracing_context(ambient_managers(lifter), lifter)
     main = _main(captured, block, name, lifter, classes)
     example = example_lines(captured, block, lifter, lambda tree, texts: construct(tree, texts, lifter, classes))
-    _note_devices(lifter)
-    return Listing(lifter, block, classes, main, example, context)
+    is_runnable = _note_devices(lifter)
+    return Listing(lifter, block, classes, main, example, context, is_runnable)
 
 
-def _note_devices(lifter: Lifter) -> None:
+def _note_devices(lifter: Lifter) -> bool:
+    """Note what a process must have; tell whether the program can run and not only trace."""
     devices = lifter.imports.devices
+    if not devices and any(jaxapi.is_abstract_mesh(value) for value, _ in lifter.imports.defined()):
+        lifter.note("Its mesh is abstract: it can be traced and lowered, but not run.")
+        return False
     n_devices = jaxapi.n_devices(devices)
     if n_devices == 1:
-        return
+        return True
     note = f"Needs {n_devices} devices."
     if jaxapi.is_simulated(devices):
         flag = f"--xla_force_host_platform_device_count={n_devices}"
         note += f" On a CPU, simulate them: XLA_FLAGS={flag}"
     lifter.note(note)
+    return True
 
 
 def shared_blocks(block: Block) -> set[int]:

@@ -10,7 +10,7 @@ the text of every value in scope. How a primitive prints is decided by the rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports
 from untrace.lifting.literals import Literals
 from untrace.lifting.naming import block_name, input_hints, result_name
-from untrace.lifting.table import RULES, Rule
+from untrace.lifting.table import Rule, candidates
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 
@@ -95,7 +95,8 @@ class Lifter:
         self.selectors: dict[Equation, Any] = {}
         self.variants: dict[Any, Block] = {}
         self._named: dict[Any, str] = {}
-        self.rules: dict[Any, str] = {}
+        self.rules: dict[Any, list[tuple[str, Scope]]] = {}
+        self.rule_depth = 0
         self._choices: dict[Any, Choices] = {}
         self._used_rules: set[Rule] = set()
 
@@ -189,25 +190,23 @@ class Lifter:
 
 
 class Choices:
-    """The rules that accept some params, each filled in when it is first asked for."""
+    """The rules that accept some params, each filled in when it is first used."""
 
-    __slots__ = ("_filled", "_lifter", "_mesh", "_params", "_rules")
+    __slots__ = ("_forms", "_lifter", "_mesh", "_params", "rules")
 
     def __init__(self, lifter: Lifter, eqn: Equation) -> None:
         self._lifter = lifter
         self._params = eqn.params
         self._mesh = jaxapi.context_mesh(eqn.context) if _has_sharding(eqn.params) else None
-        self._rules = list(reversed(RULES.get(eqn.name, ())))
-        self._filled: list[tuple[Rule, str]] = []
+        self._forms: dict[Rule, str] = {}
+        self.rules = candidates(eqn.name, eqn.params)
 
-    def __iter__(self) -> Iterator[tuple[Rule, str]]:
-        yield from self._filled
-        while self._rules:
-            rule = self._rules.pop()
-            form = rule.fill(self._params, self._spell)
-            if form is not None:
-                self._filled.append((rule, form))
-                yield rule, form
+    def form(self, rule: Rule) -> str:
+        """Return the format string that a rule gives for these params."""
+        form = self._forms.get(rule)
+        if form is None:
+            form = self._forms[rule] = rule.fill(self._params, self._spell)
+        return form
 
     def _spell(self, value: Any, form: str) -> str:
         if self._mesh is not None and jaxapi.is_over(value, self._mesh):
@@ -222,7 +221,7 @@ def _has_sharding(params: Mapping[str, Any]) -> bool:
 class Frame:
     """One function being built."""
 
-    __slots__ = ("_used", "ambient", "bare", "block", "constants", "depth", "env", "lifter", "lines", "names", "open")
+    __slots__ = ("_used", "ambient", "bare", "block", "constants", "depth", "env", "lifter", "lines", "names", "open", "outer")
 
     def __init__(
         self,
@@ -240,6 +239,7 @@ class Frame:
         self.depth = depth
         self.ambient = ambient
         self.open: Any = None
+        self.outer: Frame | None = None
         self.constants: set[Value] = set()
         self.block: Block | None = None
         self._used: tuple[Block | None, set[Any]] = None, set()
@@ -295,7 +295,7 @@ class Frame:
 
     def equation(self, eqn: Equation) -> None:
         """Write one equation as a statement."""
-        if eqn.context is self.ambient:
+        if eqn.context is self.ambient and not self.lifter.options.scopes:
             self._statement(eqn)
             return
         self._in_context(eqn)
@@ -345,7 +345,8 @@ class Frame:
         return bind(eqn, self)
 
     def _by_rule(self, eqn: Equation, step: int) -> str | None:
-        for rule, form in self.lifter.choices(eqn):
+        choices = self.lifter.choices(eqn)
+        for rule in choices.rules:
             if rule.when is not None and not rule.when(eqn):
                 continue
             if step and not rule.template.startswith("jax.lax"):
@@ -353,7 +354,8 @@ class Frame:
             if not rule.calls_jax and not self.is_traced(eqn.operands):
                 continue
             read = self.bare_text if rule.bare else self.text
-            return self.lifter.filled(rule, form, [read(atom) for atom in eqn.operands])
+            texts = [read(atom) for atom in eqn.operands]
+            return self.lifter.filled(rule, choices.form(rule), texts)
         return None
 
     def is_traced(self, atoms: Sequence[Atom]) -> bool:
@@ -363,11 +365,13 @@ class Frame:
 
     def _in_context(self, eqn: Equation) -> None:
         """Write an equation under the context managers that its context needs."""
-        from untrace.lifting.contexts import managers
+        from untrace.lifting.contexts import managers, named_scope
 
         if self.ambient is None:
             self.ambient = jaxapi.ambient_context()
         wanted = managers(eqn.context, self.ambient, self.lifter)
+        if self.lifter.options.scopes:
+            wanted += named_scope(eqn, self.lifter)
         if not wanted:
             self._statement(eqn)
             self.open = None
@@ -461,9 +465,11 @@ class Frame:
 
     def child(self) -> Frame:
         """Start a function nested in this one."""
-        return Frame(
+        frame = Frame(
             self.lifter, Scope(self.names), {}, depth=self.depth + 1, ambient=self.ambient
         )
+        frame.outer = self
+        return frame
 
     def parameters(self, block: Block, groups: Sequence[Group], start: int) -> str:
         """Name the inputs of a block, unpacking groups; return the parameter list."""

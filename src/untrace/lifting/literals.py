@@ -15,7 +15,8 @@ def _over_mesh(text: str, imports: Imports) -> str:
     """Write a scalar that is typed by the mesh in context, as JAX's functions make it."""
     if text.startswith("np."):
         return f"{imports.module('jax.numpy')}{text[2:]}"
-    return f"{imports.module('jax')}.lax.asarray({text})"
+    # A weakly typed array; `jnp.asarray` keeps a Python scalar, which knows no mesh.
+    return f"{imports.attribute('jax._src.lax.lax', 'asarray')}({text})"
 
 
 class Literals:

@@ -20,8 +20,8 @@ from untrace.lifting import (  # these register their rules
     rules_reductions,
     rules_special,
 )
-from untrace.syntax.text import quote
 from untrace.lifting.rules_names import NAMES
+from untrace.syntax.text import quote
 
 __all__ = ["FORMATS", "NAMES", "TABLES"]
 

@@ -9,15 +9,15 @@ from untrace.lifting.rules_when import (
     COMPLEX,
     FLOATS,
     INTEGERS,
-    all_of,
     alike,
+    all_of,
     dtype_name,
     has,
     of,
     on_value,
+    operands,
     states,
     value_first,
-    value_last,
 )
 from untrace.lifting.table import rule
 
@@ -34,9 +34,19 @@ rule("add", "{0} + {1}", when=alike(*NUMBERS), bare=True)
 rule("add", "jax.lax.add({0}, {1})")
 rule("sub", "{0} - {1}", when=alike(*NUMBERS), bare=True)
 rule("sub", "jax.lax.sub({0}, {1})")
-rule("mul", "{0} * {1}", when=all_of(has("out_dtype"), alike(*NUMBERS)), bare=True, out_dtype=None)
+rule(
+    "mul",
+    "{0} * {1}",
+    when=all_of(has("out_dtype"), alike(*NUMBERS)),
+    bare=True,
+    out_dtype=None,
+)
 rule("mul", "jax.lax.mul({0}, {1})", when=has("out_dtype"), out_dtype=None)
-rule("mul", "jax.lax.mul({0}, {1}, out_dtype={out_dtype:dtype})", when=states("out_dtype"))
+rule(
+    "mul",
+    "jax.lax.mul({0}, {1}, out_dtype={out_dtype:dtype})",
+    when=states("out_dtype"),
+)
 rule("div", "{0} / {1}", when=alike(*INEXACT), bare=True)
 rule("div", "jax.lax.div({0}, {1})")
 rule("rem", "jax.lax.rem({0}, {1})")
@@ -105,7 +115,9 @@ rule("floor", "jnp.floor({0})", when=of(*FLOATS))
 rule("floor", "jax.lax.floor({0})")
 rule("ceil", "jnp.ceil({0})", when=of(*FLOATS))
 rule("ceil", "jax.lax.ceil({0})")
-rule("round", "jax.lax.round({0})", rounding_method=jax.lax.RoundingMethod.AWAY_FROM_ZERO)
+rule(
+    "round", "jax.lax.round({0})", rounding_method=jax.lax.RoundingMethod.AWAY_FROM_ZERO
+)
 rule("round", "jax.lax.round({0}, {rounding_method})")
 rule("real", "jnp.real({0})", when=of(*COMPLEX))
 rule("real", "jax.lax.real({0})")
@@ -127,24 +139,75 @@ rule(
 
 # ---- functions ---------------------------------------------------------------------
 
+rule("log2", "jnp.log2({0})", when=of(*INEXACT), accuracy=None)
 rule("cbrt", "jnp.cbrt({0})", when=all_of(has("accuracy"), of(*INEXACT)), accuracy=None)
-for name in (
-    "sin cos tan tanh exp exp2 expm1 log log1p sqrt sinh cosh asin acos atan asinh "
-    "atanh".split()
-):
+for name in [
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "sinh",
+    "cosh",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "atanh",
+]:
     rule(name, f"jnp.{name}({{0}})", when=of(*INEXACT), accuracy=None)
-for name in (
-    "sin cos tan tanh exp exp2 expm1 log log1p sqrt cbrt rsqrt logistic log2".split()
-):
+for name in [
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "sqrt",
+    "cbrt",
+    "rsqrt",
+    "logistic",
+]:
     rule(name, f"jax.lax.{name}({{0}})", when=has("accuracy"), accuracy=None)
-    rule(name, f"jax.lax.{name}({{0}}, accuracy={{accuracy}})")
-for name in (
-    "sinh cosh asin acos atan asinh acosh atanh erf erfc erf_inv lgamma digamma "
-    "bessel_i0e bessel_i1e".split()
-):
+    rule(name, f"jax.lax.{name}({{0}}, accuracy={{accuracy}})", when=states("accuracy"))
+for name in [
+    "sinh",
+    "cosh",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erf_inv",
+    "lgamma",
+    "digamma",
+    "bessel_i0e",
+    "bessel_i1e",
+]:
     rule(name, f"jax.lax.{name}({{0}})")
+rule("erfc", "jax.lax.erfc({0})", accuracy=None)
+rule("erfc", "jax.lax.erfc({0}, accuracy={accuracy})", when=states("accuracy"))
+rule("one_minus_square", "jax.lax.one_minus_square({0})")
+for n in range(2, 8):
+    coefficients = ", ".join(f"{{{i}}}" for i in range(1, n + 1))
+    rule(
+        "polynomial",
+        f"jax.lax.polynomial({{0}}, [{coefficients}])",
+        when=operands(n + 1),
+    )
 rule("atan2", "jnp.arctan2({0}, {1})", when=alike(*FLOATS), bare=True)
-for name in "atan2 igamma igammac igamma_grad_a zeta polygamma".split():
+for name in ["atan2", "igamma", "igammac", "igamma_grad_a", "zeta", "polygamma"]:
     rule(name, f"jax.lax.{name}({{0}}, {{1}})")
 rule("regularized_incomplete_beta", "jax.lax.betainc({0}, {1}, {2})")
 rule("stop_gradient", "jax.lax.stop_gradient({0})")

@@ -24,9 +24,16 @@ STANDARD_FLOATS = ("float32", "float64")
 STANDARD_NUMBERS = ("int32", "int64", "uint32", "uint64", *STANDARD_FLOATS)
 COMPLEX = ("complex64", "complex128")
 FLOATS = ("bfloat16", "float16", *STANDARD_FLOATS)
-INTEGERS = (
-    "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)  # the 2- and 4-bit ones take part in no promotion
+INTEGERS = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]  # the 2- and 4-bit ones take part in no promotion
 
 
 def all_of(*conditions: When) -> When:
@@ -186,19 +193,26 @@ def expands(axis: int) -> When:
             return False
         dims = tuple(i for i in range(len(result)) if i != axis)
         rest = result[:axis] + result[axis + 1 :]
-        return tuple(eqn.params["broadcast_dimensions"]) == dims and rest == shape_of(eqn)
+        return tuple(eqn.params["broadcast_dimensions"]) == dims and rest == shape_of(
+            eqn
+        )
 
     return inserts
 
 
 def fills(number: int, dtype: str) -> When:
     """Hold for a `broadcast_in_dim` of the strongly typed literal `number`."""
+    bits = np.asarray(number, jnp.dtype(dtype)).tobytes()
 
     def is_number(eqn: Equation) -> bool:
         atom = eqn.operands[0]
-        if not isinstance(atom, Literal) or atom.aval.weak_type or dtype_name(atom) != dtype:
+        if (
+            not isinstance(atom, Literal)
+            or atom.aval.weak_type
+            or dtype_name(atom) != dtype
+        ):
             return False
-        return str(atom.value) in (str(number), f"{number}.0", str(bool(number)))
+        return np.asarray(atom.value).tobytes() == bits
 
     return is_number
 
@@ -228,10 +242,14 @@ def slices_only(axis: int) -> When:
             return False
         starts, limits = params["start_indices"], params["limit_indices"]
         strides = params["strides"] or (1,) * len(shape)
+        if params["strides"] and strides[axis] == 1:
+            return False
         whole = ((0, size, 1) for size in shape)
         return all(
             kept == whole_axis
-            for i, (kept, whole_axis) in enumerate(zip(zip(starts, limits, strides), whole))
+            for i, (kept, whole_axis) in enumerate(
+                zip(zip(starts, limits, strides), whole)
+            )
             if i != axis
         )
 

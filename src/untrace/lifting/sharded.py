@@ -228,13 +228,18 @@ def _specs(specs: Sequence[Any], empty: str, frame: Frame) -> str:
 def sharding_constraint(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.lax.with_sharding_constraint`, by spec where the mesh is in context."""
     params = eqn.params
-    context = jaxapi.context_mesh(eqn.context)
-    if params["layout"] is not None or params["context_mesh"] != context:
+    if params["layout"] is not None or params["context_mesh"] != _constraint_mesh(eqn):
         return None
     frame.lifter.imports.module("jax")
-    sharding = _sharding_text(params["sharding"], eqn, frame)
+    sharding = sharding_text(params["sharding"], eqn, frame)
     x = frame.text(eqn.operands[0])
     return Rhs(f"jax.lax.with_sharding_constraint({x}, {sharding})")
+
+
+def _constraint_mesh(eqn: Equation) -> Any:
+    """Return the mesh that a constraint finds in its surroundings."""
+    mesh = jaxapi.context_mesh(eqn.context)
+    return jaxapi.legacy_mesh() if mesh.empty else mesh
 
 
 @control("reshard")
@@ -245,11 +250,11 @@ def reshard(eqn: Equation, frame: Frame) -> Rhs | None:
     if mesh is not None:
         wanted = jaxapi.with_mesh(wanted, mesh)
     frame.lifter.imports.module("jax")
-    x, sharding = frame.text(eqn.operands[0]), _sharding_text(wanted, eqn, frame)
+    x, sharding = frame.text(eqn.operands[0]), sharding_text(wanted, eqn, frame)
     return Rhs(f"jax.reshard({x}, {sharding})")
 
 
-def _sharding_text(sharding: Any, eqn: Equation, frame: Frame) -> str:
+def sharding_text(sharding: Any, eqn: Equation, frame: Frame) -> str:
     """Write a sharding, or only its spec if it is over the mesh in context."""
     if jaxapi.is_over(sharding, jaxapi.context_mesh(eqn.context)):
         return frame.lifter.spell(sharding.spec)

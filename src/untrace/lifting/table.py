@@ -20,6 +20,7 @@ When = Callable[[Equation], bool]
 Spell = Callable[[Any, str], str]
 
 RULES: dict[str, list[Rule]] = {}
+_COVERING: dict[tuple[str, tuple[str, ...]], list[Rule]] = {}
 _ROOTS = {"jax": "jax", "jnp": "jax.numpy", "np": "numpy", "functools": "functools"}
 
 
@@ -36,17 +37,19 @@ class Rule:
     bare: bool
     imports: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def calls_jax(self) -> bool:
-        """Tell whether it is JAX that computes, whatever the operands are."""
-        return self.template.startswith(("jax.", "jnp."))
+    calls_jax: bool = True
+    roots: tuple[str, ...] = ()
 
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """Modules that the template names."""
-        return tuple(module for root, module in _ROOTS.items() if f"{root}." in self.template)
+    def accepts(self, params: Mapping[str, Any]) -> bool:
+        """Tell whether the params have the values that the rule fixes."""
+        return all(key not in params or _same(params[key], value) for key, value in self.fixed)
 
-    def fill(self, params: Mapping[str, Any], spell: Spell) -> str | None:
+    def covers(self, names: tuple[str, ...]) -> bool:
+        """Tell whether the rule shows or fixes every param, and shows none else."""
+        known = self.shown.union(key for key, _ in self.fixed)
+        return self.shown.issubset(names) and known.issuperset(names)
+
+    def fill(self, params: Mapping[str, Any], spell: Spell) -> str:
         """Write the params into the template, leaving `str.format` operand slots.
 
         Args:
@@ -54,13 +57,8 @@ class Rule:
           spell: Called with a param value and a format name ("" for plain text).
 
         Returns:
-          A format string over operand texts, or None if the rule declines.
+          A format string over operand texts.
         """
-        for key, wanted in self.fixed:
-            if key in params and not _same(params[key], wanted):
-                return None
-        if not self._covers(params):
-            return None
         parts: list[str] = []
         for text, field, form in self.pieces:
             parts.append(text)
@@ -72,10 +70,15 @@ class Rule:
                 parts.append(_escape(spell(params[field], form)))
         return "".join(parts)
 
-    def _covers(self, params: Mapping[str, Any]) -> bool:
-        fixed = [key for key, _ in self.fixed]
-        missing = [key for key in self.shown if key not in params]
-        return not missing and all(k in self.shown or k in fixed for k in params)
+
+def candidates(primitive: str, params: Mapping[str, Any]) -> list[Rule]:
+    """List the rules that show or fix all of these params, prettiest first."""
+    names = tuple(params)
+    found = _COVERING.get((primitive, names))
+    if found is None:
+        found = [rule for rule in RULES.get(primitive, ()) if rule.covers(names)]
+        _COVERING[primitive, names] = found
+    return [rule for rule in found if rule.accepts(params)]
 
 
 def rule(
@@ -106,8 +109,19 @@ def rule(
     """
     pieces = tuple(_parse(template))
     shown = frozenset(f for _, f, _ in pieces if isinstance(f, str) and f != "operands")
-    made = Rule(primitive, template, pieces, shown, tuple(fixed.items()), when, bare,
-                tuple((imports or {}).items()))
+    made = Rule(
+        primitive,
+        template,
+        pieces,
+        shown,
+        tuple(fixed.items()),
+        when,
+        bare,
+        tuple((imports or {}).items()),
+        calls_jax=template.startswith(("jax.", "jnp.")),
+        roots=tuple(module for root, module in _ROOTS.items() if f"{root}." in template),
+    )
+    _COVERING.clear()
     rules = RULES.setdefault(primitive, [])
     rules.insert(0, made) if first else rules.append(made)
     return made

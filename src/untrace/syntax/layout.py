@@ -46,6 +46,8 @@ def _split(line: str) -> list[str]:
 def _split_statement(pad: str, code: str) -> list[str]:
     if code.startswith("return ") and len(items := split_commas(code[7:])) > 1:
         return [f"{pad}return (", *_items(pad, items), f"{pad})"]
+    if code.startswith("with ") and len(items := split_commas(code[5:-1])) > 1:
+        return [f"{pad}with (", *_items(pad, items), f"{pad}):"]
     if code.startswith("from "):
         head, _, names = code.partition(" import ")
         return [f"{pad}{head} import (", *_items(pad, split_commas(names)), f"{pad})"]
@@ -71,8 +73,7 @@ def _split_brackets(pad: str, code: str) -> list[str]:
         return [pad + head, inner + body, pad + tail]
     items = split_commas(body)
     if len(items) == 1 and not body.rstrip().endswith(","):
-        comma = "," if _takes_comma(code, start, body) else ""
-        lines = lay_out_item(inner, items[0] + comma)
+        lines = lay_out_item(inner, items[0])
         return [pad + head, *lines, pad + tail]
     return [pad + head, *_items(pad, items), pad + tail]
 
@@ -84,14 +85,6 @@ def _is_display(code: str, start: int, body: str) -> bool:
     if code[start] == "[" and start and (code[start - 1].isalnum() or code[start - 1] in "_)]"):
         return False
     return len(split_commas(body)) > 1 or body.endswith(",")
-
-
-def _takes_comma(code: str, start: int, body: str) -> bool:
-    """Tell whether a single item that is split further gets a trailing comma."""
-    called = start > 0 and (code[start - 1].isalnum() or code[start - 1] in "_)]")
-    if code[start] == "[":
-        return not called
-    return (called and " for " not in body and not body.startswith("*")) or code[start] == "{"
 
 
 def _items(pad: str, items: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from untrace.lifting.arrays import write_sidecar
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
 from untrace.verification.locate import source_line
+from untrace.verification.numeric import outputs_agree
 from untrace.verification.report import Report
 from untrace.verification.retrace import execute, restored_settings, retrace
 
@@ -32,8 +33,13 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
     if difference is None:
         return Report("identical", None, "", tuple(unproved), notes)
     line = source_line(actual, difference, filename)
-    strength = "equivalent" if equivalent(captured.jaxpr, actual) is None else "different"
-    return Report(strength, difference, line, tuple(unproved), notes)
+    if equivalent(captured.jaxpr, actual) is None:
+        return Report("equivalent", difference, line, tuple(unproved), notes)
+    agreement = outputs_agree(captured.jaxpr, actual, captured.values)
+    if agreement:
+        agreed = f"On the given inputs the outputs are {agreement}."
+        return Report("numeric", difference, line, tuple(unproved), (agreed, *notes))
+    return Report("different", difference, line, tuple(unproved), notes)
 
 
 def trace_module(module: Module, captured: Captured) -> tuple[Any, str]:

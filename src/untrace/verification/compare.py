@@ -188,6 +188,8 @@ class _JaxprWalk(ValueWalk):
             return self.differ(f"param `{name}` is missing")
         if name in rules.OPAQUE_PARAMS.get(eqn.primitive.name, ()):
             return self.rules(scope, eqn, mate)
+        if name in rules.TRACED_PARAMS.get(eqn.primitive.name, ()):
+            return None
         label = f"/{eqn.primitive.name}/{name}"
         outer = self.check_vma
         self.check_vma = eqn.params.get("check_vma", outer)

@@ -11,8 +11,9 @@ class Report:
     """The verdict on a generated module.
 
     Attributes:
-      strength: "identical", "equivalent", "different", "failed" (the text does not
-        run or trace) or "unverified" (not asked for).
+      strength: "identical", "equivalent", "numeric" (the equations differ, the outputs
+        agree on the given inputs), "different", "failed" (the text does not run or
+        trace) or "unverified" (not asked for).
       difference: The first difference, if there is one, or the error of text that
         does not run.
       line: Line of the generated text that made the differing equation.
@@ -51,6 +52,7 @@ class Report:
 VERDICTS = {
     "identical": "Verified: traces to the identical equations.",
     "equivalent": "Verified: traces to equivalent equations (dead code or jit wrappers differ).",
+    "numeric": "NOT PROVED: the equations differ; the outputs agree on the given inputs.",
     "different": "NOT VERIFIED: the source does not trace to the captured program.",
     "failed": "NOT VERIFIED: the source could not be executed and traced.",
     "unverified": "Not verified (verification was switched off).",

@@ -12,12 +12,16 @@ import types
 from typing import Any
 
 from untrace import jaxapi
+from untrace.options import MAX_RULE_DEPTH
 
 # Params that hold the callables, per primitive.
 OPAQUE_PARAMS: dict[str, frozenset[str]] = {
     "custom_jvp_call": frozenset({"jvp_jaxpr_fun"}),
     "custom_vjp_call": frozenset({"fwd_jaxpr_thunk", "bwd", "out_trees"}),
 }
+
+# Callables whose trace is another param of the same equation, which is compared.
+TRACED_PARAMS: dict[str, frozenset[str]] = {"reduce": frozenset({"computation"})}
 
 Rules = tuple[tuple[str, Any], ...]
 
@@ -67,7 +71,7 @@ def name_rule(eqn: Any) -> str:
 Identity = tuple[Any, ...]
 
 # Rules made anew by every call have no identity; so deep they are taken on trust.
-MAX_DEPTH = 12
+MAX_DEPTH = MAX_RULE_DEPTH
 
 
 def identify_rules(eqn: Any) -> Identity:

@@ -1,0 +1,1 @@
+"""Solvers and batching rules: custom_vmap."""
