@@ -15,6 +15,9 @@ from untrace.result import Source
 
 LEVELS = ("lax",)
 
+MAX_FRAMES = 10_000
+"""Python's recursion limit while the user's function is traced: deep nests are legal."""
+
 
 def source(
     function: Any,
@@ -73,7 +76,8 @@ def source(
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         try:
-            captured = capture(function, args, kwargs, static_argnums, static_argnames)
+            with jaxapi.deep_recursion(MAX_FRAMES):
+                captured = capture(function, args, kwargs, static_argnums, static_argnames)
         except UntraceError:
             raise
         except Exception as error:

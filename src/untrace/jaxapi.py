@@ -8,7 +8,6 @@ names from this file and never ask for JAX's version.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import sys
 import types
@@ -614,6 +613,11 @@ def is_ref_aval(aval: Any) -> bool:
     return isinstance(aval, AbstractRef)
 
 
+def is_token(aval: Any) -> bool:
+    """Tell whether an aval is that of a token, which only orders effects."""
+    return isinstance(aval, _core.AbstractToken)
+
+
 def is_ref(value: Any) -> bool:
     """Tell whether a value is a mutable array."""
     return isinstance(value, Ref)
@@ -627,6 +631,11 @@ def ref_content(ref: Any) -> Any:
 def ref_transforms(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
     """Rebuild the chain of indexers and views of a `get`, `swap` or `addupdate`."""
     return tuple(jax.tree.unflatten(tree, leaves))
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a scalar is a plain integer or float, of any width NumPy has."""
+    return _np.asarray(value).dtype.kind in "iuf"
 
 
 def is_static_dim(value: Any) -> bool:
@@ -839,6 +848,12 @@ def with_mesh(sharding: Any, mesh: Any) -> Any:
     return jax.sharding.NamedSharding(mesh, sharding.spec)
 
 
+def scalar_mesh(eqn_context: Any) -> Any:
+    """Return the mesh that types a scalar which an operator makes an array of."""
+    mesh = eqn_context.cur_abstract_mesh
+    return _mesh.empty_abstract_mesh if mesh.explicit_axes else mesh
+
+
 def is_abstract_mesh(value: Any) -> bool:
     """Tell whether a value is a mesh without devices."""
     return isinstance(value, jax.sharding.AbstractMesh)
@@ -902,9 +917,9 @@ def is_flat_tuple(tree: Any) -> bool:
     return tree == jax.tree.structure((0,) * tree.num_leaves)
 
 
-def unflatten_index(tree: Any, texts: Sequence[str]) -> tuple[Any, ...]:
-    """Put the texts of an index map's results into its tree of indices and slices."""
-    return tuple(jax.tree.unflatten(tree, texts))
+def unflatten_index(tree: Any, atoms: Sequence[Any]) -> tuple[Any, ...]:
+    """Put the results of an index map into its tree of indices and slices."""
+    return tuple(jax.tree.unflatten(tree, atoms))
 
 
 def unflatten_operands(tree: Any, operands: Sequence[Any]) -> Any:
@@ -948,10 +963,3 @@ def plain_attribute(value: Any) -> Any:
     if kind == "FrozenDict":
         return dict(value.items())
     return value
-
-
-def exported_fields(exported: Any) -> dict[str, Any]:
-    """Return the fields that rebuild an exported computation, but for its module."""
-    fields = {field.name: getattr(exported, field.name) for field in dataclasses.fields(exported)}
-    del fields["mlir_module_serialized"]
-    return {**fields, "_get_vjp": None}

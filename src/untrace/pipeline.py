@@ -14,7 +14,7 @@ from dataclasses import replace
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.emission import emit
-from untrace.errors import UnverifiedWarning
+from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.lift import lift
 from untrace.options import Options
@@ -42,19 +42,27 @@ def untrace_captured(captured: Captured, options: Options, progress: Progress | 
     """
     note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
-        block = from_jaxpr(captured.jaxpr)
-        steps: dict[Equation, int] = {}
-        source = _attempt(captured, options, block, steps, 0, note_progress)
-        for _ in range(MAX_ROUNDS):
-            if _is_good(source.report) or not _lower(source.report, block, steps):
-                break
-            source = _attempt(captured, options, block, steps, 0, note_progress)
-        if not _is_good(source.report):
-            lowest = _attempt(captured, options, block, {}, LOWEST_STEP, note_progress)
-            source = max(source, lowest, key=lambda made: RANK.index(made.report.strength))
+        source = _best(captured, options, from_jaxpr(captured.jaxpr), note_progress)
     if not _is_good(source.report):
         warnings.warn(f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3)
     return source
+
+
+def _best(captured: Captured, options: Options, block: Block, progress: Progress) -> Source:
+    """Try until the equations are identical; return the best that was made."""
+    steps: dict[Equation, int] = {}
+    made = [_attempt(captured, options, block, steps, 0, progress)]
+    try:
+        for _ in range(MAX_ROUNDS):
+            if _is_good(made[-1].report) or not _lower(made[-1].report, block, steps):
+                break
+            made.append(_attempt(captured, options, block, steps, 0, progress))
+        if not _is_good(made[-1].report):
+            made.append(_attempt(captured, options, block, {}, LOWEST_STEP, progress))
+    except LiftingError:
+        # Some equations cannot be bound; what was made before stands, with its verdict.
+        pass
+    return max(made, key=lambda source: RANK.index(source.report.strength))
 
 
 def _is_good(report: Report) -> bool:

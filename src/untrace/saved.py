@@ -44,7 +44,7 @@ def verify_file(path: Path) -> Verdict:
     try:
         with restored_settings():
             module = execute(text, str(path), str(path.resolve()))
-            found = fingerprint(_trace(module, name))
+            found = _fingerprint(module, name)
     except Exception as error:  # an edited file may fail in any way
         raise LoadError(f"cannot trace {path}: {type(error).__name__}: {error}") from error
     if found.startswith(wanted):
@@ -72,13 +72,14 @@ def _header(path: Path, text: str) -> tuple[str, str, str]:
     return match[1], match[2], match[3]
 
 
-def _trace(module: Any, name: str) -> Any:
+def _fingerprint(module: Any, name: str) -> str:
+    """Fingerprint a program in its own context, where its derivative rules are traced."""
     context = getattr(module, "tracing_context", contextlib.nullcontext)
     with context():
-        return _trace_here(getattr(module, name), module.example_args(), name)
+        return fingerprint(_trace(getattr(module, name), module.example_args(), name))
 
 
-def _trace_here(function: Any, examples: dict[str, Any], name: str) -> Any:
+def _trace(function: Any, examples: dict[str, Any], name: str) -> Any:
     parameters = inspect.signature(function).parameters.values()
     leaves, treedef = jax.tree.flatten([examples[parameter.name] for parameter in parameters])
     avals = [jaxapi.aval_of(leaf) for leaf in leaves]

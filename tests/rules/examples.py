@@ -130,6 +130,8 @@ example("pow", lambda x: x**2.5, f32(3))
 example("pow", lambda x: 2.5**x, f32(3))
 example("mul", lambda x, y: lax.mul(x, y, out_dtype=jnp.float32), bf16(3), bf16(3))
 example("mul", lambda x: x * jnp.uint32(3000000000), u32(3))
+example("mul", lambda x: lax.mul(x, x, out_dtype=jnp.dtype("float32")), bf16(3))
+example("dot_general", lambda x: lax.dot(x, x), array(jnp.float64, 3, 3))
 example("mulhi", lax.mulhi, u32(3), u32(3))
 example("mul", lambda x, s: x * s, f32(2, 3), f32())
 example("add", lambda x, s: lax.add(x, s), f32(2, 3), f32())
@@ -353,7 +355,7 @@ for dilation in ((1, 1), (2, 1)):
             f"reduce_window_{name}",
             lambda x, s=start, c=combine, d=dilation: lax.reduce_window(
                 x,
-                jnp.asarray(s, x.dtype),
+                x.dtype.type(s),
                 c,
                 (2, 2),
                 (1, 1),

@@ -14,7 +14,6 @@ import jax
 
 from untrace import jaxapi
 from untrace.ir import Atom, Equation
-from untrace.lifting.bind import one_or_more
 from untrace.lifting.lifter import Frame, Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.standins import host_function
@@ -31,7 +30,9 @@ def pure_callback(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.pure_callback(function, result_types, *args)`."""
     params = eqn.params
     frame.lifter.imports.module("jax")
-    options = {k: params[k] for k in ("sharding", "vmap_method") if params[k] is not None}
+    options = {
+        k: params[k] for k in ("sharding", "vmap_method") if params[k] is not None
+    }
     return _value_callback("jax.pure_callback", eqn, frame, options)
 
 
@@ -86,7 +87,9 @@ def debug_print(eqn: Equation, frame: Frame) -> Rhs | None:
     given = _arguments(call, eqn.operands)
     if not jaxapi.accepts_print_format(params["fmt"], *given):
         options.append("skip_format_check=True")
-    name = "jax.debug.log" if params["logging_record"] is not None else "jax.debug.print"
+    name = (
+        "jax.debug.log" if params["logging_record"] is not None else "jax.debug.print"
+    )
     return _debug_call(name, [frame.lifter.spell(params["fmt"]), *args], options, frame)
 
 
@@ -98,7 +101,14 @@ def _debug_options(is_ordered: bool, is_partitioned: bool) -> list[str]:
 def _debug_call(name: str, args: list[str], options: list[str], frame: Frame) -> Rhs:
     """Write a call whose own options must not clash with keywords to print."""
     frame.lifter.imports.module("jax")
-    own = ("ordered=", "partitioned=", "skip_format_check=", "_use_logging=", "fmt=", "callback=")
+    own = (
+        "ordered=",
+        "partitioned=",
+        "skip_format_check=",
+        "_use_logging=",
+        "fmt=",
+        "callback=",
+    )
     if any(arg.startswith(own) for arg in args):
         return statement(f"{name}({', '.join(options)})({', '.join(args)})")
     return statement(f"{name}({', '.join([*args, *options])})")
@@ -119,11 +129,15 @@ def buffer_callback(eqn: Equation, frame: Frame) -> Rhs | None:
     params["input_output_aliases"] = dict(params["input_output_aliases"])
     keywords = [f"{k}={frame.lifter.spell(v)}" for k, v in params.items() if v]
     host = host_function(call.function, (), frame.lifter)
-    name = frame.lifter.imports.attribute("jax.experimental.buffer_callback", "buffer_callback")
+    name = frame.lifter.imports.attribute(
+        "jax.experimental.buffer_callback", "buffer_callback"
+    )
     text = f"{name}({', '.join([host, result, *keywords])})({', '.join(args)})"
     if isinstance(results, str):
         return Rhs(text, lambda names: names[0])
-    if not (isinstance(results, tuple) and all(isinstance(item, str) for item in results)):
+    if not (
+        isinstance(results, tuple) and all(isinstance(item, str) for item in results)
+    ):
         text = f"jax.tree.leaves({text})"
     return Rhs(text, unpacked)
 
@@ -145,7 +159,9 @@ def check(eqn: Equation, frame: Frame) -> Rhs | None:
         return None
     exception = found.exception
     args = [tree_text(arg, frame.text) for arg in exception.args]
-    kwargs = {key: tree_text(value, frame.text) for key, value in exception.kwargs.items()}
+    kwargs = {
+        key: tree_text(value, frame.text) for key, value in exception.kwargs.items()
+    }
     if None in args or None in kwargs.values() or OWN & kwargs.keys():
         return None
     texts = [frame.text(found.failed), frame.lifter.spell(exception.fmt_string)]
@@ -167,7 +183,9 @@ class _Static:
         self.value = value
 
 
-def _arguments(call: jaxapi.HostCall, operands: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+def _arguments(
+    call: jaxapi.HostCall, operands: Sequence[Any]
+) -> tuple[Any, dict[str, Any]]:
     """Put operands and static leaves back into the arguments of the host function."""
     given = iter(operands)
     n = len(operands) + len(call.static_args)
@@ -193,7 +211,11 @@ def call_texts(
     if None in texts or None in named.values():
         return None
     keywords = [f"{k}={v}" for k, v in named.items() if k.isidentifier()]
-    others = [f"{frame.lifter.spell(k)}: {v}" for k, v in named.items() if not k.isidentifier()]
+    others = [
+        f"{frame.lifter.spell(k)}: {v}"
+        for k, v in named.items()
+        if not k.isidentifier()
+    ]
     spread = [f"**{{{', '.join(others)}}}"] if others else []
     return [*(text for text in texts if text), *keywords, *spread]
 

@@ -80,7 +80,8 @@ def jit_options(
       out_sizes: The same for results.
     """
     params = eqn.params
-    if jaxapi.is_inlined(params):
+    # Compiler options are refused everywhere but at the top level of a program.
+    if jaxapi.is_inlined(params) or params["compiler_options_kvs"]:
         return None
     n_in, n_out = len(params["in_shardings"]), len(params["out_shardings"])
     in_sizes, out_sizes = in_sizes or (1,) * n_in, out_sizes or (1,) * n_out
@@ -100,8 +101,6 @@ def jit_options(
             return None
         if any(item is not None for item in wanted):
             options.append(f"{side}_shardings={_shardings_text(wanted, eqn, frame)}")
-    if params["compiler_options_kvs"]:
-        options.append(f"compiler_options={frame.lifter.spell(dict(params['compiler_options_kvs']))}")
     return tuple(options)
 
 

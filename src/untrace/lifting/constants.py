@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from untrace import jaxapi
+from untrace.errors import LiftingError
 from untrace.lifting.arrays import spell_array, storage_view
 from untrace.lifting.imports import Imports
+from untrace.lifting.spelling import spell
 from untrace.syntax.names import Scope
 
 
@@ -30,6 +32,11 @@ class Constants:
         if known is None and jaxapi.is_ref(const):
             known = self._names[id(const)] = self._define_ref(const)
             self._alive.append(const)
+        if known is None and isinstance(const, jaxapi.Tracer):
+            raise LiftingError(
+                f"the program closes over a {jaxapi.short_type(const.aval)} of another trace, "
+                "which has no value any more; JAX cannot run it either. Pass it as an argument."
+            )
         if known is None:
             key = jaxapi.array_key(const)
             known = self._names.get(key) or self._define(const)
@@ -41,13 +48,20 @@ class Constants:
         name = self._scope.fresh_global(f"CONST_{len(self.lines) + len(self.stored_lines)}")
         text = spell_array(const, self._imports, inline_limit=self.inline_limit)
         if text is not None:
-            self.lines.append(f"{name} = {text}")
+            self.lines.append(f"{name} = {self._placed(text, const)}")
             return name
         stored, template = storage_view(const, self._imports)
         self.stored[name] = stored
         loaded = template.format(array=f'CONSTANTS["{name}"]')
-        self.stored_lines.append(f"{name} = {loaded}")
+        self.stored_lines.append(f"{name} = {self._placed(loaded, const)}")
         return name
+
+    def _placed(self, text: str, const: Any) -> str:
+        """Shard a constant as it was: its type may say so."""
+        sharding = jaxapi.placement(const, None)
+        if sharding is None:
+            return text
+        return f"{self._imports.module('jax')}.device_put({text}, {spell(sharding, self._imports)})"
 
     def _define_ref(self, ref: Any) -> str:
         """Make a mutable array anew, with the content it has now."""

@@ -45,8 +45,14 @@ def ambient_managers(lifter: Lifter) -> list[str]:
     for field, value in now.items():
         if value == plain.get(field):
             continue
-        if field == "cur_abstract_mesh" and mesh is not None and mesh.abstract_mesh == value:
-            items.append(f"{lifter.imports.module('jax')}.set_mesh({lifter.spell(mesh)})")
+        if (
+            field == "cur_abstract_mesh"
+            and mesh is not None
+            and mesh.abstract_mesh == value
+        ):
+            items.append(
+                f"{lifter.imports.module('jax')}.set_mesh({lifter.spell(mesh)})"
+            )
         else:
             items.append(WRITERS[field](value, lifter))
     if not legacy.empty:
@@ -70,7 +76,11 @@ def tracing_context(items: Sequence[str], lifter: Lifter) -> list[str]:
 
 def _added(metadata: Any, before: Any) -> Any:
     """Return the entries that an inner context adds to those of the outer one."""
-    return {k: v for k, v in (metadata or {}).items() if (before or {}).get(k, _MISSING) != v}
+    return {
+        k: v
+        for k, v in (metadata or {}).items()
+        if (before or {}).get(k, _MISSING) != v
+    }
 
 
 _MISSING = object()

@@ -5,7 +5,7 @@ and printed as functions over flat arguments. A function is defined once where i
 values are in scope: at module level, or nested where it or its rules close over values
 of a function. A rule may call its own function again, which is then known by name. Rules
 that make new functions with rules, whose rules make new ones, are followed
-`MAX_RULE_DEPTH` deep.
+twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from untrace.lifting.lifter import (
     unpacked,
 )
 from untrace.lifting.naming import block_name, input_hints
-from untrace.options import MAX_RULE_DEPTH
+from untrace.options import follows_rules
 from untrace.syntax.names import Scope, identifier
 
 
@@ -136,10 +136,11 @@ def _define(
     lifter = frame.lifter
     block: Block = eqn.params["call_jaxpr"]
     captured = eqn.operands[: eqn.params["num_consts"]]
-    lifter.rule_depth += 1
-    rules = trace() if lifter.rule_depth <= MAX_RULE_DEPTH else None
+    kept_name = block_name(block, "function")
+    rules = trace() if follows_rules(lifter.rule_names, kept_name) else None
+    lifter.rule_names.append(kept_name)
     is_nested = bool(captured) or (rules is not None and any(map(_has_tracers, rules.blocks)))
-    hint = identifier(block_name(block, "function"), "function")
+    hint = identifier(kept_name, "function")
     name = frame.names.fresh(hint) if is_nested else lifter.scope.fresh_global(hint)
     known = lifter.rules.setdefault(identity, [])
     known.append((name, frame.names if is_nested else lifter.scope))
@@ -151,7 +152,7 @@ def _define(
     child.body(block)
     child.returns(plain_results(block)(child))
     after = rules.write(name, outer) if rules else _no_rules(eqn, name, outer)
-    lifter.rule_depth -= 1
+    lifter.rule_names.pop()
     function = Function(name, parameters, child.lines, [decorator])
     if is_nested:
         frame.nest(_single_blanks([*function.text_lines(), *after]))
@@ -171,10 +172,8 @@ def _has_tracers(block: Block) -> bool:
 
 def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
     """Write rules that raise, where rules make new rules without end."""
-    frame.lifter.note(
-        f"Derivative rules are recovered to a depth of {MAX_RULE_DEPTH}; those of `{name}` are not."
-    )
-    message = f"derivative rules are recovered to a depth of {MAX_RULE_DEPTH}"
+    message = f"the derivative rules of {name} are made anew without end; not recovered"
+    frame.lifter.note(f"Not recovered: the derivative rules of `{name}`, which its own rules make.")
     lines = Function(f"{name}_rule", "*args", [f'raise NotImplementedError("{message}")']).text_lines()
     rules = ", ".join([f"{name}_rule"] * (1 if eqn.name == "custom_jvp_call" else 2))
     define = "defjvp" if eqn.name == "custom_jvp_call" else "defvjp"

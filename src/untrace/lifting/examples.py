@@ -51,6 +51,9 @@ def _placed(text: str, value: Any, aval: Any, lifter: Lifter) -> str:
 
 def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
     imports = lifter.imports
+    if jaxapi.is_token(aval):
+        imports.module("jax")
+        return "jax.lax.create_token()"
     if jaxapi.is_ref_aval(aval):
         imports.module("jax")
         held = None if value is None else jaxapi.ref_content(value)

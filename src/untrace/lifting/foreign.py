@@ -1,15 +1,17 @@
-"""Calls of code that JAX did not trace: the foreign function interface and exports."""
+"""Calls of code that JAX did not trace: foreign functions, and rules for batching.
+
+A call of a `jax.export`ed computation is refused: its derivatives are exports made on
+demand, one from the other without end, and no public constructor takes them.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax
-import numpy as np
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation
-from untrace.lifting.callbacks import tree_text
 from untrace.lifting.kernels import called
 from untrace.lifting.lifter import Frame, Group, Rhs, control, plain_results, unpacked
 from untrace.lifting.spelling import spell_aval_struct
@@ -31,7 +33,9 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
     params = eqn.params
     spell = frame.lifter.spell
     avals = params["result_avals"]
-    attributes = {key: jaxapi.plain_attribute(value) for key, value in params["attributes"]}
+    attributes = {
+        key: jaxapi.plain_attribute(value) for key, value in params["attributes"]
+    }
     if not all(jaxapi.is_plain_aval(aval) for aval in avals) or not all(
         key.isidentifier() for key in attributes
     ):
@@ -50,45 +54,16 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
             shown = layouts if key == "input_layouts" or len(avals) > 1 else layouts[0]
             keywords.append(f"{key}={spell(shown)}")
     if params["input_output_aliases"]:
-        keywords.append(f"input_output_aliases={dict(params['input_output_aliases'])!r}")
+        keywords.append(
+            f"input_output_aliases={dict(params['input_output_aliases'])!r}"
+        )
     frame.lifter.imports.module("jax")
     target = params["target_name"]
     function = f"jax.ffi.ffi_call({', '.join([spell(target), result, *keywords])})"
     given = [f"{key}={spell(value)}" for key, value in attributes.items()]
-    return called(identifier(target, "ffi"), function, [*frame.texts(eqn.operands), *given], frame)
-
-
-@control("call_exported")
-def call_exported(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write the call of an exported computation, rebuilt from its fields."""
-    exported = eqn.params["exported"]
-    args, kwargs = jax.tree.unflatten(exported.in_tree, frame.texts(eqn.operands))
-    given = [tree_text(arg, str) for arg in args]
-    named = {key: tree_text(arg, str) for key, arg in kwargs.items()}
-    if None in given or None in named.values():
-        return None
-    parts = [*(text for text in given if text), *(f"{k}={v}" for k, v in named.items())]
-    name = frame.names.fresh(identifier(exported.fun_name, "exported"))
-    frame.lines.append(f"{name} = {_exported(exported, frame)}")
-    call = f"{name}.call({', '.join(parts)})"
-    results = jax.tree.unflatten(exported.out_tree, list(range(exported.out_tree.num_leaves)))
-    if isinstance(results, int):
-        return Rhs(call, plain_result)
-    is_flat = isinstance(results, tuple) and all(isinstance(item, int) for item in results)
-    return Rhs(call if is_flat else f"jax.tree.leaves({call})", unpacked)
-
-
-def _exported(exported: Any, frame: Frame) -> str:
-    """Write an exported computation; its derivatives, which are lazy, are lost."""
-    lifter = frame.lifter
-    module = np.frombuffer(exported.mlir_module_serialized, np.uint8)
-    fields = {key: lifter.spell(value) for key, value in jaxapi.exported_fields(exported).items()}
-    fields["mlir_module_serialized"] = f"{lifter.constants.name(module)}.tobytes()"
-    if exported.has_vjp():
-        lifter.note(f"The exported `{exported.fun_name}` cannot be differentiated here.")
-    lifter.imports.module("jax.export")
-    inner = ", ".join(f"{key}={text}" for key, text in fields.items())
-    return f"{lifter.imports.attribute('jax.export', 'Exported')}({inner})"
+    return called(
+        identifier(target, "ffi"), function, [*frame.texts(eqn.operands), *given], frame
+    )
 
 
 @control("custom_vmap_call")
@@ -97,7 +72,10 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
     params = eqn.params
     block: Block = params["call"]
     rule = getattr(params["rule"], "rule", None)
-    is_flat = jaxapi.is_flat_tuple(params["in_tree"])
+    n = len(eqn.operands)
+    # jax 0.12 keeps closed-over values (here none) before the arguments.
+    flat = [jax.tree.structure(tree) for tree in ((0,) * n, ([], (0,) * n))]
+    is_flat = params["in_tree"] in flat
     n_results = len(block.outputs)
     wanted = jax.tree.structure(0 if n_results == 1 else (0,) * n_results)
     if rule is None or not is_flat or params["out_tree"] != wanted or block.constants:

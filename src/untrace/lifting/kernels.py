@@ -29,8 +29,6 @@ from untrace.lifting.state import (
     memory_text,
     pallas,
     scratch_text,
-    statement,
-    view_of,
 )
 from untrace.syntax.names import Scope, identifier
 
@@ -90,8 +88,13 @@ def pallas_call(eqn: Equation, frame: Frame) -> Rhs:
     bounds = operands[: mapping.num_dynamic_grid_bounds]
     kernel = _kernel(block, eqn.operands[:n_consts], frame)
     outputs = [_out_shape(aval, frame) for aval in call.out_avals]
-    parts = [kernel, grouped(outputs), *_grid_keywords(eqn, call, frame.texts(bounds), frame)]
-    text = f"{pallas(frame)}.pallas_call({', '.join([*parts, *_keywords(eqn, call, frame)])})"
+    parts = [
+        kernel,
+        grouped(outputs),
+        *_grid_keywords(eqn, call, frame.texts(bounds), frame),
+    ]
+    parts += _keywords(eqn, call, frame)
+    text = f"{pallas(frame)}.pallas_call({', '.join(parts)})"
     for axes in call.in_axes:
         frame.lifter.imports.module("jax")
         given = "" if set(axes) == {0} else f", in_axes={axes!r}"
@@ -143,7 +146,9 @@ def _keywords(eqn: Equation, call: Call, frame: Frame) -> list[str]:
     return keywords
 
 
-def _grid_keywords(eqn: Equation, call: Call, bounds: list[str], frame: Frame) -> list[str]:
+def _grid_keywords(
+    eqn: Equation, call: Call, bounds: list[str], frame: Frame
+) -> list[str]:
     """Write grid, block specs and scratch shapes, or the grid spec with all of them."""
     mapping = eqn.params["grid_mapping"]
     keywords = [f"grid={_grid(call, iter(bounds), frame)}"] if call.grid else []
@@ -156,7 +161,9 @@ def _grid_keywords(eqn: Equation, call: Call, bounds: list[str], frame: Frame) -
     if None in scratch:
         raise fail(eqn, "a scratch buffer has no notation")
     if scratch:
-        keywords.append(f"scratch_shapes=[{', '.join(text for text in scratch if text)}]")
+        keywords.append(
+            f"scratch_shapes=[{', '.join(text for text in scratch if text)}]"
+        )
     if not mapping.num_index_operands:
         return keywords
     tpu = frame.lifter.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
@@ -181,7 +188,9 @@ def _unbatched(eqn: Equation) -> Call:
     specs = tuple(_read_spec(one) for one in mapping.block_mappings)
     n_in, out_avals = mapping.num_inputs, tuple(eqn.params["out_avals"])
     cost = eqn.params.get("cost_estimate")
-    call = Call(mapping.grid, mapping.grid_names, specs[:n_in], specs[n_in:], out_avals, cost)
+    call = Call(
+        mapping.grid, mapping.grid_names, specs[:n_in], specs[n_in:], out_avals, cost
+    )
     n_vmapped = len(mapping.vmapped_dims)
     if tuple(mapping.vmapped_dims) != tuple(range(n_vmapped)):
         raise fail(eqn, "its batched grid axes are not the first ones")
@@ -217,9 +226,12 @@ def _without_batch(spec: Spec) -> tuple[int | None, Spec]:
         if _dim(dim) is None and index is spec.inputs[0]:
             kept = [i for i in range(len(spec.dims)) if i != axis]
             dims, shape, indices = (
-                tuple(whole[i] for i in kept) for whole in (spec.dims, spec.shape, spec.index)
+                tuple(whole[i] for i in kept)
+                for whole in (spec.dims, spec.shape, spec.index)
             )
-            return axis, replace(spec, dims=dims, shape=shape, index=indices, inputs=inputs)
+            return axis, replace(
+                spec, dims=dims, shape=shape, index=indices, inputs=inputs
+            )
     return None, replace(spec, inputs=inputs)
 
 
@@ -237,7 +249,9 @@ def _read_spec(mapping: Any) -> Spec:
 
 def _is_default(spec: Spec) -> bool:
     """Tell whether a block is the whole array, as without a block spec."""
-    is_plain = jaxapi.is_default_memory(spec.memory_space) and spec.pipeline_mode is None
+    is_plain = (
+        jaxapi.is_default_memory(spec.memory_space) and spec.pipeline_mode is None
+    )
     return is_plain and _is_whole(spec)
 
 
@@ -252,7 +266,9 @@ def block_spec(spec: Spec, frame: Frame) -> str:
     parts: list[str] = []
     if not _is_whole(spec):
         dims = [_dim(dim) for dim in spec.dims]
-        texts = [str(d) if d is None or isinstance(d, int) else _wide(d, frame) for d in dims]
+        texts = [
+            str(d) if d is None or isinstance(d, int) else _wide(d, frame) for d in dims
+        ]
         parts.append(f"({', '.join(texts)}{',' if len(texts) == 1 else ''})")
         parts.append(index_map_text(spec, frame))
     if not jaxapi.is_default_memory(spec.memory_space):
@@ -275,7 +291,9 @@ def _dim(dim: Any) -> Any:
 
 def _wide(dim: Any, frame: Frame) -> str:
     kind = type(dim).__name__
-    values = [frame.lifter.spell(getattr(dim, name)) for name in dim.__dataclass_fields__]
+    values = [
+        frame.lifter.spell(getattr(dim, name)) for name in dim.__dataclass_fields__
+    ]
     if kind == "Element" and dim.padding == (0, 0):
         values = values[:1]
     return f"{pallas(frame)}.{kind}({', '.join(values)})"
@@ -318,73 +336,3 @@ def _index_text(index: Any, frame: Frame) -> str:
 
 def _extent(part: Any, frame: Frame) -> str:
     return str(part) if jaxapi.is_static_dim(part) else frame.text(part)
-
-
-# ---- inside a kernel ---------------------------------------------------------------
-
-
-@control("program_id", "num_programs")
-def program_id(eqn: Equation, frame: Frame) -> Rhs:
-    """Write `pl.program_id(axis)`."""
-    return Rhs(f"{pallas(frame)}.{eqn.name}({eqn.params['axis']})")
-
-
-@control("multiple_of")
-def multiple_of(eqn: Equation, frame: Frame) -> Rhs:
-    """Write `pl.multiple_of(x, values)`."""
-    values = eqn.params["values"]
-    given = frame.lifter.spell(values[0] if len(values) == 1 else values)
-    return Rhs(f"{pallas(frame)}.multiple_of({frame.text(eqn.operands[0])}, {given})")
-
-
-@control("masked_load")
-def masked_load(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write `load(ref.at[index], mask=...)`."""
-    params = eqn.params
-    ref, transforms, mask, other = jaxapi.unflatten_operands(params["args_tree"], eqn.operands)
-    view = view_of(ref, transforms, frame)
-    if view is None:
-        return None
-    options = {"mask": mask, "other": other}
-    keywords = [f"{k}={frame.text(v)}" for k, v in options.items() if v is not None]
-    for key, name in (
-        ("cache_modifier", "cache_modifier"),
-        ("eviction_policy", "eviction_policy"),
-        ("is_volatile", "volatile"),
-    ):
-        if params.get(key):
-            keywords.append(f"{name}={frame.lifter.spell(params[key])}")
-    name = frame.lifter.imports.attribute("jax.experimental.pallas", "triton", "plgpu")
-    return Rhs(f"{name}.load({', '.join([view, *keywords])})")
-
-
-@control("masked_swap")
-def masked_swap(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write `store(ref.at[index], x, mask=...)`; decline where the old value is used."""
-    params = eqn.params
-    ref, transforms, value, mask = jaxapi.unflatten_operands(params["args_tree"], eqn.operands)
-    view = view_of(ref, transforms, frame)
-    if view is None or frame.uses(eqn.results[0]):
-        return None
-    parts = [view, frame.text(value)]
-    if mask is not None:
-        parts.append(f"mask={frame.text(mask)}")
-    if params.get("eviction_policy"):
-        parts.append(f"eviction_policy={frame.lifter.spell(params['eviction_policy'])}")
-    name = frame.lifter.imports.attribute("jax.experimental.pallas", "triton", "plgpu")
-    return statement(f"{name}.store({', '.join(parts)})")
-
-
-@control("dma_start", "dma_wait")
-def copy(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write `pltpu.make_async_copy(source, target, semaphore).start()`."""
-    params = {k: v for k, v in eqn.params.items() if k not in ("tree", "device_id_type")}
-    parts = jaxapi.unflatten_operands(eqn.params["tree"], eqn.operands)
-    if any(params.values()) or len(parts) != 5 or parts[3:] != (None, None):
-        return None
-    views = [view_of(getattr(p, "ref", p), getattr(p, "transforms", ()), frame) for p in parts[:3]]
-    if None in views:
-        return None
-    tpu = frame.lifter.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
-    args = ", ".join(view for view in views if view)
-    return statement(f"{tpu}.make_async_copy({args}).{eqn.name.removeprefix('dma_')}()")

@@ -22,6 +22,7 @@ from untrace.lifting import (  # noqa: F401  (they register)
     control,
     derivatives,
     foreign,
+    kernel_bodies,
     kernels,
     reductions,
     sharded,
@@ -131,7 +132,10 @@ def _main(
     decorators: list[str] = []
     body = block
     if call is not None:
-        options = calls.jit_options(call, frame)
+        in_sizes = [_n_leaves(parameter.tree) for parameter in captured.parameters]
+        options = calls.jit_options(call, frame, in_sizes, _result_sizes(captured.result))
+        if options and any(p.kind is p.kind.KEYWORD_ONLY for p in captured.parameters):
+            options = None  # they count positional arguments only
         if options is not None and call.params["name"] == captured.name:
             body = call.params["jaxpr"]
             decorators = calls.jit_decorators(name, captured.name, options, lifter)
@@ -141,6 +145,17 @@ def _main(
     result = construct(captured.result, texts, lifter, classes, top=True)
     frame.returns(result)
     return Function(name, parameters, frame.lines, decorators)
+
+
+def _n_leaves(tree: Tree) -> int:
+    return 1 if isinstance(tree, Leaf) else sum(map(_n_leaves, tree.children))
+
+
+def _result_sizes(tree: Tree) -> list[int]:
+    """Count the arrays in each item of a tuple of results, or in the only result."""
+    if isinstance(tree, Leaf) or tree.kind not in ("tuple", "list"):
+        return [_n_leaves(tree)]
+    return [_n_leaves(child) for child in tree.children]
 
 
 def _whole_call(block: Block, captured: Captured) -> Equation | None:

@@ -27,6 +27,7 @@ from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 
 MAX_NESTING = 8
+LOWEST_STEP = 2
 INDENT = "    "
 
 
@@ -96,7 +97,7 @@ class Lifter:
         self.variants: dict[Any, Block] = {}
         self._named: dict[Any, str] = {}
         self.rules: dict[Any, list[tuple[str, Scope]]] = {}
-        self.rule_depth = 0
+        self.rule_names: list[str] = []
         self._choices: dict[Any, Choices] = {}
         self._used_rules: set[Rule] = set()
 
@@ -330,18 +331,22 @@ class Frame:
         return name
 
     def _rhs(self, eqn: Equation) -> Rhs:
-        step = self.lifter.step(eqn)
-        if step < 2:
-            text = self._by_rule(eqn, step)
-            if text is not None:
-                return Rhs(text)
-            function = CONTROLS.get(eqn.name)
-            if function is not None:
-                rhs = function(eqn, self)
-                if rhs is not None:
-                    return rhs
         from untrace.lifting.bind import bind
 
+        step = self.lifter.step(eqn)
+        if step >= LOWEST_STEP:
+            try:
+                return bind(eqn, self)
+            except LiftingError:  # only its public function can be written
+                step = 1
+        text = self._by_rule(eqn, step)
+        if text is not None:
+            return Rhs(text)
+        function = CONTROLS.get(eqn.name)
+        if function is not None:
+            rhs = function(eqn, self)
+            if rhs is not None:
+                return rhs
         return bind(eqn, self)
 
     def _by_rule(self, eqn: Equation, step: int) -> str | None:

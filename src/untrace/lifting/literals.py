@@ -40,7 +40,8 @@ class Literals:
 
     def bare(self, value: Any) -> str:
         """Write a scalar as a bare Python scalar, for operators."""
-        key = (type(value), str(value))
+        # "0" is an integer and a bfloat16 alike.
+        key = (type(value), getattr(value, "dtype", None), str(value))
         text = self._exact.get(key)
         if text is None:
             text = self._exact[key] = self._bare(value)

@@ -1,5 +1,7 @@
 """Rules for shapes, types, indexing and the making of arrays."""
 
+# ruff: noqa: E501  # a rule is one line
+
 from __future__ import annotations
 
 from untrace.ir import Equation
@@ -14,6 +16,7 @@ from untrace.lifting.rules_when import (
     fills,
     fills_literal,
     is_not_identity,
+    keeps_size,
     lacks,
     on_value,
     operands,
@@ -111,7 +114,7 @@ rule(
 rule(
     "reshape",
     "jnp.reshape({0}, {new_sizes:axis})",
-    when=on_value,
+    when=keeps_size,
     dimensions=None,
     sharding=None,
 )

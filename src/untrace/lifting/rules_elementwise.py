@@ -44,7 +44,7 @@ rule(
 rule("mul", "jax.lax.mul({0}, {1})", when=has("out_dtype"), out_dtype=None)
 rule(
     "mul",
-    "jax.lax.mul({0}, {1}, out_dtype={out_dtype:dtype})",
+    "jax.lax.mul({0}, {1}, out_dtype={out_dtype})",
     when=states("out_dtype"),
 )
 rule("div", "{0} / {1}", when=alike(*INEXACT), bare=True)

@@ -1,5 +1,7 @@
 """Rules for reductions, scans along an axis, sorting, windows and contractions."""
 
+# ruff: noqa: E501  # a rule is one line
+
 from __future__ import annotations
 
 import inspect
@@ -160,7 +162,8 @@ def _is_matmul(eqn: Equation) -> bool:
 
 
 def _keeps_dtype(eqn: Equation) -> bool:
-    return eqn.params["preferred_element_type"] == eqn.operands[0].aval.dtype
+    wanted = eqn.params["preferred_element_type"]  # a dtype float64 equals None
+    return wanted is not None and wanted == eqn.operands[0].aval.dtype
 
 
 _DOT = "jax.lax.dot_general({0}, {1}, {dimension_numbers}"
@@ -220,7 +223,7 @@ rule(
 )
 rule(
     "ragged_dot_general",
-    _RAGGED + ", preferred_element_type={preferred_element_type:dtype})",
+    _RAGGED + ", preferred_element_type={preferred_element_type})",
     when=all_of(operands(3), states("preferred_element_type")),
     group_offset=None,
     out_sharding=None,

@@ -1,5 +1,7 @@
 """Rules for random numbers, linear algebra and the rest."""
 
+# ruff: noqa: E501  # a rule is one line
+
 from __future__ import annotations
 
 from untrace.ir import Equation

@@ -7,6 +7,7 @@ promote, broadcast and convert their operands unless these already agree.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from untrace import jaxapi
 from untrace.ir import Equation, Literal, Value
 
 When = Callable[[Equation], bool]
@@ -151,7 +153,7 @@ def _bare_literals(eqn: Equation) -> bool:
 def _is_bare(literal: Literal, eqn: Equation) -> bool:
     """Tell whether a Python scalar next to a variable becomes this literal."""
     aval = literal.aval
-    if not aval.weak_type and aval.sharding.mesh != eqn.context.cur_abstract_mesh:
+    if not aval.weak_type and aval.sharding.mesh != jaxapi.scalar_mesh(eqn.context):
         return False
     if jnp.issubdtype(aval.dtype, jnp.integer):
         return INT32_MIN <= int(literal.value) < INT32_END
@@ -160,13 +162,13 @@ def _is_bare(literal: Literal, eqn: Equation) -> bool:
 
 def converts(eqn: Equation) -> bool:
     """Hold for a conversion that `astype` makes of a variable in one equation."""
-    to_bool = eqn.params["new_dtype"] == bool
+    to_bool = getattr(eqn.params["new_dtype"], "name", "") == "bool"
     return on_value(eqn) and not (to_bool and dtype_name(eqn.operands[0]) in COMPLEX)
 
 
 def default_integer() -> Any:
     """Return the dtype that `jnp` gives to integers under the current x64 setting."""
-    return np.dtype("int64" if jax.config.jax_enable_x64 else "int32")
+    return jax.dtypes.canonicalize_dtype(np.int64)
 
 
 # ---- shapes ------------------------------------------------------------------------
@@ -220,6 +222,12 @@ def fills(number: int, dtype: str) -> When:
 def fills_literal(eqn: Equation) -> bool:
     """Hold for a `broadcast_in_dim` of a literal."""
     return isinstance(eqn.operands[0], Literal)
+
+
+def keeps_size(eqn: Equation) -> bool:
+    """Hold for a `reshape` of a variable that `jnp` takes too: it counts elements."""
+    same_size = math.prod(shape_of(eqn)) == math.prod(result_shape(eqn))
+    return on_value(eqn) and bool(same_size)
 
 
 def reverses(eqn: Equation) -> bool:

@@ -8,7 +8,7 @@ checked) is left out where the surroundings of the printed text say the same.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -25,24 +25,47 @@ def _on_value(eqn: Equation) -> bool:
     return type(eqn.operands[0]) is Value
 
 
-rule("psum", "jax.lax.psum({0}, {axes:mesh_axis})", when=_on_value, axis_index_groups=None)
-rule("psum", "jax.lax.psum({0}, {axes:mesh_axis}, axis_index_groups={axis_index_groups})", when=_on_value)
+rule(
+    "psum",
+    "jax.lax.psum({0}, {axes:mesh_axis})",
+    when=_on_value,
+    axis_index_groups=None,
+)
+rule(
+    "psum",
+    "jax.lax.psum({0}, {axes:mesh_axis}, axis_index_groups={axis_index_groups})",
+    when=_on_value,
+)
 rule("psum_invariant", "jax.lax.psum({0}, {axes:mesh_axis})", when=_on_value)
 rule("unreduced_psum", "jax.lax.psum({0}, {axes:mesh_axis})", when=_on_value)
 for name in ("pmax", "pmin"):
-    rule(name, f"jax.lax.{name}({{0}}, {{axes:mesh_axis}})", when=_on_value, axis_index_groups=None)
-    rule(
-        name,
-        f"jax.lax.{name}({{0}}, {{axes:mesh_axis}}, axis_index_groups={{axis_index_groups}})",
-        when=_on_value,
-    )
-    rule(f"unreduced_{name}", f"jax.lax.{name}({{0}}, {{axes:mesh_axis}})", when=_on_value)
+    plain = f"jax.lax.{name}({{0}}, {{axes:mesh_axis}}"
+    groups = ", axis_index_groups={axis_index_groups})"
+    rule(name, f"{plain})", when=_on_value, axis_index_groups=None)
+    rule(name, plain + groups, when=_on_value)
+    rule(f"unreduced_{name}", f"{plain})", when=_on_value)
 rule("pvary", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")')
-rule("reduced_vary_cast", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")', when=_on_value)
+rule(
+    "reduced_vary_cast",
+    'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")',
+    when=_on_value,
+)
 rule("preduced", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="reduced")', when=_on_value)
-rule("vary_unreduced_cast", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="unreduced")', when=_on_value)
-rule("axis_index", "jax.lax.axis_index({axis_name})", when=lambda eqn: _is_one_axis(eqn.params))
-rule("pbroadcast", "jax.lax.pbroadcast({0}, {axis_name:mesh_axis}, {source})", when=_on_value)
+rule(
+    "vary_unreduced_cast",
+    'jax.lax.pcast({0}, {axes:mesh_axis}, to="unreduced")',
+    when=_on_value,
+)
+rule(
+    "axis_index",
+    "jax.lax.axis_index({axis_name})",
+    when=lambda eqn: _is_one_axis(eqn.params),
+)
+rule(
+    "pbroadcast",
+    "jax.lax.pbroadcast({0}, {axis_name:mesh_axis}, {source})",
+    when=_on_value,
+)
 
 
 def _is_one_axis(params: Any) -> bool:
@@ -52,7 +75,9 @@ def _is_one_axis(params: Any) -> bool:
 @control("all_gather", "all_gather_invariant", "all_gather_reduced")
 def all_gather(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.lax.all_gather`; its size follows from the axis."""
-    to = {"all_gather_invariant": "invarying", "all_gather_reduced": "reduced"}.get(eqn.name)
+    to = {"all_gather_invariant": "invarying", "all_gather_reduced": "reduced"}.get(
+        eqn.name
+    )
     params = eqn.params
     options: list[tuple[str, Any, Any]] = [
         ("axis_index_groups", params.get("axis_index_groups"), None),
@@ -98,7 +123,9 @@ def ragged_all_to_all(eqn: Equation, frame: Frame) -> Rhs | None:
         ("axis_name", _axes(eqn.params["axis_name"]), None),
         ("axis_index_groups", eqn.params["axis_index_groups"], None),
     ]
-    return Rhs(_call("jax.lax.ragged_all_to_all", frame.texts(eqn.operands), options, frame))
+    return Rhs(
+        _call("jax.lax.ragged_all_to_all", frame.texts(eqn.operands), options, frame)
+    )
 
 
 @control("ppermute")
@@ -132,7 +159,10 @@ def _collective(
 ) -> Rhs | None:
     if not _on_value(eqn):
         return None
-    args = [frame.text(eqn.operands[0]), frame.lifter.spell(_axes(eqn.params["axis_name"]))]
+    args = [
+        frame.text(eqn.operands[0]),
+        frame.lifter.spell(_axes(eqn.params["axis_name"])),
+    ]
     return Rhs(_call(f"jax.lax.{name}", args, options, frame))
 
 
@@ -142,12 +172,17 @@ def _axes(names: Any) -> Any:
 
 
 def _call(
-    function: str, args: Sequence[str], options: Sequence[tuple[str, Any, Any]], frame: Frame
+    function: str,
+    args: Sequence[str],
+    options: Sequence[tuple[str, Any, Any]],
+    frame: Frame,
 ) -> str:
     """Write a call; an option is a keyword, its value and the default to leave out."""
     frame.lifter.imports.module("jax")
     shown = [
-        f"{key}={frame.lifter.spell(value)}" for key, value, default in options if value != default
+        f"{key}={frame.lifter.spell(value)}"
+        for key, value, default in options
+        if value != default
     ]
     return f"{function}({', '.join([*args, *shown])})"
 
@@ -161,12 +196,18 @@ def shard_map(eqn: Equation, frame: Frame) -> Rhs | None:
     block: Block = eqn.params["jaxpr"]
     if block.constants:
         return None
-    mesh = [] if _is_in_context(eqn) else [f"mesh={frame.lifter.spell(eqn.params['mesh'])}"]
+    mesh = (
+        []
+        if _is_in_context(eqn)
+        else [f"mesh={frame.lifter.spell(eqn.params['mesh'])}"]
+    )
     with _inside(eqn, frame):
         n = _count_captured(block, eqn.operands)
         groups = [Group("x", 1)] * (len(block.inputs) - n)
         captured, given = eqn.operands[:n], eqn.operands[n:]
-        function = frame.callable(block, "shard", captured, groups, plain_results(block))
+        function = frame.callable(
+            block, "shard", captured, groups, plain_results(block)
+        )
     args = [function, *mesh, *_shard_map_options(eqn, n, frame)]
     frame.lifter.imports.module("jax")
     text = f"jax.shard_map({', '.join(args)})({', '.join(frame.texts(given))})"
@@ -174,7 +215,7 @@ def shard_map(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 def _count_captured(block: Block, operands: Sequence[Any]) -> int:
-    """Count the leading inputs that were closed over: their types know no manual axes."""
+    """Count the leading inputs that were closed over: their types lack manual axes."""
     inner = jaxapi.context_mesh(jaxapi.ambient_context())
     n = 0
     for value, operand in zip(block.inputs, operands):
@@ -190,7 +231,7 @@ def _is_in_context(eqn: Equation) -> bool:
 
 
 @contextlib.contextmanager
-def _inside(eqn: Equation, frame: Frame) -> Iterator[None]:
+def _inside(eqn: Equation, frame: Frame) -> Generator[None]:
     """Enter the body: derivative rules found there are traced in its surroundings."""
     before = frame.ambient
     with jaxapi.manual_region(eqn.params, eqn.context):
@@ -226,7 +267,7 @@ def _specs(specs: Sequence[Any], empty: str, frame: Frame) -> str:
 
 @control("sharding_constraint")
 def sharding_constraint(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write `jax.lax.with_sharding_constraint`, by spec where the mesh is in context."""
+    """Write `jax.lax.with_sharding_constraint`; by spec if the mesh is in context."""
     params = eqn.params
     if params["layout"] is not None or params["context_mesh"] != _constraint_mesh(eqn):
         return None
@@ -268,7 +309,10 @@ def sharding_text(sharding: Any, eqn: Equation, frame: Frame) -> str:
 def device_put(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.device_put` of one array or of a tuple."""
     params = eqn.params
-    if any(source is not None for source in params["srcs"]) or len(set(params["copy_semantics"])) > 1:
+    if (
+        any(source is not None for source in params["srcs"])
+        or len(set(params["copy_semantics"])) > 1
+    ):
         return None
     option = COPY_OPTIONS.get(params["copy_semantics"][0].name)
     if option is None:
@@ -316,11 +360,16 @@ def compute_on(eqn: Equation, frame: Frame) -> Rhs | None:
         function = frame.callable(block, "on_host", (), groups, plain_results(block))
     frame.ambient = before
     spell = frame.lifter.spell
-    home = frame.lifter.imports.attribute("jax.experimental.compute_on", jaxapi.COMPUTE_ON)
+    home = frame.lifter.imports.attribute(
+        "jax.experimental.compute_on", jaxapi.COMPUTE_ON
+    )
     space = spell(spaces[0] if len(set(spaces)) == 1 else tuple(spaces))
-    text = f"{home}({function}, compute_type={spell(compute_type)}, out_memory_spaces={space})"
-    call = f"{text}({', '.join(frame.texts(eqn.operands))})"
-    return Rhs(call, None if len(eqn.results) != 1 else _only)
+    options = f"compute_type={spell(compute_type)}, out_memory_spaces={space}"
+    args = ", ".join(frame.texts(eqn.operands))
+    return Rhs(
+        f"{home}({function}, {options})({args})",
+        None if len(eqn.results) != 1 else _only,
+    )
 
 
 @control("xla_metadata_value")
@@ -329,8 +378,8 @@ def xla_metadata_value(eqn: Equation, frame: Frame) -> Rhs | None:
     kvs = eqn.params["xla_metadata_kvs"]
     if not all(key.isidentifier() for key, _ in kvs):
         return None
-    home = frame.lifter.imports.attribute("jax.experimental.xla_metadata", "set_xla_metadata")
+    home = frame.lifter.imports.attribute(
+        "jax.experimental.xla_metadata", "set_xla_metadata"
+    )
     items = [f"{key}={frame.lifter.spell(value)}" for key, value in kvs]
     return Rhs(f"{home}({', '.join([frame.text(eqn.operands[0]), *items])})")
-
-

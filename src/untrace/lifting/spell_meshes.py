@@ -31,7 +31,9 @@ def _spell_partition_spec(speller: Speller, value: Any) -> str:
 
 
 def _has_default_kind(value: Any) -> bool:
-    plain = jax.P(*tuple(value._partitions), unreduced=value.unreduced, reduced=value.reduced)
+    plain = jax.P(
+        *tuple(value._partitions), unreduced=value.unreduced, reduced=value.reduced
+    )
     return plain == value
 
 
@@ -100,7 +102,9 @@ def _is_default_mesh(mesh: Any) -> bool:
     if not all(isinstance(name, str) for name in mesh.axis_names):
         return False
     try:
-        made = jaxapi.make_mesh(mesh.devices.shape, mesh.axis_names, axis_types=mesh.axis_types)
+        made = jaxapi.make_mesh(
+            mesh.devices.shape, mesh.axis_names, axis_types=mesh.axis_types
+        )
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
         return False
     return made == mesh

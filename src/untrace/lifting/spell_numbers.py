@@ -93,6 +93,6 @@ def _join_complex(real: str, imag: str) -> str:
     is_plain = all(p[-1].isdigit() and p != "-0.0" for p in (real, imag))
     if not is_plain:
         return f"complex({real}, {imag})"
-    if real == "0.0":
+    if real == "0.0" and not imag.startswith("-"):
         return f"{imag}j"
     return f"({real} - {imag[1:]}j)" if imag.startswith("-") else f"({real} + {imag}j)"

@@ -48,13 +48,19 @@ def _stand_in(function: Any, lines: list[str], lifter: Lifter) -> str:
     mark = f"{name}.__untrace_stand_in__ = {lifter.spell(origin)}"
     made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", mark])
     lifter.functions.append(made)
-    lifter.note(f"`{name}` stands in for a function that cannot be imported; put it there.")
+    lifter.note(
+        f"`{name}` stands in for a function that cannot be imported; put it there."
+    )
     return name
 
 
 def _name(origin: str) -> str:
     name = origin.rpartition(".")[2]
-    return "host_function" if name in ("<lambda>", "_") else identifier(name, "host_function")
+    return (
+        "host_function"
+        if name in ("<lambda>", "_")
+        else identifier(name, "host_function")
+    )
 
 
 def _zeros(aval: Any, lifter: Lifter) -> str:

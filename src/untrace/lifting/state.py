@@ -43,7 +43,9 @@ def empty_ref(eqn: Equation, frame: Frame) -> Rhs | None:
     aval = params.pop("ty")
     if not jaxapi.is_plain_aval(aval):
         return None
-    return _made("jax.empty_ref", [spell_aval_struct(aval, frame.lifter.imports)], params, frame)
+    return _made(
+        "jax.empty_ref", [spell_aval_struct(aval, frame.lifter.imports)], params, frame
+    )
 
 
 def _made(function: str, args: list[str], params: Any, frame: Frame) -> Rhs:
@@ -75,9 +77,9 @@ def swap(eqn: Equation, frame: Frame) -> Rhs | None:
     if view is None or _is_cast(value):
         return None
     base, index = view
-    text = frame.text(value)
     if not frame.uses(eqn.results[0]):
-        return statement(f"{base}[{index}] = {text}")
+        return statement(f"{base}[{index}] = {_stored(value, frame)}")
+    text = frame.text(value)
     return Rhs(f"jax.ref.swap({_argument(base, index)}, {text})")
 
 
@@ -94,6 +96,13 @@ def addupdate(eqn: Equation, frame: Frame) -> Rhs | None:
 def statement(text: str) -> Rhs:
     """Write an equation without results as a statement."""
     return Rhs(text, lambda names: "")
+
+
+def _stored(value: Atom, frame: Frame) -> str:
+    """Write a stored value: an assignment gives a bare number the dtype of the ref."""
+    if is_literal(value) and jaxapi.is_number(value.value):  # type: ignore[union-attr]
+        return frame.bare_text(value)
+    return frame.text(value)
 
 
 def _is_cast(value: Atom) -> bool:
@@ -163,7 +172,9 @@ def _step(transform: Any, frame: Frame) -> str | None:
 
 def index_text(indexer: Any, frame: Frame) -> str:
     """Write an indexer as what stands between the brackets."""
-    texts = [_axis(index, dim, frame) for index, dim in zip(indexer.indices, indexer.shape)]
+    texts = [
+        _axis(index, dim, frame) for index, dim in zip(indexer.indices, indexer.shape)
+    ]
     while len(texts) > 1 and texts[-1] == ":":
         texts.pop()
     return ", ".join(texts) or "()"
@@ -199,7 +210,11 @@ def run_state(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `pl.run_state(body)((x, y))`, whose results are the final values."""
     params = eqn.params
     block: Block = params["jaxpr"]
-    if any(params["which_linear"]) or not all(params["is_initialized"]) or block.constants:
+    if (
+        any(params["which_linear"])
+        or not all(params["is_initialized"])
+        or block.constants
+    ):
         return None
     if any(jaxapi.is_ref_aval(atom.aval) for atom in eqn.operands):
         return None
@@ -232,9 +247,13 @@ def one_or_plain(names: list[str]) -> str:
 
 
 def closure(
-    block: Block, hint: str, operands: Sequence[Atom], groups: Sequence[Group], frame: Frame
+    block: Block,
+    hint: str,
+    operands: Sequence[Atom],
+    groups: Sequence[Group],
+    frame: Frame,
 ) -> str:
-    """Print a block whose constants are `operands` of its equation as a nested function."""
+    """Print a block whose constants are `operands` as a nested function."""
     name = frame.names.fresh(identifier(block_name(block, hint), "function"))
     child = frame.child()
     for (value, _), atom in zip(block.constants, operands):
@@ -247,7 +266,7 @@ def closure(
 
 
 def scratch_text(aval: Any, frame: Frame) -> str | None:
-    """Write the type of a scratch buffer, such as `pltpu.VMEM((8, 128), jnp.float32)`."""
+    """Write the type of a scratch buffer: `pltpu.VMEM((8, 128), jnp.float32)`."""
     spell = frame.lifter.spell
     inner = getattr(aval, "inner_aval", None)
     if inner is None or not jaxapi.is_plain_aval(inner) or inner.weak_type:
@@ -256,13 +275,20 @@ def scratch_text(aval: Any, frame: Frame) -> str | None:
     semaphore = SEMAPHORES.get(type(inner.dtype).__name__)
     if semaphore is not None:
         tpu = frame.lifter.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
-        return f"{tpu}.SemaphoreType.{semaphore}" + (f"({shape})" if inner.shape else "")
+        return f"{tpu}.SemaphoreType.{semaphore}" + (
+            f"({shape})" if inner.shape else ""
+        )
     if not callable(aval.memory_space):
         return f"{pallas(frame)}.MemoryRef({spell(inner)}, {spell(aval.memory_space)})"
-    return f"{memory_text(aval.memory_space, frame)}({shape}, {spell(inner.dtype, 'dtype')})"
+    dtype = spell(inner.dtype, "dtype")
+    return f"{memory_text(aval.memory_space, frame)}({shape}, {dtype})"
 
 
-SEMAPHORES = {"DMASemaphore": "DMA", "Semaphore": "REGULAR", "BarrierSemaphore": "BARRIER"}
+SEMAPHORES = {
+    "DMASemaphore": "DMA",
+    "Semaphore": "REGULAR",
+    "BarrierSemaphore": "BARRIER",
+}
 
 
 def memory_text(space: Any, frame: Frame) -> str:

@@ -53,10 +53,20 @@ def _split_statement(pad: str, code: str) -> list[str]:
         return [f"{pad}{head} import (", *_items(pad, split_commas(names)), f"{pad})"]
     targets, sign, value = _split_assignment(code)
     if sign and len(pad) + len(targets) + 8 > WIDTH:
-        names = split_commas(targets.removeprefix("(").removesuffix(")"))
+        names = split_commas(_unwrapped(targets))
         head = [f"{pad}(", *_items(pad, names), f"{pad}) = {value}"]
         return [*head[:-1], *lay_out(head[-1:])]
     return _split_brackets(pad, code)
+
+
+def _unwrapped(targets: str) -> str:
+    """Drop the brackets around all targets, if there are any."""
+    depth = 0
+    for position, char in enumerate(targets):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return targets[1:-1] if position == len(targets) - 1 > 0 else targets
+    return targets
 
 
 def _split_brackets(pad: str, code: str) -> list[str]:
@@ -79,12 +89,9 @@ def _split_brackets(pad: str, code: str) -> list[str]:
 
 
 def _is_display(code: str, start: int, body: str) -> bool:
-    """Tell whether the bracket is a tuple or list display with several items."""
-    if code[start] == "(" and start and (code[start - 1].isalnum() or code[start - 1] in "_)]"):
-        return False
-    if code[start] == "[" and start and (code[start - 1].isalnum() or code[start - 1] in "_)]"):
-        return False
-    return len(split_commas(body)) > 1 or body.endswith(",")
+    """Tell whether the bracket is a display of several items, not a call's or index's."""
+    follows = start > 0 and (code[start - 1].isalnum() or code[start - 1] in "_)]")
+    return not follows and (len(split_commas(body)) > 1 or body.endswith(","))
 
 
 def _items(pad: str, items: list[str]) -> list[str]:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
-import jax.export
 import numpy as np
 
 from untrace import jaxapi
@@ -325,24 +324,6 @@ def _named(value: Any, names: tuple[str, ...]) -> Children:
     return tuple((name, getattr(value, name, None)) for name in names)
 
 
-def _exported(value: Any) -> Parts:
-    # Equal artefacts serialize to equal bytes; the object adds only a way to call them.
-    return Parts(
-        ("exported", hashlib.sha256(value.mlir_module_serialized).digest()),
-        (
-            *_named(
-                value, ("fun_name", "in_tree", "in_avals", "out_tree", "out_avals")
-            ),
-            *_named(
-                value,
-                ("nr_devices", "platforms", "ordered_effects", "unordered_effects"),
-            ),
-            *_named(value, ("disabled_safety_checks", "calling_convention_version")),
-            *_named(value, ("module_kept_var_idx", "uses_global_constants")),
-        ),
-    )
-
-
 # Caches that an object fills while it lives; they are no part of what it is.
 _CACHES = frozenset({"__weakref__", "__dict__", "_hash", "_stripped_weak_type"})
 
@@ -438,7 +419,6 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
     (jaxapi.FLAT_TREES, _flat_tree),
-    (jax.export.Exported, _exported),
     (jax.sharding.Mesh, _mesh),
     (jax.sharding.AbstractMesh, _abstract_mesh),
     (jax.sharding.NamedSharding, _named_sharding),

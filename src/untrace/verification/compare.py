@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
+from untrace.options import follows_rules
 from untrace.verification import difference, rules
 from untrace.verification.canonical import literal_key, primitive_key
 from untrace.verification.difference import Difference
@@ -58,7 +59,7 @@ class _JaxprWalk(ValueWalk):
         super().__init__(notes)
         self.same_jaxprs: set[tuple[int, int]] = set()
         self.same_rules: set[Any] = set()
-        self.rule_depth = 0
+        self.rule_names: list[str] = []
         self.check_vma = True
 
     # -- jaxprs
@@ -226,8 +227,8 @@ class _JaxprWalk(ValueWalk):
         # Assumed while their own traces are compared: rules may call themselves.
         self.same_rules |= {pair, identity}
         name = rules.name_rule(eqn)
-        if self.rule_depth >= rules.MAX_DEPTH:
-            self.note(f"{name}: rules of rules deeper than {rules.MAX_DEPTH}")
+        if not follows_rules(self.rule_names, name):
+            self.note(f"{name}: the rules that its own rules make anew")
             return None
         expected, actual = (rules.trace_rules(e, self.check_vma) for e in (eqn, mate))
         self.alive.append((eqn, mate, expected, actual))
@@ -238,13 +239,13 @@ class _JaxprWalk(ValueWalk):
         if [label for label, _ in expected] != [label for label, _ in actual]:
             errors = [text for label, text in expected + actual if label == "error"]
             return self.differ(f"a derivative rule cannot be traced: {errors[0]}")
-        self.rule_depth += 1
+        self.rule_names.append(name)
         for (label, value), (_, other) in zip(expected, actual):
             label = f"/{eqn.primitive.name}/{label}"
             found = self.labelled(label, value, other, scope)
             if found is not None:
                 return found
-        self.rule_depth -= 1
+        self.rule_names.pop()
         return None
 
     # -- effects

@@ -83,6 +83,8 @@ class KeyMaker:
         if identity in self._rule_stack or depth >= rules.MAX_DEPTH:
             self.n_outer_uses += 1
             known = identity in self._rule_stack
+            if not known:
+                self.notes.append(f"{rules.name_rule(eqn)}: rules of rules of rules")
             return ("again", depth - self._rule_stack.index(identity) if known else 0)
         self._rule_stack.append(identity)
         traced = rules.trace_rules(eqn, self._check_vma)

@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from untrace import jaxapi
-from untrace.options import MAX_RULE_DEPTH
+from untrace.options import MAX_RULE_REPEATS
 
 # Params that hold the callables, per primitive.
 OPAQUE_PARAMS: dict[str, frozenset[str]] = {
@@ -71,7 +71,7 @@ def name_rule(eqn: Any) -> str:
 Identity = tuple[Any, ...]
 
 # Rules made anew by every call have no identity; so deep they are taken on trust.
-MAX_DEPTH = MAX_RULE_DEPTH
+MAX_DEPTH = MAX_RULE_REPEATS
 
 
 def identify_rules(eqn: Any) -> Identity:
