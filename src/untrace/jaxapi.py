@@ -339,6 +339,68 @@ def has_logs(rules: Any) -> bool:
     return rules.logs is not None and rules.logs.num_leaves > 0
 
 
+MAX_RULE_DEPTH = 12
+MAX_RULE_REPEATS = 2
+SMALL_FUNCTION = 12
+"""Equations of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
+
+
+def follows_rules(names: list[str], name: str, call_jaxpr: Any) -> bool:
+    """Tell whether the rules of `name`, met inside those of `names`, are traced.
+
+    A rule that makes new functions with rules (a fixed point by a fixed point) can be
+    traced without end, each time of a larger function; it is followed twice.
+    """
+    if len(names) >= MAX_RULE_DEPTH:
+        return False
+    return names.count(name) < MAX_RULE_REPEATS or _has_few_equations(call_jaxpr)
+
+
+def _has_few_equations(jaxpr: Any) -> bool:
+    stack, count = [jaxpr], 0
+    while stack and count <= SMALL_FUNCTION:
+        body, _ = split_jaxpr(stack.pop())
+        count += len(body.eqns)
+        for eqn in body.eqns:
+            for param in eqn.params.values():
+                items = param if type(param) is tuple else (param,)
+                stack += [item for item in items if is_jaxpr(item)]
+    return count <= SMALL_FUNCTION
+
+
+def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:
+    """Trace the computation of a `reduce` at the types of the jaxpr beside it.
+
+    Over several operands it takes two tuples, or after a transformation all values.
+    """
+    avals = [var.aval for var in split_jaxpr(jaxpr)[0].invars]
+    n = len(avals) // 2
+
+    def grouped(*args: Any) -> list[Any]:
+        return jax.tree.leaves(computation(args[:n], args[n:]))
+
+    def flat(*args: Any) -> list[Any]:
+        return jax.tree.leaves(computation(*args))
+
+    if n == 1:
+        return trace_flat(flat, avals, "computation")
+    try:
+        return trace_flat(grouped, avals, "computation")
+    except TypeError:
+        return trace_flat(flat, avals, "computation")
+
+
+def is_value_box(value: Any) -> bool:
+    """Tell whether `value` is JAX's wrapper around a static argument of a rule."""
+    return type(value).__module__ == "jax._src.util" and hasattr(value, "val")
+
+
+def boxed_value(box: Any) -> Any:
+    """Return what is in a value box, with dictionaries as tuples of items."""
+    # Other dictionaries around rules are caches, which fill while they are traced.
+    return tuple(box.val.items()) if isinstance(box.val, dict) else box.val
+
+
 def rule_identity(function: Any, depth: int = 0) -> Any:
     """Return what tells one derivative rule from another: code and closed-over code.
 
@@ -353,9 +415,11 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
     if isinstance(function, functools.partial):
         return rule_identity((function.func, *function.args), depth + 1)
     if isinstance(function, (int, str, bool, float, complex, bytes, type(None))):
-        return type(function), str(function)
-    if isinstance(function, (Tracer, jax.Array, _np.ndarray)):
+        return type(function), repr(function)
+    if isinstance(function, (Tracer, jax.Array, _np.ndarray, _np.generic)):
         return id(function)
+    if is_value_box(function):
+        return rule_identity(boxed_value(function), depth + 1)
     code = getattr(function, "__code__", None)
     if code is None:
         called = getattr(function, "__wrapped__", None)

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_RULE_DEPTH = 12
-MAX_RULE_REPEATS = 2
-
-
-def follows_rules(names: list[str], name: str) -> bool:
-    """Tell whether the rules of `name`, met inside those of `names`, are traced.
-
-    A rule that makes new functions with rules (a fixed point by a fixed point) can be
-    traced without end; its function is followed twice.
-    """
-    return len(names) < MAX_RULE_DEPTH and names.count(name) < MAX_RULE_REPEATS
-
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import re
 import sys
 import time
 import traceback
@@ -39,7 +40,9 @@ class Outcome:
 
 
 def _is_float(leaf: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) if _is_array(leaf) else False
+    return (
+        jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) if _is_array(leaf) else False
+    )
 
 
 def _is_array(leaf: Any) -> bool:
@@ -96,21 +99,37 @@ def variants(program: Program) -> Iterator[Program]:
         yield made("hessian", jax.hessian(loss), *floats)
 
 
+def refused_by_jax(jaxpr: Any) -> bool:
+    """Tell whether JAX traces a program but cannot run it.
+
+    That is so for forward derivatives of `custom_vjp` functions and for constants that
+    are tracers of another trace.
+    """
+    is_leaked = any(isinstance(const, jax.core.Tracer) for const in jaxpr.consts)
+    return is_leaked or re.search(r" = custom_lin[\[ ]", str(jaxpr)) is not None
+
+
 def run(program: Program, stable: bool = True) -> Outcome:
     """Recover one program; compare the text of a second recovery."""
     name = program.name
     with warnings.catch_warnings(), program.context():
         warnings.simplefilter("ignore")
         try:
-            jax.make_jaxpr(program.function)(*program.args)
+            jaxpr = jax.make_jaxpr(program.function)(*program.args)
+            if refused_by_jax(jaxpr):
+                return Outcome(name, "untraceable", "traced, but JAX refuses to run it")
         except Exception as error:  # what JAX itself cannot trace is not ours
-            return Outcome(name, "untraceable", f"{type(error).__name__}: {error}"[:200])
+            return Outcome(
+                name, "untraceable", f"{type(error).__name__}: {error}"[:200]
+            )
         try:
             src = untrace.source(program.function)(*program.args)
             text = str(src)
             compile(text, name, "exec")
             if stable and str(untrace.source(program.function)(*program.args)) != text:
-                return Outcome(name, "unstable", "the second recovery gives another text")
+                return Outcome(
+                    name, "unstable", "the second recovery gives another text"
+                )
         except Exception:
             return Outcome(name, "error", traceback.format_exc()[-1500:])
     verdict = src.report.strength
@@ -119,7 +138,9 @@ def run(program: Program, stable: bool = True) -> Outcome:
     return Outcome(name, verdict, detail)
 
 
-def chosen(only: str = "", kinds: str = "", step: int = 1, offset: int = 0) -> list[Program]:
+def chosen(
+    only: str = "", kinds: str = "", step: int = 1, offset: int = 0
+) -> list[Program]:
     """Choose cases whose name contains `only` and whose variant is among `kinds`."""
     wanted = set(kinds.split(",")) if kinds else None
     cases: list[Program] = []
@@ -137,16 +158,24 @@ def main() -> None:
     """Run the corpus and print verdicts per kind of variant."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("only", nargs="?", default="", help="part of a program's name")
-    parser.add_argument("--kinds", default="", help="base,grad,vmap,jvp,… (all by default)")
+    parser.add_argument(
+        "--kinds", default="", help="base,grad,vmap,jvp,… (all by default)"
+    )
     parser.add_argument("--step", type=int, default=1)
     parser.add_argument("--offset", type=int, default=0)
-    parser.add_argument("--show", type=int, default=40, help="how many failures to print")
+    parser.add_argument(
+        "--show", type=int, default=40, help="how many failures to print"
+    )
     parser.add_argument("--once", action="store_true", help="do not check stability")
     options = parser.parse_args()
     start = time.time()
-    table: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    table: dict[str, collections.Counter[str]] = collections.defaultdict(
+        collections.Counter
+    )
     bad: list[Outcome] = []
-    for position, case in enumerate(chosen(options.only, options.kinds, options.step, options.offset)):
+    for position, case in enumerate(
+        chosen(options.only, options.kinds, options.step, options.offset)
+    ):
         outcome = run(case, not options.once)
         table[case.name.partition(":")[2] or "base"][outcome.verdict] += 1
         if outcome.verdict not in ("identical", "untraceable"):
@@ -154,7 +183,9 @@ def main() -> None:
             print(f"- {outcome.verdict} {outcome.name}", file=sys.stderr, flush=True)
         if position % 400 == 399:
             jax.clear_caches()
-    print(f"jax {jax.__version__}, {len(PROGRAMS)} programs, {time.time() - start:.0f} s")
+    print(
+        f"jax {jax.__version__}, {len(PROGRAMS)} programs, {time.time() - start:.0f} s"
+    )
     for kind, counts in table.items():
         print(f"{kind:12}", dict(counts))
     for outcome in bad[: options.show]:

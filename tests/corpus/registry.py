@@ -39,7 +39,9 @@ def add(name: str, function: Callable[..., Any], *args: Any, **options: Any) -> 
     PROGRAMS[name] = Program(name, function, args, **options)
 
 
-def program(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def program(
+    *args: Any, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function under its own name."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,7 +54,9 @@ def program(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callab
 
 def f32(*shape: int) -> np.ndarray[Any, Any]:
     """Return an array of normal numbers that depend on the shape only."""
-    return np.random.RandomState(len(shape) + sum(shape)).randn(*shape).astype(np.float32)
+    return (
+        np.random.RandomState(len(shape) + sum(shape)).randn(*shape).astype(np.float32)
+    )
 
 
 def i32(*shape: int, high: int = 4) -> np.ndarray[Any, Any]:

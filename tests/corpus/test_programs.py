@@ -8,7 +8,9 @@ import pytest
 
 from tests.corpus import programs
 
-SAMPLE = programs.chosen(kinds="base", step=6) + programs.chosen(kinds="grad,vmap", step=40)
+SAMPLE = programs.chosen(kinds="base", step=6) + programs.chosen(
+    kinds="grad,vmap", step=40
+)
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name[:60])
@@ -28,4 +30,6 @@ def test_every_program_and_variant_comes_back_identical() -> None:
         for outcome in map(programs.run, programs.chosen())
         if outcome.verdict not in ("identical", "untraceable")
     ]
-    assert not bad, "\n".join(f"{o.verdict} {o.name}: {o.detail[:300]}" for o in bad[:20])
+    assert not bad, "\n".join(
+        f"{o.verdict} {o.name}: {o.detail[:300]}" for o in bad[:20]
+    )

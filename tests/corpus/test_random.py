@@ -40,7 +40,9 @@ class Step:
 
 def _matched(x: Array, y: Array) -> tuple[Array, Array]:
     """Give two values one shape and type."""
-    x, y = jnp.broadcast_arrays(x, y) if _broadcasts(x, y) else (x, jnp.resize(y, x.shape))
+    x, y = (
+        jnp.broadcast_arrays(x, y) if _broadcasts(x, y) else (x, jnp.resize(y, x.shape))
+    )
     return x, y.astype(x.dtype)
 
 
@@ -60,13 +62,17 @@ def _real(x: Array) -> Array:
 
 def _scan(x: Array, y: Array, k: float) -> Array:
     y = _real(y).mean()
-    carry, ys = lax.scan(lambda c, v: (c * y + v, (c, v * k)), y, jnp.atleast_1d(_real(x)))
+    carry, ys = lax.scan(
+        lambda c, v: (c * y + v, (c, v * k)), y, jnp.atleast_1d(_real(x))
+    )
     return ys[0] + ys[1] * carry
 
 
 def _while(x: Array, y: Array, k: float) -> Array:
     x = _real(x)
-    return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * k + x), (0, x))[1]
+    return lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * k + x), (0, x)
+    )[1]
 
 
 def _fori(x: Array, y: Array, k: float) -> Array:
@@ -106,7 +112,9 @@ def _custom(x: Array, y: Array, k: float) -> Array:
 
 
 def _constant(x: Array, y: Array, k: float) -> Array:
-    return _real(x)[..., None] * jnp.asarray(np.arange(3, dtype=np.float32) * np.float32(k))
+    return _real(x)[..., None] * jnp.asarray(
+        np.arange(3, dtype=np.float32) * np.float32(k)
+    )
 
 
 def _random(x: Array, y: Array, k: float) -> Array:
@@ -182,7 +190,11 @@ def build(steps: list[Step], n_arguments: int) -> Callable[..., Any]:
 def arguments(types: list[tuple[tuple[int, ...], str]]) -> dict[str, Any]:
     """Make arguments of the drawn types."""
     random = np.random.RandomState(0)
-    return {"xs": [np.asarray(random.randn(*shape) * 2).astype(dtype) for shape, dtype in types]}
+    return {
+        "xs": [
+            np.asarray(random.randn(*shape) * 2).astype(dtype) for shape, dtype in types
+        ]
+    }
 
 
 def check(function: Callable[..., Any], *args: Any) -> None:

@@ -21,7 +21,10 @@ def bind(eqn: Equation, frame: Frame) -> Rhs:
     imports = frame.lifter.imports
     try:
         primitive = spell_primitive(eqn.primitive, imports)
-        params = [f"{key}={param_text(value, frame, eqn.operands)}" for key, value in eqn.params.items()]
+        params = [
+            f"{key}={param_text(value, frame, eqn.operands)}"
+            for key, value in eqn.params.items()
+        ]
     except Unspellable as error:
         raise fail(eqn, f"{error}. Register a rule with `untrace.register`.") from error
     text = f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})"

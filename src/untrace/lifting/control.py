@@ -69,14 +69,20 @@ def _uses(block: Block) -> list[Atom]:
 def _forwards(block: Block) -> list[int | None]:
     """Say for each output of a block which input it is, if it is one."""
     position = {value: i for i, value in enumerate(block.inputs)}
-    return [position.get(atom) if type(atom) is Value else None for atom in block.outputs]
+    return [
+        position.get(atom) if type(atom) is Value else None for atom in block.outputs
+    ]
 
 
-def _variant(lifter: Lifter, block: Block, key: object, inputs: tuple[Value, ...]) -> Block:
+def _variant(
+    lifter: Lifter, block: Block, key: object, inputs: tuple[Value, ...]
+) -> Block:
     """Return a block with other inputs; always the same one, as functions are shared."""
     made = lifter.variants.get((block, key))
     if made is None:
-        made = lifter.variants[block, key] = replace(block, inputs=inputs, debug_info=None)
+        made = lifter.variants[block, key] = replace(
+            block, inputs=inputs, debug_info=None
+        )
         if id(block) in lifter.shared:
             lifter.shared.add(id(made))
     return made
@@ -100,13 +106,22 @@ def scan(eqn: Equation, frame: Frame) -> Rhs | None:
     groups = [_group("carry", init), _group("xs", xs)]
     kept = body.inputs[:m]
     if m:
-        body = _variant(frame.lifter, body, m, (*body.inputs[m:n_consts], *kept, *body.inputs[n_consts:]))
+        body = _variant(
+            frame.lifter,
+            body,
+            m,
+            (*body.inputs[m:n_consts], *kept, *body.inputs[n_consts:]),
+        )
 
     def results(child: Frame) -> str:
         texts = child.texts((*kept, *body.outputs))
-        return f"{grouped(texts[: m + n_carry])}, {grouped(texts[m + n_carry :], 'None')}"
+        return (
+            f"{grouped(texts[: m + n_carry])}, {grouped(texts[m + n_carry :], 'None')}"
+        )
 
-    function = frame.callable(body, block_name(params["jaxpr"], "body"), captured, groups, results)
+    function = frame.callable(
+        body, block_name(params["jaxpr"], "body"), captured, groups, results
+    )
     args = [function, grouped(frame.texts(init)), grouped(frame.texts(xs), "None")]
     frame.lifter.imports.module("jax")
 
@@ -139,10 +154,17 @@ def _scan_is_canonical(
     # A carry that the body returns unchanged is moved to the constants, and an x that
     # it returns as a y never enters the equation.
     moved = any(source == n_consts + i for i, source in enumerate(forwards[:n_carry]))
-    forwarded = any(source is not None and source >= n_inner for source in forwards[n_carry:])
+    forwarded = any(
+        source is not None and source >= n_inner for source in forwards[n_carry:]
+    )
     carried = body.inputs[n_consts:n_inner]
-    returns = all(jaxapi.same_type(a.aval, b.aval) for a, b in zip(body.outputs, carried))
-    entering = [*zip(eqn.operands[:m], body.inputs), *zip(eqn.operands[n_consts:], carried)]
+    returns = all(
+        jaxapi.same_type(a.aval, b.aval) for a, b in zip(body.outputs, carried)
+    )
+    entering = [
+        *zip(eqn.operands[:m], body.inputs),
+        *zip(eqn.operands[n_consts:], carried),
+    ]
     enters = all(jaxapi.same_aval(a.aval, b.aval) for a, b in entering)
     return enters and returns and not moved and not forwarded
 
@@ -179,9 +201,15 @@ def while_loop(eqn: Equation, frame: Frame) -> Rhs | None:
         return lambda child: ", ".join(child.texts(values))
 
     texts = [
-        frame.callable(cond, "cond_fun", eqn.operands[:n_cond], groups, results(*cond.outputs)),
         frame.callable(
-            body, "body_fun", eqn.operands[n_cond + m : first], groups, results(*kept, *body.outputs)
+            cond, "cond_fun", eqn.operands[:n_cond], groups, results(*cond.outputs)
+        ),
+        frame.callable(
+            body,
+            "body_fun",
+            eqn.operands[n_cond + m : first],
+            groups,
+            results(*kept, *body.outputs),
         ),
         grouped(frame.texts(init)),
     ]
@@ -205,9 +233,14 @@ def _while_is_canonical(eqn: Equation, cond: Block, body: Block, m: int) -> bool
         source == n_body + i and cond.inputs[n_cond + i] not in used
         for i, source in enumerate(_forwards(body))
     )
-    entering = [*zip(eqn.operands[n_cond : n_cond + m], body.inputs), *zip(init, carried)]
+    entering = [
+        *zip(eqn.operands[n_cond : n_cond + m], body.inputs),
+        *zip(init, carried),
+    ]
     enters = all(jaxapi.same_aval(a.aval, b.aval) for a, b in entering)
-    returns = all(jaxapi.same_type(a.aval, b.aval) for a, b in zip(carried, body.outputs))
+    returns = all(
+        jaxapi.same_type(a.aval, b.aval) for a, b in zip(carried, body.outputs)
+    )
     hoisted = hoists_in_order(cond, eqn.operands[:n_cond])
     return is_scalar and hoisted and enters and returns and not moved
 
@@ -238,7 +271,11 @@ def without_indices(block: Block, lifter: Lifter) -> list[Equation]:
         if eqn.name == "cond" and kept:
             before = kept[-1]
             untouched = not (lifter.steps.get(eqn) or lifter.steps.get(before))
-            if untouched and counts.get(eqn.operands[0]) == 1 and before.context is eqn.context:
+            if (
+                untouched
+                and counts.get(eqn.operands[0]) == 1
+                and before.context is eqn.context
+            ):
                 selector = _selector(before, eqn)
                 if selector is not None:
                     lifter.selectors[eqn] = selector
@@ -270,13 +307,21 @@ def _cond_is_canonical(eqn: Equation, branches: tuple[Block, ...]) -> bool:
         return False
     # An output that is the same input in every branch never enters the equation.
     sources = zip(*[_forwards(block) for block in branches])
-    forwarded = any(len(set(source)) == 1 and source[0] is not None for source in sources)
+    forwarded = any(
+        len(set(source)) == 1 and source[0] is not None for source in sources
+    )
     first = branches[0].outputs
     typed = all(
-        jaxapi.same_type(a.aval, b.aval) for block in branches for a, b in zip(block.outputs, first)
+        jaxapi.same_type(a.aval, b.aval)
+        for block in branches
+        for a, b in zip(block.outputs, first)
     )
     entering = zip(eqn.operands[1:], branches[0].inputs)
-    return typed and not forwarded and all(jaxapi.same_aval(a.aval, b.aval) for a, b in entering)
+    return (
+        typed
+        and not forwarded
+        and all(jaxapi.same_aval(a.aval, b.aval) for a, b in entering)
+    )
 
 
 @control("cond")
@@ -294,7 +339,11 @@ def cond(eqn: Equation, frame: Frame) -> Rhs | None:
         frame.callable(block, hint, (), groups, plain_results(block))
         for block, hint in zip(branches, hints)
     ]
-    chosen = names[::-1] if selector.function == "jax.lax.cond" else [f"[{', '.join(names)}]"]
+    chosen = (
+        names[::-1]
+        if selector.function == "jax.lax.cond"
+        else [f"[{', '.join(names)}]"]
+    )
     args = [frame.text(selector.atom), *chosen, *frame.texts(eqn.operands[1:])]
     frame.lifter.imports.module("jax")
     return Rhs(f"{selector.function}({', '.join(args)})", ", ".join)
@@ -306,7 +355,10 @@ def _bound_cond(eqn: Equation, frame: Frame) -> Rhs:
         return bind(eqn, frame)
     branches: tuple[Block, ...] = eqn.params["branches"]
     given = eqn.operands[1:]
-    texts = [jaxpr_text(block, frame, f"branch_{i}", given) for i, block in enumerate(branches)]
+    texts = [
+        jaxpr_text(block, frame, f"branch_{i}", given)
+        for i, block in enumerate(branches)
+    ]
     name = frame.lifter.imports.attribute("jax.extend.core.primitives", "cond_p")
     comma = "," if len(branches) == 1 else ""
     args = [*frame.texts(eqn.operands), f"branches=({', '.join(texts)}{comma})"]

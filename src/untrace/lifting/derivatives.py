@@ -30,7 +30,6 @@ from untrace.lifting.lifter import (
     unpacked,
 )
 from untrace.lifting.naming import block_name, input_hints
-from untrace.options import follows_rules
 from untrace.syntax.names import Scope, identifier
 
 
@@ -53,7 +52,9 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
 
     def trace() -> _Rules:
         with jaxapi.rule_context(eqn.context):
-            jaxpr, out_zeros = jaxapi.custom_jvp_rule(dict(eqn.params), len(eqn.operands))
+            jaxpr, out_zeros = jaxapi.custom_jvp_rule(
+                dict(eqn.params), len(eqn.operands)
+            )
         rule = from_jaxpr(jaxpr)
         n = len(eqn.operands) - eqn.params["num_consts"]
 
@@ -65,7 +66,9 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
 
         return _Rules((rule,), write)
 
-    return _define_and_call(eqn, frame, eqn.params["jvp_jaxpr_fun"], "jax.custom_jvp", trace)
+    return _define_and_call(
+        eqn, frame, eqn.params["jvp_jaxpr_fun"], "jax.custom_jvp", trace
+    )
 
 
 @control("custom_vjp_call")
@@ -83,15 +86,36 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
         symbolic = bool(eqn.params["symbolic_zeros"])
 
         def write(name: str, parent: Frame) -> list[str]:
-            fwd = _forward_rule(forward, rules.residuals, n_consts, name, parent, symbolic)
-            bwd = _backward_rule(backward, len(rules.residuals), rules.zeros, name, parent)
+            fwd = _forward_rule(
+                forward, rules.residuals, n_consts, name, parent, symbolic
+            )
+            bwd = _backward_rule(
+                backward, len(rules.residuals), rules.zeros, name, parent
+            )
             keyword = ", symbolic_zeros=True" if symbolic else ""
-            return [*fwd, *bwd, "", "", f"{name}.defvjp({name}_fwd, {name}_bwd{keyword})"]
+            return [
+                *fwd,
+                *bwd,
+                "",
+                "",
+                f"{name}.defvjp({name}_fwd, {name}_bwd{keyword})",
+            ]
 
         return _Rules((forward, backward), write)
 
     rules = (eqn.params["fwd_jaxpr_thunk"], eqn.params["bwd"])
     return _define_and_call(eqn, frame, rules, "jax.custom_vjp", trace)
+
+
+@control("custom_lin")
+def custom_lin(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Refuse the forward derivative of a custom_vjp function, which JAX cannot run."""
+    raise fail(
+        eqn,
+        "it is the derivative of a `custom_vjp` function in forward mode, which JAX traces but "
+        "cannot run. Use reverse mode (`jax.grad`, `jax.vjp`), or define the function "
+        "with `jax.custom_jvp`.",
+    )
 
 
 # ---- the function ------------------------------------------------------------------
@@ -131,15 +155,24 @@ def _known(identity: Any, frame: Frame) -> str | None:
 
 
 def _define(
-    eqn: Equation, frame: Frame, identity: Any, decorator: str, trace: Callable[[], _Rules]
+    eqn: Equation,
+    frame: Frame,
+    identity: Any,
+    decorator: str,
+    trace: Callable[[], _Rules],
 ) -> str:
     lifter = frame.lifter
     block: Block = eqn.params["call_jaxpr"]
     captured = eqn.operands[: eqn.params["num_consts"]]
     kept_name = block_name(block, "function")
-    rules = trace() if follows_rules(lifter.rule_names, kept_name) else None
-    lifter.rule_names.append(kept_name)
-    is_nested = bool(captured) or (rules is not None and any(map(_has_tracers, rules.blocks)))
+    rules = (
+        trace()
+        if jaxapi.follows_rules(lifter.rule_names, kept_name, block.jaxpr)
+        else None
+    )
+    is_nested = bool(captured) or (
+        rules is not None and any(map(_has_tracers, rules.blocks))
+    )
     hint = identifier(kept_name, "function")
     name = frame.names.fresh(hint) if is_nested else lifter.scope.fresh_global(hint)
     known = lifter.rules.setdefault(identity, [])
@@ -151,6 +184,7 @@ def _define(
     parameters = child.parameters(block, groups, len(captured))
     child.body(block)
     child.returns(plain_results(block)(child))
+    lifter.rule_names.append(kept_name)
     after = rules.write(name, outer) if rules else _no_rules(eqn, name, outer)
     lifter.rule_names.pop()
     function = Function(name, parameters, child.lines, [decorator])
@@ -173,8 +207,12 @@ def _has_tracers(block: Block) -> bool:
 def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
     """Write rules that raise, where rules make new rules without end."""
     message = f"the derivative rules of {name} are made anew without end; not recovered"
-    frame.lifter.note(f"Not recovered: the derivative rules of `{name}`, which its own rules make.")
-    lines = Function(f"{name}_rule", "*args", [f'raise NotImplementedError("{message}")']).text_lines()
+    frame.lifter.note(
+        f"Not recovered: the derivative rules of `{name}`, which its own rules make."
+    )
+    lines = Function(
+        f"{name}_rule", "*args", [f'raise NotImplementedError("{message}")']
+    ).text_lines()
     rules = ", ".join([f"{name}_rule"] * (1 if eqn.name == "custom_jvp_call" else 2))
     define = "defjvp" if eqn.name == "custom_jvp_call" else "defvjp"
     return ["", "", *lines, "", "", f"{name}.{define}({rules})"]
@@ -247,7 +285,11 @@ def _jvp_rule(
         for value, is_zero in zip(rule.outputs, out_zeros)
     ]
     frame.returns(f"{grouped(texts[:n_out])}, {grouped(out_tangents)}")
-    return ["", "", *Function(f"{name}_jvp", f"{primals}, {tangents}", frame.lines).text_lines()]
+    return [
+        "",
+        "",
+        *Function(f"{name}_jvp", f"{primals}, {tangents}", frame.lines).text_lines(),
+    ]
 
 
 def _zero_tangent(primal: Atom, frame: Frame) -> str:
@@ -259,7 +301,12 @@ def _zero_tangent(primal: Atom, frame: Frame) -> str:
 
 
 def _forward_rule(
-    block: Block, sources: Sequence[int | None], n_consts: int, name: str, parent: Frame, symbolic: bool
+    block: Block,
+    sources: Sequence[int | None],
+    n_consts: int,
+    name: str,
+    parent: Frame,
+    symbolic: bool,
 ) -> list[str]:
     frame = _rule_frame(block, parent)
     parameters = frame.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
@@ -272,7 +319,8 @@ def _forward_rule(
     computed = iter(texts[:n_computed])
     inputs = frame.texts(block.inputs)
     residuals = [
-        next(computed) if source is None else inputs[source - n_consts] for source in sources
+        next(computed) if source is None else inputs[source - n_consts]
+        for source in sources
     ]
     frame.returns(f"{grouped(texts[n_computed:])}, {_tuple(residuals)}")
     return ["", "", *Function(f"{name}_fwd", parameters, frame.lines).text_lines()]
@@ -282,7 +330,10 @@ def _backward_rule(
     block: Block, n: int, zeros: Sequence[bool], name: str, parent: Frame
 ) -> list[str]:
     frame = _rule_frame(block, parent)
-    residuals, cotangents = frame.names.fresh("residuals"), frame.names.fresh("cotangents")
+    residuals, cotangents = (
+        frame.names.fresh("residuals"),
+        frame.names.fresh("cotangents"),
+    )
     saved = [frame.define(v, "residual") for v in block.inputs[:n]]
     if saved:
         frame.lines.append(f"{unpacked(saved)} = {residuals}")

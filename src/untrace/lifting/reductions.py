@@ -41,7 +41,10 @@ def _bound_reduce(eqn: Equation, frame: Frame) -> Rhs:
         f"jaxpr={jaxpr_text(block, frame, 'computation')}",
         f"dimensions={frame.lifter.spell(eqn.params['dimensions'])}",
     ]
-    return Rhs(f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})", one_or_more)
+    return Rhs(
+        f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})",
+        one_or_more,
+    )
 
 
 @control("reduce_window")
@@ -64,7 +67,10 @@ def reduce_window(eqn: Equation, frame: Frame) -> Rhs | None:
     if set(params) != {"window_dimensions", *defaults}:
         return None
     args = [_one_or_tuple(operands, frame), _one_or_tuple(inits, frame)]
-    args += [_computation(block, n, frame), frame.lifter.spell(params["window_dimensions"])]
+    args += [
+        _computation(block, n, frame),
+        frame.lifter.spell(params["window_dimensions"]),
+    ]
     args += [
         f"{key}={frame.lifter.spell(params[key])}"
         for key, default in defaults.items()
@@ -89,12 +95,20 @@ def _one_or_tuple(atoms: tuple[Atom, ...], frame: Frame) -> str:
 def _computation(block: Block, n: int, frame: Frame) -> str:
     groups = [Group("x", n), Group("y", n)]
     return frame.callable(
-        block, "computation", (), groups, lambda child: ", ".join(child.texts(block.outputs))
+        block,
+        "computation",
+        (),
+        groups,
+        lambda child: ", ".join(child.texts(block.outputs)),
     )
 
 
 def _flat_computation(block: Block, frame: Frame) -> str:
     groups = [Group("x", 1)] * len(block.inputs)
     return frame.callable(
-        block, "computation", (), groups, lambda child: ", ".join(child.texts(block.outputs))
+        block,
+        "computation",
+        (),
+        groups,
+        lambda child: ", ".join(child.texts(block.outputs)),
     )

@@ -30,11 +30,17 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
     wrapper = lifter.imports.attribute("jax.custom_batching", "custom_vmap")
     name = frame.names.fresh(f"{function.partition('(')[0].rpartition('.')[2]}_vmapped")
     frame.lines.append(f"{name} = {wrapper}({function})")
-    frame.lines.append(f"{name}.def_vmap({rule_function(getattr(rule, 'rule', rule), lifter)})")
+    frame.lines.append(
+        f"{name}.def_vmap({rule_function(getattr(rule, 'rule', rule), lifter)})"
+    )
     return Rhs(f"{name}({', '.join(frame.texts(eqn.operands[n_consts:]))})", ", ".join)
 
 
 def _n_arguments(in_tree: object, eqn: Equation) -> int:
     """Count the operands that are arguments; the first part of the tree holds consts."""
     children = in_tree.children()  # type: ignore[attr-defined]
-    return len(eqn.operands) - children[0].num_leaves if len(children) == 2 else len(eqn.operands)
+    return (
+        len(eqn.operands) - children[0].num_leaves
+        if len(children) == 2
+        else len(eqn.operands)
+    )

@@ -89,6 +89,8 @@ def _spell_tree_structure(speller: Speller, value: Any) -> str:
 
 @writes(*jaxapi.FLAT_PYTREES)
 def _spell_flat_pytree(speller: Speller, value: Any) -> str:
+    if jaxapi.flat_tree_sizes(value) is not None:
+        return _spell_flat_tree(speller, value)
     return speller.call(spell_reference(speller, type(value)), [value.xs, value.tree])
 
 
@@ -106,11 +108,15 @@ def _spell_flat_tree(speller: Speller, value: Any) -> str:
 @writes(jaxapi.HiPrimitive)
 def _spell_hi_primitive(speller: Speller, value: Any) -> str:
     """Write the call that made a typed primitive: on its avals, or as a record."""
+    dtype = getattr(getattr(value, "out_aval", None), "dtype", None)
+    # `SearchSorted` of jax 0.12 keeps its result type in its result's aval only.
+    attempts = (value.params, {**value.params, "out_dtype": dtype})
     for args in (value.in_avals, [value.in_avals]):
-        try:
-            return spell_rebuilt(speller, value, args, value.params)
-        except Unspellable:
-            continue
+        for params in attempts if dtype is not None else attempts[:1]:
+            try:
+                return spell_rebuilt(speller, value, args, params)
+            except Unspellable:
+                continue
     return spell_record(speller, value)
 
 

@@ -315,11 +315,6 @@ def _single_device(value: Any) -> Parts:
     )
 
 
-def _flat_tree(value: Any) -> Parts:
-    sizes = jaxapi.flat_tree_sizes(value)
-    return _object(value) if sizes is None else Parts(("flat tree", sizes))
-
-
 def _named(value: Any, names: tuple[str, ...]) -> Children:
     return tuple((name, getattr(value, name, None)) for name in names)
 
@@ -418,7 +413,6 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (types.MethodType, _method),
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
-    (jaxapi.FLAT_TREES, _flat_tree),
     (jax.sharding.Mesh, _mesh),
     (jax.sharding.AbstractMesh, _abstract_mesh),
     (jax.sharding.NamedSharding, _named_sharding),

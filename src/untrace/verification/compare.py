@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.options import follows_rules
 from untrace.verification import difference, rules
 from untrace.verification.canonical import literal_key, primitive_key
 from untrace.verification.difference import Difference
@@ -189,12 +188,10 @@ class _JaxprWalk(ValueWalk):
             return self.differ(f"param `{name}` is missing")
         if name in rules.OPAQUE_PARAMS.get(eqn.primitive.name, ()):
             return self.rules(scope, eqn, mate)
-        if name in rules.TRACED_PARAMS.get(eqn.primitive.name, ()):
-            return None
         label = f"/{eqn.primitive.name}/{name}"
         outer = self.check_vma
         self.check_vma = eqn.params.get("check_vma", outer)
-        found = self.labelled(label, eqn.params[name], mate.params[name], scope)
+        found = self.labelled(label, *(rules.comparable(e, name) for e in (eqn, mate)), scope)
         self.check_vma = outer
         return found
 
@@ -227,7 +224,7 @@ class _JaxprWalk(ValueWalk):
         # Assumed while their own traces are compared: rules may call themselves.
         self.same_rules |= {pair, identity}
         name = rules.name_rule(eqn)
-        if not follows_rules(self.rule_names, name):
+        if not jaxapi.follows_rules(self.rule_names, name, eqn.params["call_jaxpr"]):
             self.note(f"{name}: the rules that its own rules make anew")
             return None
         expected, actual = (rules.trace_rules(e, self.check_vma) for e in (eqn, mate))

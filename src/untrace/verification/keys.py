@@ -63,13 +63,12 @@ class KeyMaker:
     def params(self, eqn: Any, scope: KeyScope) -> Key:
         """Make the key of an equation's params, derivative rules included."""
         opaque = rules.OPAQUE_PARAMS.get(eqn.primitive.name)
-        traced = rules.TRACED_PARAMS.get(eqn.primitive.name, ())
         outer = self._check_vma
         self._check_vma = eqn.params.get("check_vma", outer)
         items = [
-            (name, self.value(param, scope))
-            for name, param in sorted(eqn.params.items())
-            if (opaque is None or name not in opaque) and name not in traced
+            (name, self.value(rules.comparable(eqn, name), scope))
+            for name in sorted(eqn.params)
+            if (opaque is None or name not in opaque)
         ]
         if opaque is not None:
             items.append(("rules", self.rules(eqn, scope)))

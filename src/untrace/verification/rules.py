@@ -11,8 +11,9 @@ import functools
 import types
 from typing import Any
 
+import numpy as np
+
 from untrace import jaxapi
-from untrace.options import MAX_RULE_REPEATS
 
 # Params that hold the callables, per primitive.
 OPAQUE_PARAMS: dict[str, frozenset[str]] = {
@@ -20,10 +21,28 @@ OPAQUE_PARAMS: dict[str, frozenset[str]] = {
     "custom_vjp_call": frozenset({"fwd_jaxpr_thunk", "bwd", "out_trees"}),
 }
 
-# Callables whose trace is another param of the same equation, which is compared.
+# Callables that are compared by their traces.
 TRACED_PARAMS: dict[str, frozenset[str]] = {"reduce": frozenset({"computation"})}
 
+# Trees whose grouping is bookkeeping of JAX's transformations (jax >= 0.11): only the
+# numbers of consts, carries and xs or ys have a meaning.
+SIZED_PARAMS: dict[str, frozenset[str]] = {"scan": frozenset({"ft_in", "ft_out"})}
+
 Rules = tuple[tuple[str, Any], ...]
+
+
+def comparable(eqn: Any, name: str) -> Any:
+    """Return a param in the form in which it is compared."""
+    param = eqn.params[name]
+    if name in SIZED_PARAMS.get(eqn.primitive.name, ()):
+        sizes = jaxapi.flat_tree_sizes(param)
+        return param if sizes is None else sizes
+    if name in TRACED_PARAMS.get(eqn.primitive.name, ()):
+        try:
+            return jaxapi.trace_computation(param, eqn.params["jaxpr"])
+        except Exception:  # the user's code; its own object is compared then
+            return param
+    return param
 
 
 def trace_rules(eqn: Any, check_vma: bool) -> Rules:
@@ -71,7 +90,7 @@ def name_rule(eqn: Any) -> str:
 Identity = tuple[Any, ...]
 
 # Rules made anew by every call have no identity; so deep they are taken on trust.
-MAX_DEPTH = MAX_RULE_REPEATS
+MAX_DEPTH = 4
 
 
 def identify_rules(eqn: Any) -> Identity:
@@ -98,6 +117,10 @@ def _collect(value: Any, found: list[Any], seen: set[int]) -> None:
     elif isinstance(value, tuple | list):
         for item in value:
             _collect(item, found, seen)
+    elif isinstance(value, jaxapi.Tracer | jaxapi.JaxArray | np.ndarray | np.generic):
+        found.append(id(value))
+    elif jaxapi.is_value_box(value):
+        _collect(jaxapi.boxed_value(value), found, seen)
     elif isinstance(value, jaxapi.WrappedFun):
         _collect((value.f, value.transforms, value.params), found, seen)
     elif isinstance(value, functools.partial):

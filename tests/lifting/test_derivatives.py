@@ -1,0 +1,155 @@
+"""Functions with derivative rules come back with their rules."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import untrace
+from untrace.errors import LiftingError
+
+
+def recovered(function: Any, *args: Any) -> Any:
+    """Recover a program and check it; return the source."""
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", f"{src.report}\n{src}"
+    return src
+
+
+def same_gradient(function: Any, *args: Any) -> None:
+    """Compare the derivative of a recovered function, its values and its gradients."""
+    again = recovered(function, *args).load()
+    loss = lambda f: lambda *xs: jnp.sum(f(*xs) ** 2)
+    expected = jax.grad(loss(function), tuple(range(len(args))))(*args)
+    actual = jax.grad(loss(again), tuple(range(len(args))))(*args)
+    for wanted, got in zip(expected, actual):
+        np.testing.assert_array_equal(wanted, got)
+
+
+@jax.custom_jvp
+def doubled(x: Any) -> Any:
+    """A function with a wrong derivative, so that a lost rule shows."""
+    return jnp.sin(x)
+
+
+doubled.defjvp(lambda p, t: (doubled(*p), 2.0 * doubled(*p) * t[0]))
+
+
+@jax.custom_vjp
+def scaled(x: Any, y: Any) -> Any:
+    """Another one, in reverse mode."""
+    return x * y
+
+
+scaled.defvjp(lambda x, y: (scaled(x, y), (x, y)), lambda r, g: (3.0 * g * r[1], g))
+
+
+def test_custom_jvp_keeps_its_rule() -> None:
+    same_gradient(lambda x: doubled(x) + doubled(2.0 * x), jnp.ones(3))
+
+
+def test_custom_vjp_keeps_its_rules() -> None:
+    same_gradient(
+        lambda x, y: scaled(x, y) + scaled(y, x), jnp.ones(3), jnp.arange(3.0)
+    )
+
+
+def test_rule_that_calls_its_own_function_is_written_once() -> None:
+    text = str(recovered(lambda x: doubled(doubled(x)), 1.0))
+    assert text.count("@jax.custom_jvp") == 1
+
+
+def test_function_and_rule_close_over_a_value() -> None:
+    def function(x: Any, y: Any) -> Any:
+        @jax.custom_jvp
+        def inner(z: Any) -> Any:
+            return z * y
+
+        inner.defjvp(lambda p, t: (inner(*p), 5.0 * t[0] * y))
+        return inner(x)
+
+    text = str(recovered(function, jnp.ones(3), jnp.ones(3)))
+    assert "def inner_jvp(" in text
+
+
+def test_two_functions_of_one_code_that_close_over_other_constants() -> None:
+    def make(table: Any) -> Any:
+        @jax.custom_jvp
+        def inner(z: Any) -> Any:
+            return z + 1.0
+
+        inner.defjvp(lambda p, t: (inner(*p), t[0] * table))
+        return inner
+
+    first, second = make(jnp.arange(3.0)), make(jnp.arange(3.0) + 7.0)
+    same_gradient(lambda x: first(x) * second(x), jnp.ones(3))
+
+
+def test_static_arguments_of_rules() -> None:
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+    def clipped(limit: float, x: Any) -> Any:
+        return x * 1.0
+
+    clipped.defvjp(lambda k, x: (x * 1.0, None), lambda k, r, g: (jnp.clip(g, -k, k),))
+    same_gradient(lambda x: clipped(0.5, x) + clipped(0.25, x), jnp.arange(3.0))
+
+
+def test_integer_argument() -> None:
+    @jax.custom_vjp
+    def function(x: Any, i: Any) -> Any:
+        return x * i
+
+    function.defvjp(
+        lambda x, i: (x * i, i),
+        lambda i, g: (g * i, np.zeros(i.shape, jax.dtypes.float0)),
+    )
+    recovered(lambda x, i: function(x, i), jnp.ones(3), jnp.arange(3))
+
+
+def test_rule_inside_loops_and_branches() -> None:
+    def function(p: Any, x: Any) -> Any:
+        carry, _ = lax.scan(lambda c, v: (doubled(c + v), None), 0.0, x)
+        return lax.cond(p, doubled, jnp.cos, carry)
+
+    recovered(function, True, jnp.ones(3))
+
+
+def test_rules_that_make_rules_without_end_are_cut_and_said_so() -> None:
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+    def solve(f: Any, a: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda i, x: f(a, x), a)
+
+    def backward(f: Any, residuals: Any, g: Any) -> Any:
+        return (solve(lambda b, u: g + f(b, u), residuals),)
+
+    solve.defvjp(lambda f, a: (solve(f, a), a), backward)
+    src = recovered(lambda a: solve(lambda a, x: 0.5 * (x + a / x), a), 2.0)
+    assert any("rules" in note for note in src.report.unproved)
+
+
+def test_forward_mode_of_a_custom_vjp_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(LiftingError, match="reverse mode"):
+        untrace.source(lambda x, y: jax.linearize(scaled, x, y)[1](x, y))(1.0, 2.0)
+
+
+def test_custom_vmap_keeps_its_rule_as_a_stand_in() -> None:
+    @jax.custom_batching.custom_vmap
+    def function(x: Any) -> Any:
+        return jnp.sin(x)
+
+    function.def_vmap(lambda axis_size, in_batched, x: (jnp.cos(x), in_batched[0]))
+    src = recovered(lambda x: function(x), 1.0)
+    assert "custom_vmap(" in str(src) and src.report.unproved
+
+
+@pytest.mark.parametrize(
+    "transform", [jax.vmap, lambda f: jax.vmap(jax.grad(lambda x: f(x).sum()))]
+)
+def test_transformed_rules(transform: Any) -> None:
+    recovered(transform(lambda x: scaled(doubled(x), x)), jnp.ones((2, 3)))
