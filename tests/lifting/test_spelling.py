@@ -236,11 +236,11 @@ def test_value_comes_back_equal(value: Any) -> None:
         (jax.dtypes.float0, "jax.dtypes.float0"),
         (jax.nn.relu, "jax.nn.relu"),
         (np.add, "np.add"),
-        (P("x", None), "jax.P('x', None)"),
+        (P("x", None), 'jax.P("x", None)'),
         (POLICIES.dots_saveable, "jax.checkpoint_policies.dots_saveable"),
         (
             POLICIES.save_only_these_names("a"),
-            "jax.checkpoint_policies.save_only_these_names('a')",
+            'jax.checkpoint_policies.save_only_these_names("a")',
         ),
         (jax.tree.structure((1, None)), "jax.tree.structure((0, None))"),
     ],
@@ -716,4 +716,4 @@ for order in orders:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[1].startswith("jax.make_mesh((2, 2), ('a', 'b'), ")
+    assert run.stdout.splitlines()[1].startswith('jax.make_mesh((2, 2), ("a", "b"), ')

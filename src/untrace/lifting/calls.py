@@ -7,9 +7,19 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation
-from untrace.lifting.lifter import Frame, Group, Lifter, Rhs, control, plain_results
+from untrace.lifting.lifter import (
+    Frame,
+    Function,
+    Group,
+    Lifter,
+    OutOfReach,
+    Rhs,
+    control,
+    plain_results,
+)
 from untrace.lifting.sharded import sharding_text
 from untrace.lifting.spelling import Unspellable
+from untrace.syntax.names import identifier
 
 
 @control("jit")
@@ -43,7 +53,15 @@ def jitted(block: Block, jit_name: str, options: tuple[str, ...], frame: Frame) 
         return jit_decorators(name, jit_name, options, lifter)
 
     key = ("jit", jit_name, options, id(frame.ambient))
-    return lifter.function(block, jit_name, build, key=key, decorators=decorators)
+    try:
+        return lifter.function(block, jit_name, build, key=key, decorators=decorators)
+    except OutOfReach:
+        name = frame.names.fresh(identifier(jit_name, "function"))
+        child = frame.child()
+        parameters, _ = build(child)
+        function = Function(name, parameters, child.lines, decorators(name))
+        frame.nest(function.text_lines())
+        return name
 
 
 def jit_decorators(

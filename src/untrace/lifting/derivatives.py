@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
 from untrace.lifting.control import n_unhoisted
 from untrace.lifting.lifter import (
     Frame,
     Function,
     Group,
+    OutOfReach,
     Rhs,
     control,
     fail,
@@ -178,22 +178,42 @@ def _define(
     known = lifter.rules.setdefault(identity, [])
     known.append((name, frame.names if is_nested else lifter.scope))
     outer = frame if is_nested else _module_frame(frame)
-    child = outer.child()
-    child.env = {value: frame.text(atom) for value, atom in zip(block.inputs, captured)}
-    groups = [Group("x", 1)] * (len(block.inputs) - len(captured))
-    parameters = child.parameters(block, groups, len(captured))
-    child.body(block)
-    child.returns(plain_results(block)(child))
-    lifter.rule_names.append(kept_name)
-    after = rules.write(name, outer) if rules else _no_rules(eqn, name, outer)
-    lifter.rule_names.pop()
-    function = Function(name, parameters, child.lines, [decorator])
+    try:
+        parameters, lines = _body(block, captured, frame, outer)
+        after = _write_rules(rules, eqn, name, outer)
+    except OutOfReach:
+        known.pop()
+        raise
+    function = Function(name, parameters, lines, [decorator])
     if is_nested:
         frame.nest(_single_blanks([*function.text_lines(), *after]))
     else:
         function.after = after
         lifter.functions.append(function)
     return name
+
+
+def _body(
+    block: Block, captured: Sequence[Atom], frame: Frame, outer: Frame
+) -> tuple[str, list[str]]:
+    child = outer.child()
+    child.env = {value: frame.text(atom) for value, atom in zip(block.inputs, captured)}
+    groups = [Group("x", 1)] * (len(block.inputs) - len(captured))
+    parameters = child.parameters(block, groups, len(captured))
+    child.body(block)
+    child.returns(plain_results(block)(child))
+    return parameters, child.lines
+
+
+def _write_rules(rules: _Rules | None, eqn: Equation, name: str, outer: Frame) -> list[str]:
+    if rules is None:
+        return _no_rules(eqn, name, outer)
+    names = outer.lifter.rule_names
+    names.append(block_name(eqn.params["call_jaxpr"], "function"))
+    try:
+        return rules.write(name, outer)
+    finally:
+        names.pop()
 
 
 def _module_frame(frame: Frame) -> Frame:
@@ -249,7 +269,7 @@ def _captured_text(tracer: Any, frame: Frame) -> str:
             return outer.env[value]
         outer = outer.outer
     shown = jaxapi.short_type(tracer.aval)
-    raise LiftingError(
+    raise OutOfReach(
         f"a derivative rule closes over a {shown} of a function that is not around its call "
         "in the jaxpr, so it cannot be written as Python. Pass the value as an argument."
     )

@@ -75,6 +75,10 @@ def control(*primitives: str) -> Callable[[Control], Control]:
     return register
 
 
+class OutOfReach(LiftingError):
+    """A derivative rule needs a value of a function that is not around it."""
+
+
 class Lifter:
     """Everything that one generated module shares between its functions."""
 
@@ -414,7 +418,10 @@ class Frame:
         name = block_name(block, hint)
         is_shared = id(block) in self.lifter.shared or self.depth >= MAX_NESTING
         if not captured or is_shared:
-            return self._module_function(block, name, captured, groups, results)
+            try:
+                return self._module_function(block, name, captured, groups, results)
+            except OutOfReach:  # a rule inside closes over a value of this function
+                pass
         return self._nested_function(block, name, captured, groups, results)
 
     def _module_function(
