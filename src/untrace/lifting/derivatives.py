@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
+from untrace.errors import LiftingError
+from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.control import n_unhoisted
+from untrace.lifting.derivative_rules import backward_rule, forward_rule, jvp_rule
 from untrace.lifting.lifter import (
     Frame,
     Function,
@@ -25,11 +27,9 @@ from untrace.lifting.lifter import (
     Rhs,
     control,
     fail,
-    grouped,
     plain_results,
-    unpacked,
 )
-from untrace.lifting.naming import block_name, input_hints
+from untrace.lifting.naming import block_name
 from untrace.syntax.names import Scope, identifier
 
 
@@ -52,14 +52,14 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
 
     def trace() -> _Rules:
         with jaxapi.rule_context(eqn.context):
-            jaxpr, out_zeros = jaxapi.custom_jvp_rule(
+            jaxpr, out_zeros = jaxapi.customjvp_rule(
                 dict(eqn.params), len(eqn.operands)
             )
         rule = from_jaxpr(jaxpr)
         n = len(eqn.operands) - eqn.params["num_consts"]
 
         def write(name: str, parent: Frame) -> list[str]:
-            lines = _jvp_rule(rule, out_zeros, name, parent, n)
+            lines = jvp_rule(rule, out_zeros, name, parent, n)
             if not eqn.params["symbolic_zeros"]:
                 return ["", "", f"@{name}.defjvp", *lines[2:]]
             return [*lines, "", "", f"{name}.defjvp({name}_jvp, symbolic_zeros=True)"]
@@ -86,10 +86,10 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
         symbolic = bool(eqn.params["symbolic_zeros"])
 
         def write(name: str, parent: Frame) -> list[str]:
-            fwd = _forward_rule(
+            fwd = forward_rule(
                 forward, rules.residuals, n_consts, name, parent, symbolic
             )
-            bwd = _backward_rule(
+            bwd = backward_rule(
                 backward, len(rules.residuals), rules.zeros, name, parent
             )
             keyword = ", symbolic_zeros=True" if symbolic else ""
@@ -165,11 +165,14 @@ def _define(
     block: Block = eqn.params["call_jaxpr"]
     captured = eqn.operands[: eqn.params["num_consts"]]
     kept_name = block_name(block, "function")
-    rules = (
-        trace()
-        if jaxapi.follows_rules(lifter.rule_names, kept_name, block.jaxpr)
-        else None
-    )
+    rules: _Rules | None = None
+    if jaxapi.follows_rules(lifter.rule_names, kept_name, block.jaxpr):
+        try:
+            rules = trace()
+        except LiftingError:
+            raise
+        except Exception as error:  # the rule is the user's code and may raise anything
+            rules = _failing(eqn, error, frame)
     is_nested = bool(captured) or (
         rules is not None and any(map(_has_tracers, rules.blocks))
     )
@@ -178,12 +181,15 @@ def _define(
     known = lifter.rules.setdefault(identity, [])
     known.append((name, frame.names if is_nested else lifter.scope))
     outer = frame if is_nested else _module_frame(frame)
+    n_cut = lifter.n_cut_rules
     try:
         parameters, lines = _body(block, captured, frame, outer)
         after = _write_rules(rules, eqn, name, outer)
     except OutOfReach:
         known.pop()
         raise
+    if lifter.n_cut_rules > n_cut:  # elsewhere more of its rules may be written
+        known.pop()
     function = Function(name, parameters, lines, [decorator])
     if is_nested:
         frame.nest(_single_blanks([*function.text_lines(), *after]))
@@ -205,7 +211,9 @@ def _body(
     return parameters, child.lines
 
 
-def _write_rules(rules: _Rules | None, eqn: Equation, name: str, outer: Frame) -> list[str]:
+def _write_rules(
+    rules: _Rules | None, eqn: Equation, name: str, outer: Frame
+) -> list[str]:
     if rules is None:
         return _no_rules(eqn, name, outer)
     names = outer.lifter.rule_names
@@ -226,16 +234,47 @@ def _has_tracers(block: Block) -> bool:
 
 def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
     """Write rules that raise, where rules make new rules without end."""
-    message = f"the derivative rules of {name} are made anew without end; not recovered"
+    frame.lifter.n_cut_rules += 1
     frame.lifter.note(
         f"Not recovered: the derivative rules of `{name}`, which its own rules make."
     )
-    lines = Function(
-        f"{name}_rule", "*args", [f'raise NotImplementedError("{message}")']
-    ).text_lines()
-    rules = ", ".join([f"{name}_rule"] * (1 if eqn.name == "custom_jvp_call" else 2))
-    define = "defjvp" if eqn.name == "custom_jvp_call" else "defvjp"
-    return ["", "", *lines, "", "", f"{name}.{define}({rules})"]
+    message = f"the derivative rules of {name} are made anew without end; not recovered"
+    return _raising_rules(eqn, name, f'NotImplementedError("{message}")')
+
+
+def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
+    """Describe rules that fail when they are traced: written, they fail in the same way."""
+    lifter = frame.lifter
+    kind = type(error)
+    text = f"RuntimeError({str(error)!r})"
+    for args in ((str(error),), ()):
+        try:
+            is_alike = str(kind(*args)) == str(error)
+        except TypeError:
+            continue
+        if is_alike:
+            text = f"{lifter.spell(kind)}({', '.join(map(repr, args))})"
+            break
+
+    def write(name: str, parent: Frame) -> list[str]:
+        lifter.note(f"The derivative rules of `{name}` cannot be traced by JAX either.")
+        return _raising_rules(eqn, name, text)
+
+    return _Rules((), write)
+
+
+def _raising_rules(eqn: Equation, name: str, error: str) -> list[str]:
+    lines = Function(f"{name}_rule", "*args", [f"raise {error}"]).text_lines()
+    is_jvp = eqn.name == "custom_jvp_call"
+    rules = f"{name}_rule" if is_jvp else f"{name}_rule, {name}_rule"
+    return [
+        "",
+        "",
+        *lines,
+        "",
+        "",
+        f"{name}.{'defjvp' if is_jvp else 'defvjp'}({rules})",
+    ]
 
 
 def _single_blanks(lines: list[str]) -> list[str]:
@@ -245,131 +284,3 @@ def _single_blanks(lines: list[str]) -> list[str]:
         if line or (kept and kept[-1]):
             kept.append(line)
     return kept
-
-
-# ---- the rules ---------------------------------------------------------------------
-
-
-def _rule_frame(block: Block, parent: Frame) -> Frame:
-    """Start a rule's function; values of enclosing functions are free variables."""
-    frame = parent.child()
-    for value, const in block.constants:
-        if isinstance(const, jaxapi.Tracer):
-            frame.env[value] = _captured_text(const, parent)
-    return frame
-
-
-def _captured_text(tracer: Any, frame: Frame) -> str:
-    """Return the text of the value that a tracer stands for in an enclosing function."""
-    var = jaxapi.var_behind(tracer)
-    outer: Frame | None = frame
-    while outer is not None:
-        value = _value_of(var, outer.block) if outer.block else None
-        if value is not None and value in outer.env:
-            return outer.env[value]
-        outer = outer.outer
-    shown = jaxapi.short_type(tracer.aval)
-    raise OutOfReach(
-        f"a derivative rule closes over a {shown} of a function that is not around its call "
-        "in the jaxpr, so it cannot be written as Python. Pass the value as an argument."
-    )
-
-
-def _value_of(var: Any, block: Block) -> Value | None:
-    """Find the value that was read from a variable of a block's own jaxpr."""
-    jaxpr, _ = jaxapi.split_jaxpr(block.jaxpr)
-    pairs: list[tuple[Any, Any]] = [*zip(jaxpr.invars, block.inputs)]
-    pairs += zip(jaxpr.constvars, [value for value, _ in block.constants])
-    for eqn, equation in zip(jaxpr.eqns, block.equations):
-        pairs += zip(eqn.outvars, equation.results)
-    return next((value for other, value in pairs if other is var), None)
-
-
-def _jvp_rule(
-    rule: Block, out_zeros: Sequence[bool], name: str, parent: Frame, n: int
-) -> list[str]:
-    frame = _rule_frame(rule, parent)
-    hints = input_hints(rule)
-    primals, tangents = frame.names.fresh("primals"), frame.names.fresh("tangents")
-    first = [frame.define(v, hints[i]) for i, v in enumerate(rule.inputs[:n])]
-    second = [frame.define(v, f"{name}_dot") for name, v in zip(first, rule.inputs[n:])]
-    for names, whole in ((first, primals), (second, tangents)):
-        if names:
-            frame.lines.append(f"{unpacked(names)} = {whole}")
-    frame.body(rule)
-    texts = frame.texts(rule.outputs)
-    n_out = len(out_zeros)
-    nonzero = iter(texts[n_out:])
-    out_tangents = [
-        _zero_tangent(value, frame) if is_zero else next(nonzero)
-        for value, is_zero in zip(rule.outputs, out_zeros)
-    ]
-    frame.returns(f"{grouped(texts[:n_out])}, {grouped(out_tangents)}")
-    return [
-        "",
-        "",
-        *Function(f"{name}_jvp", f"{primals}, {tangents}", frame.lines).text_lines(),
-    ]
-
-
-def _zero_tangent(primal: Atom, frame: Frame) -> str:
-    """Write the symbolic zero of a result's tangent space."""
-    lifter = frame.lifter
-    symbolic_zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
-    aval = lifter.spell(primal.aval.to_tangent_aval())
-    return f"{symbolic_zero}({aval})"
-
-
-def _forward_rule(
-    block: Block,
-    sources: Sequence[int | None],
-    n_consts: int,
-    name: str,
-    parent: Frame,
-    symbolic: bool,
-) -> list[str]:
-    frame = _rule_frame(block, parent)
-    parameters = frame.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
-    if symbolic:
-        # With symbolic zeros a forward rule gets pairs of value and perturbed flag.
-        frame.lines = [f"{frame.env[v]} = {frame.env[v]}.value" for v in block.inputs]
-    frame.body(block)
-    n_computed = sum(source is None for source in sources)
-    texts = frame.texts(block.outputs)
-    computed = iter(texts[:n_computed])
-    inputs = frame.texts(block.inputs)
-    residuals = [
-        next(computed) if source is None else inputs[source - n_consts]
-        for source in sources
-    ]
-    frame.returns(f"{grouped(texts[n_computed:])}, {_tuple(residuals)}")
-    return ["", "", *Function(f"{name}_fwd", parameters, frame.lines).text_lines()]
-
-
-def _backward_rule(
-    block: Block, n: int, zeros: Sequence[bool], name: str, parent: Frame
-) -> list[str]:
-    frame = _rule_frame(block, parent)
-    residuals, cotangents = (
-        frame.names.fresh("residuals"),
-        frame.names.fresh("cotangents"),
-    )
-    saved = [frame.define(v, "residual") for v in block.inputs[:n]]
-    if saved:
-        frame.lines.append(f"{unpacked(saved)} = {residuals}")
-    given = block.inputs[n:]
-    if len(given) == 1:
-        frame.env[given[0]] = cotangents
-    elif given:
-        names = [frame.define(v, "cotangent") for v in given]
-        frame.lines.append(f"{unpacked(names)} = {cotangents}")
-    frame.body(block)
-    texts = iter(frame.texts(block.outputs))
-    results = ["None" if is_zero else next(texts) for is_zero in zeros]
-    frame.returns(_tuple(results))
-    function = Function(f"{name}_bwd", f"{residuals}, {cotangents}", frame.lines)
-    return ["", "", *function.text_lines()]
-
-
-def _tuple(texts: Sequence[str]) -> str:
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"

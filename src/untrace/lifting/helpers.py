@@ -14,6 +14,30 @@ class Helper:
 
 
 HELPERS: dict[str, Helper] = {
+    "converted": Helper(
+        '''\
+def converted(x, dtype):
+    """Convert as derivative rules do: the equation names the sharding of `x`."""
+    return convert_element_type_p.bind(
+        x,
+        new_dtype=jnp.dtype(dtype),
+        weak_type=False,
+        sharding=jax.typeof(x).sharding,
+    )
+''',
+        ("jax", "jax.numpy"),
+    ),
+    "staged": Helper(
+        '''\
+def staged(function, x, aval):
+    """Keep an equation that JAX drops at the type of `x`: trace it at another one."""
+    call = jax.make_jaxpr(jax.jit(function))(aval).eqns[0]
+    early = getattr(getattr(jax, "Inline", None), "JAX_EARLY", True)
+    (result,) = call.primitive.bind(x, **{**call.params, "inline": early})
+    return result
+''',
+        ("jax",),
+    ),
     "named": Helper(
         '''\
 def named(name):

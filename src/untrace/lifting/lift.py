@@ -19,10 +19,12 @@ from untrace.ir import Block, Equation, Value, from_jaxpr
 from untrace.lifting import (  # noqa: F401  (they register)
     callbacks,
     calls,
+    casts,
     control,
     derivatives,
     foreign,
     kernel_bodies,
+    identities,
     kernels,
     reductions,
     sharded,

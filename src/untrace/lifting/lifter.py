@@ -62,6 +62,7 @@ class Function:
 
 Control = Callable[[Equation, "Frame"], Rhs | None]
 CONTROLS: dict[str, Control] = {}
+PREFERRED: dict[str, Control] = {}
 
 
 def control(*primitives: str) -> Callable[[Control], Control]:
@@ -70,6 +71,17 @@ def control(*primitives: str) -> Callable[[Control], Control]:
     def register(function: Control) -> Control:
         for primitive in primitives:
             CONTROLS[primitive] = function
+        return function
+
+    return register
+
+
+def preferred(*primitives: str) -> Callable[[Control], Control]:
+    """Register a function that is asked before the rules; mostly it returns None."""
+
+    def register(function: Control) -> Control:
+        for primitive in primitives:
+            PREFERRED[primitive] = function
         return function
 
     return register
@@ -88,6 +100,8 @@ class Lifter:
         self.floor = floor
         self.options = options
         self.scope = Scope()
+        for name in HELPERS:  # their sources name themselves
+            self.scope.fresh_global(name)
         self.imports = Imports(self.scope)
         self.constants = Constants(self.scope, self.imports)
         self.literals = Literals(self.imports)
@@ -102,6 +116,7 @@ class Lifter:
         self._named: dict[Any, str] = {}
         self.rules: dict[Any, list[tuple[str, Scope]]] = {}
         self.rule_names: list[str] = []
+        self.n_cut_rules = 0
         self._choices: dict[Any, Choices] = {}
         self._used_rules: set[Rule] = set()
 
@@ -118,7 +133,7 @@ class Lifter:
         """Make sure that a small helper function is in the module; return its name."""
         name = self.helpers.get(key)
         if name is None:
-            name = self.helpers[key] = self.scope.fresh_global(key)
+            name = self.helpers[key] = key
             for module in HELPERS[key].imports:
                 self.imports.module(module)
         return name
@@ -338,6 +353,11 @@ class Frame:
         from untrace.lifting.bind import bind
 
         step = self.lifter.step(eqn)
+        function = PREFERRED.get(eqn.name)
+        if function is not None:
+            rhs = function(eqn, self)
+            if rhs is not None:
+                return rhs
         if step >= LOWEST_STEP:
             try:
                 return bind(eqn, self)

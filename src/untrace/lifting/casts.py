@@ -1,0 +1,26 @@
+"""Conversions that carry a sharding, as JAX's derivative rules make them."""
+
+from __future__ import annotations
+
+from untrace.ir import Equation
+from untrace.lifting.lifter import Frame, Rhs, control, is_literal
+from untrace.lifting.spelling import spell_dtype
+
+
+@control("convert_element_type")
+def converted(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write a conversion with the operand's own sharding through a small helper.
+
+    The public function leaves the sharding out; the text of an empty one is four lines.
+    """
+    params = eqn.params
+    operand = eqn.operands[0]
+    sharding = getattr(operand.aval, "sharding", None)
+    if params["weak_type"] or params["sharding"] is None or params["sharding"] != sharding:
+        return None
+    if is_literal(operand) or params["new_dtype"] == operand.aval.dtype:
+        return None
+    lifter = frame.lifter
+    lifter.imports.attribute("jax.extend.core.primitives", "convert_element_type_p")
+    dtype = spell_dtype(params["new_dtype"], lifter.imports)
+    return Rhs(f"{lifter.helper('converted')}({frame.text(operand)}, {dtype})")

@@ -1,0 +1,143 @@
+"""Write derivative rules, which were traced, as functions over flat arguments.
+
+A rule that closes over values of a function around it is written inside that function,
+where the values are free variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from untrace import jaxapi
+from untrace.ir import Atom, Block, Value
+from untrace.lifting.lifter import Frame, Function, Group, OutOfReach, grouped, unpacked
+from untrace.lifting.naming import input_hints
+
+
+def _rule_frame(block: Block, parent: Frame) -> Frame:
+    """Start a rule's function; values of enclosing functions are free variables."""
+    frame = parent.child()
+    for value, const in block.constants:
+        if isinstance(const, jaxapi.Tracer):
+            frame.env[value] = _captured_text(const, parent)
+    return frame
+
+
+def _captured_text(tracer: Any, frame: Frame) -> str:
+    """Return the text of the value that a tracer stands for in an enclosing function."""
+    var = jaxapi.var_behind(tracer)
+    outer: Frame | None = frame
+    while outer is not None:
+        value = _value_of(var, outer.block) if outer.block else None
+        if value is not None and value in outer.env:
+            return outer.env[value]
+        outer = outer.outer
+    shown = jaxapi.short_type(tracer.aval)
+    raise OutOfReach(
+        f"a derivative rule closes over a {shown} of a function that is not around its call "
+        "in the jaxpr, so it cannot be written as Python. Pass the value as an argument."
+    )
+
+
+def _value_of(var: Any, block: Block) -> Value | None:
+    """Find the value that was read from a variable of a block's own jaxpr."""
+    jaxpr, _ = jaxapi.split_jaxpr(block.jaxpr)
+    pairs: list[tuple[Any, Any]] = [*zip(jaxpr.invars, block.inputs)]
+    pairs += zip(jaxpr.constvars, [value for value, _ in block.constants])
+    for eqn, equation in zip(jaxpr.eqns, block.equations):
+        pairs += zip(eqn.outvars, equation.results)
+    return next((value for other, value in pairs if other is var), None)
+
+
+def jvp_rule(
+    rule: Block, out_zeros: Sequence[bool], name: str, parent: Frame, n: int
+) -> list[str]:
+    """Write the rule of a custom_jvp function."""
+    frame = _rule_frame(rule, parent)
+    hints = input_hints(rule)
+    primals, tangents = frame.names.fresh("primals"), frame.names.fresh("tangents")
+    first = [frame.define(v, hints[i]) for i, v in enumerate(rule.inputs[:n])]
+    second = [frame.define(v, f"{name}_dot") for name, v in zip(first, rule.inputs[n:])]
+    for names, whole in ((first, primals), (second, tangents)):
+        if names:
+            frame.lines.append(f"{unpacked(names)} = {whole}")
+    frame.body(rule)
+    texts = frame.texts(rule.outputs)
+    n_out = len(out_zeros)
+    nonzero = iter(texts[n_out:])
+    out_tangents = [
+        _zero_tangent(value, frame) if is_zero else next(nonzero)
+        for value, is_zero in zip(rule.outputs, out_zeros)
+    ]
+    frame.returns(f"{grouped(texts[:n_out])}, {grouped(out_tangents)}")
+    return [
+        "",
+        "",
+        *Function(f"{name}_jvp", f"{primals}, {tangents}", frame.lines).text_lines(),
+    ]
+
+
+def _zero_tangent(primal: Atom, frame: Frame) -> str:
+    """Write the symbolic zero of a result's tangent space."""
+    lifter = frame.lifter
+    symbolic_zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
+    aval = lifter.spell(primal.aval.to_tangent_aval())
+    return f"{symbolic_zero}({aval})"
+
+
+def forward_rule(
+    block: Block,
+    sources: Sequence[int | None],
+    n_consts: int,
+    name: str,
+    parent: Frame,
+    symbolic: bool,
+) -> list[str]:
+    """Write the forward rule of a custom_vjp function: results and residuals."""
+    frame = _rule_frame(block, parent)
+    parameters = frame.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
+    if symbolic:
+        # With symbolic zeros a forward rule gets pairs of value and perturbed flag.
+        frame.lines = [f"{frame.env[v]} = {frame.env[v]}.value" for v in block.inputs]
+    frame.body(block)
+    n_computed = sum(source is None for source in sources)
+    texts = frame.texts(block.outputs)
+    computed = iter(texts[:n_computed])
+    inputs = frame.texts(block.inputs)
+    residuals = [
+        next(computed) if source is None else inputs[source - n_consts]
+        for source in sources
+    ]
+    frame.returns(f"{grouped(texts[n_computed:])}, {_tuple(residuals)}")
+    return ["", "", *Function(f"{name}_fwd", parameters, frame.lines).text_lines()]
+
+
+def backward_rule(
+    block: Block, n: int, zeros: Sequence[bool], name: str, parent: Frame
+) -> list[str]:
+    """Write the backward rule of a custom_vjp function: cotangents of its inputs."""
+    frame = _rule_frame(block, parent)
+    residuals, cotangents = (
+        frame.names.fresh("residuals"),
+        frame.names.fresh("cotangents"),
+    )
+    saved = [frame.define(v, "residual") for v in block.inputs[:n]]
+    if saved:
+        frame.lines.append(f"{unpacked(saved)} = {residuals}")
+    given = block.inputs[n:]
+    if len(given) == 1:
+        frame.env[given[0]] = cotangents
+    elif given:
+        names = [frame.define(v, "cotangent") for v in given]
+        frame.lines.append(f"{unpacked(names)} = {cotangents}")
+    frame.body(block)
+    texts = iter(frame.texts(block.outputs))
+    results = ["None" if is_zero else next(texts) for is_zero in zeros]
+    frame.returns(_tuple(results))
+    function = Function(f"{name}_bwd", f"{residuals}, {cotangents}", frame.lines)
+    return ["", "", *function.text_lines()]
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
