@@ -86,6 +86,13 @@ def test_static_arguments_are_fixed():
         assert "def power(x):" in text
 
 
+def test_static_arguments_of_a_jitted_function_are_known():
+    power = jax.jit(lambda x, n, *, m: x**n * m, static_argnums=1, static_argnames="m")
+    src = untrace.source(power)(jnp.ones(3), 3, m=2)
+    _verified(src)
+    assert src.load()(jnp.full(3, 2.0))[0] == 16.0
+
+
 def test_abstract_arguments_are_enough():
     spec = jax.ShapeDtypeStruct((3, 4), jnp.bfloat16)
     src = untrace.source(jnp.sin)(spec)

@@ -238,6 +238,13 @@ def dtype_kind(dtype: Any) -> str:
     return "floating"
 
 
+def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the positions and names that a jitted function treats as static."""
+    known = getattr(function, "_jit_info", None)
+    numbers = getattr(known, "static_argnums", None) or ()
+    return tuple(numbers), tuple(getattr(known, "static_argnames", None) or ())
+
+
 def aval_of(value: Any) -> Any:
     """Return the aval that tracing gives a value."""
     return _core.shaped_abstractify(value)

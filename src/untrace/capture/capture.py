@@ -223,6 +223,8 @@ def _static_keys(
     """Return positions and keywords of static arguments, as `jax.jit` would see them."""
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
+    own_nums, own_names = jaxapi.static_arguments(function)
+    nums, names = (*nums, *own_nums), (*names, *own_names)
     order = _signature_names(function)
     positions = {n % len(args) if -len(args) <= n < 0 else n for n in nums}
     positions |= {order.index(name) for name in names if name in order}

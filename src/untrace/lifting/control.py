@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.bind import bind, jaxpr_text
@@ -77,7 +79,7 @@ def _forwards(block: Block) -> list[int | None]:
 def _variant(
     lifter: Lifter, block: Block, key: object, inputs: tuple[Value, ...]
 ) -> Block:
-    """Return a block with other inputs; always the same one, as functions are shared."""
+    """Return a block with other inputs, always the same one: functions are shared."""
     made = lifter.variants.get((block, key))
     if made is None:
         made = lifter.variants[block, key] = replace(
@@ -291,7 +293,7 @@ def _selector(before: Equation, eqn: Equation) -> Selector | None:
         return None
     if before.name == "convert_element_type":
         atom = before.operands[0]
-        is_bool = getattr(atom.aval, "dtype", None) == bool
+        is_bool = getattr(atom.aval, "dtype", None) == np.bool_
         is_made = len(branches) == 2 and is_bool and not is_literal(atom)
         return Selector("jax.lax.cond", atom) if is_made else None
     if before.name == "clamp" and len(branches) > 1:

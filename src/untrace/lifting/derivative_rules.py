@@ -25,7 +25,7 @@ def _rule_frame(block: Block, parent: Frame) -> Frame:
 
 
 def _captured_text(tracer: Any, frame: Frame) -> str:
-    """Return the text of the value that a tracer stands for in an enclosing function."""
+    """Return the text of the value that a tracer of an outer function stands for."""
     var = jaxapi.var_behind(tracer)
     outer: Frame | None = frame
     while outer is not None:
@@ -35,8 +35,8 @@ def _captured_text(tracer: Any, frame: Frame) -> str:
         outer = outer.outer
     shown = jaxapi.short_type(tracer.aval)
     raise OutOfReach(
-        f"a derivative rule closes over a {shown} of a function that is not around its call "
-        "in the jaxpr, so it cannot be written as Python. Pass the value as an argument."
+        f"a derivative rule closes over a {shown} of a function that is not around its "
+        "call in the jaxpr, so it cannot be written as Python. Pass it as an argument."
     )
 
 

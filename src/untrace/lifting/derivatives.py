@@ -10,12 +10,12 @@ twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.control import n_unhoisted
 from untrace.lifting.derivative_rules import backward_rule, forward_rule, jvp_rule
@@ -46,13 +46,30 @@ class _Rules:
     write: Callable[[str, Frame], list[str]]
 
 
+class _RuleError(Exception):
+    """A rule raised while it was traced."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@contextlib.contextmanager
+def _users_code(eqn: Equation) -> Iterator[None]:
+    """Trace rules of an equation in its context; they may raise anything."""
+    with jaxapi.rule_context(eqn.context):
+        try:
+            yield
+        except Exception as error:
+            raise _RuleError(error) from error
+
+
 @control("custom_jvp_call")
 def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a function decorated with `jax.custom_jvp`, its rule, and the call."""
 
     def trace() -> _Rules:
-        with jaxapi.rule_context(eqn.context):
-            jaxpr, out_zeros = jaxapi.customjvp_rule(
+        with _users_code(eqn):
+            jaxpr, out_zeros = jaxapi.custom_jvp_rule(
                 dict(eqn.params), len(eqn.operands)
             )
         rule = from_jaxpr(jaxpr)
@@ -78,7 +95,7 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
 
     def trace() -> _Rules:
         avals = [atom.aval for atom in eqn.operands]
-        with jaxapi.rule_context(eqn.context):
+        with _users_code(eqn):
             rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
         if jaxapi.has_logs(rules):
             raise fail(eqn, "its backward rule returns logs")
@@ -169,10 +186,8 @@ def _define(
     if jaxapi.follows_rules(lifter.rule_names, kept_name, block.jaxpr):
         try:
             rules = trace()
-        except LiftingError:
-            raise
-        except Exception as error:  # the rule is the user's code and may raise anything
-            rules = _failing(eqn, error, frame)
+        except _RuleError as failed:
+            rules = _failing(eqn, failed.error, frame)
     is_nested = bool(captured) or (
         rules is not None and any(map(_has_tracers, rules.blocks))
     )
