@@ -3,15 +3,14 @@
 The rules are kept by JAX as callables. They are traced with every tangent instantiated
 and printed as functions over flat arguments. A function is defined once where its
 values are in scope: at module level, or nested where it or its rules close over values
-of a function. A rule may call its own function again, which is then known by name. Rules
-that make new functions with rules, whose rules make new ones, are followed
-twice.
+of a function. A rule may call its own function again, which is then known by name.
+Rules that make new functions with rules, whose rules make new ones, are followed twice.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +53,7 @@ class _RuleError(Exception):
 
 
 @contextlib.contextmanager
-def _users_code(eqn: Equation) -> Iterator[None]:
+def _users_code(eqn: Equation) -> Generator[None]:
     """Trace rules of an equation in its context; they may raise anything."""
     with jaxapi.rule_context(eqn.context):
         try:
@@ -129,8 +128,8 @@ def custom_lin(eqn: Equation, frame: Frame) -> Rhs | None:
     """Refuse the forward derivative of a custom_vjp function, which JAX cannot run."""
     raise fail(
         eqn,
-        "it is the derivative of a `custom_vjp` function in forward mode, which JAX traces but "
-        "cannot run. Use reverse mode (`jax.grad`, `jax.vjp`), or define the function "
+        "it is the derivative of a `custom_vjp` function in forward mode, which JAX "
+        "traces but cannot run. Use reverse mode (`jax.grad`, `jax.vjp`), or define the function "
         "with `jax.custom_jvp`.",
     )
 
@@ -258,7 +257,7 @@ def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
 
 
 def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
-    """Describe rules that fail when they are traced: written, they fail in the same way."""
+    """Describe rules that fail when traced: written, they fail in the same way."""
     lifter = frame.lifter
     kind = type(error)
     text = f"RuntimeError({str(error)!r})"

@@ -1,7 +1,7 @@
 """Equations that do nothing, which JAX drops when they are traced directly.
 
-A cast to the type a value has, or a broadcast to its shape, is in a jaxpr only where JAX
-inlined a function that it had traced at another type (derivatives of weakly typed
+A cast to the type a value has, or a broadcast to its shape, is in a jaxpr only where
+JAX inlined a function that it had traced at another type (derivatives of weakly typed
 values make them). It is written in the same way: traced at another type, then inlined.
 """
 

@@ -37,7 +37,7 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 def _n_arguments(in_tree: object, eqn: Equation) -> int:
-    """Count the operands that are arguments; the first part of the tree holds consts."""
+    """Count the arguments; the first part of the tree holds consts."""
     children = in_tree.children()  # type: ignore[attr-defined]
     return (
         len(eqn.operands) - children[0].num_leaves

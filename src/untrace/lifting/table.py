@@ -71,6 +71,11 @@ class Rule:
         return "".join(parts)
 
 
+def clear_memo() -> None:
+    """Forget which rules cover which params, after the table has changed."""
+    _COVERING.clear()
+
+
 def candidates(primitive: str, params: Mapping[str, Any]) -> list[Rule]:
     """List the rules that show or fix all of these params, prettiest first."""
     names = tuple(params)
@@ -121,7 +126,7 @@ def rule(
         calls_jax=template.startswith(("jax.", "jnp.")),
         roots=tuple(module for root, module in _ROOTS.items() if f"{root}." in template),
     )
-    _COVERING.clear()
+    clear_memo()
     rules = RULES.setdefault(primitive, [])
     rules.insert(0, made) if first else rules.append(made)
     return made
