@@ -30,6 +30,21 @@ MAX_HESSIAN = 64
 """Largest input, in elements, that gets a hessian."""
 
 
+# Programs that do not come back identical yet, and why.
+KNOWN: dict[str, str] = {
+    "custom_root": "jax 0.12 keeps Python functions in a typed primitive",
+    "symbolic_mean": "symbolic dimensions in params have no identifiers",
+    "symbolic_reshape": "symbolic dimensions in params have no identifiers",
+    "symbolic_dimension_value": "symbolic dimensions in params have no identifiers",
+    "special_expi": "jax 0.10: a rule closes over a value of an enclosing jit",
+    "special_exp1": "jax 0.10: a rule closes over a value of an enclosing jit",
+    "special_i0": "jax 0.12: a batched rule is taken for the unbatched one",
+    "special_i1": "jax 0.12: a batched rule is taken for the unbatched one",
+    "custom_jvp_closure": "under vmap its rule fails in JAX, too, with another class",
+    "custom_vjp_closure": "under vmap its rule fails in JAX, too, with another class",
+}
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of one case: "identical", another strength, "untraceable" or "error"."""
@@ -136,6 +151,11 @@ def run(program: Program, stable: bool = True) -> Outcome:
     notes = "; ".join(src.report.unproved)
     detail = notes if verdict == "identical" else str(src.report.difference)[:800]
     return Outcome(name, verdict, detail)
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a case belongs to a program of `KNOWN`."""
+    return name.partition(":")[0] in KNOWN
 
 
 def chosen(
