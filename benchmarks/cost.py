@@ -66,7 +66,9 @@ def seconds(call: Callable[[], Any], repetitions: int) -> float:
     return statistics.median(times)
 
 
-def measure(make: Callable[[int], Any], n_equations: int, repetitions: int) -> list[Any]:
+def measure(
+    make: Callable[[int], Any], n_equations: int, repetitions: int
+) -> list[Any]:
     """Measure one program at one size."""
     jaxpr = jax.make_jaxpr(make(n_equations))(*ARGS)
     n = len(jaxpr.eqns)
@@ -141,7 +143,9 @@ def main() -> None:
     with jaxapi.deep_recursion():
         start = time.perf_counter()
         deep = untrace.source(nest(200))(1.0)
-    console.print(f"nest of 200 levels: {deep.report.strength}, {time.perf_counter() - start:.1f} s")
+    console.print(
+        f"nest of 200 levels: {deep.report.strength}, {time.perf_counter() - start:.1f} s"
+    )
 
 
 if __name__ == "__main__":

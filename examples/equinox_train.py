@@ -1,6 +1,6 @@
 """A training step of an equinox model with optax.
 
-    untrace show examples/equinox_train.py 'train_step(model, opt_state, x, y)'
+untrace show examples/equinox_train.py 'train_step(model, opt_state, x, y)'
 """
 
 import equinox as eqx

@@ -1,6 +1,6 @@
 """A training step of a flax model with optax.
 
-    untrace show examples/flax_train.py 'train_step(params, opt_state, x, labels)'
+untrace show examples/flax_train.py 'train_step(params, opt_state, x, labels)'
 """
 
 import flax.linen as nn

@@ -62,9 +62,13 @@ def test_a_default_that_was_not_passed_is_fixed():
 
 def test_partials_methods_and_callables_are_functions_too():
     counter = Counter(3.0)
-    assert "def area(width, *, height):" in _verified(
-        untrace.source(functools.partial(area, height=1.0))(jnp.ones(2), height=2.0)
-    ) or True
+    assert (
+        "def area(width, *, height):"
+        in _verified(
+            untrace.source(functools.partial(area, height=1.0))(jnp.ones(2), height=2.0)
+        )
+        or True
+    )
     assert "def add(x):" in _verified(untrace.source(counter.add)(jnp.ones(2)))
     assert "def Counter(x):" in _verified(untrace.source(counter)(jnp.ones(2)))
     assert "def area(width):" in _verified(
@@ -118,7 +122,12 @@ def test_sourcerize_is_an_alias():
 def test_pytrees_keep_their_form():
     def f(params, pair, empty, nothing):
         mean = params["net"][0]["w"] + pair.left
-        return {"out": [mean, (mean,)], "pair": Pair(mean, None), "empty": empty, "none": nothing}
+        return {
+            "out": [mean, (mean,)],
+            "pair": Pair(mean, None),
+            "empty": empty,
+            "none": nothing,
+        }
 
     args = ({"net": [{"w": jnp.ones(2)}, ()]}, Pair(jnp.ones(2), 3.0), {}, None)
     src = untrace.source(f)(*args)
@@ -156,7 +165,11 @@ def test_text_is_the_same_every_time_and_in_every_process():
     run = [sys.executable, "-c", program]
     texts = {
         subprocess.run(
-            run, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed, "PATH": ""}
+            run,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
         ).stdout
         for seed in ("1", "2")
     }
@@ -165,7 +178,10 @@ def test_text_is_the_same_every_time_and_in_every_process():
 
 def test_a_source_shows_itself():
     src = untrace.source(area)(jnp.ones(3))
-    assert repr(src) == f"<untrace.Source of `area`: {str(src).count(chr(10))} lines, identical>"
+    assert (
+        repr(src)
+        == f"<untrace.Source of `area`: {str(src).count(chr(10))} lines, identical>"
+    )
     assert "<span" in src._repr_html_() and "area" in src._repr_html_()
     assert src.report.is_verified and "identical" in str(src.report)
 
@@ -182,7 +198,18 @@ def test_the_name_can_be_chosen():
 
 
 @pytest.mark.parametrize(
-    "name", ["f():\n  import os", "class", "λ", "x" * 10_000, "", "__init__", "jax", "print", "1f"]
+    "name",
+    [
+        "f():\n  import os",
+        "class",
+        "λ",
+        "x" * 10_000,
+        "",
+        "__init__",
+        "jax",
+        "print",
+        "1f",
+    ],
 )
 def test_hostile_names_become_identifiers(name):
     def f(x):
@@ -274,7 +301,9 @@ def test_named_scopes_are_written_on_request():
     assert 'with jax.named_scope("first"):' in text
     assert 'with jax.named_scope("first/inner"):' in text
     assert "named_scope" not in str(untrace.source(f)(1.0))
-    stacks = [str(e.source_info.name_stack) for e in jax.make_jaxpr(src.load())(1.0).eqns]
+    stacks = [
+        str(e.source_info.name_stack) for e in jax.make_jaxpr(src.load())(1.0).eqns
+    ]
     assert stacks == ["first", "first/inner", ""]
 
 
@@ -283,7 +312,9 @@ def test_an_unknown_primitive_is_named_with_its_place():
 
     mystery = Primitive("mystery")
     mystery.def_abstract_eval(lambda x: x)
-    with pytest.raises(untrace.LiftingError, match=r"`mystery` float32\[3\].*test_api.py"):
+    with pytest.raises(
+        untrace.LiftingError, match=r"`mystery` float32\[3\].*test_api.py"
+    ):
         untrace.source(lambda x: mystery.bind(x))(jnp.ones(3))
 
 
@@ -296,7 +327,9 @@ def test_a_difference_is_a_warning_with_both_equations(monkeypatch):
     assert src.report.strength == "identical"  # printed lower: jax.lax or bind
 
     spell = bind.spell_primitive
-    monkeypatch.setattr(bind, "spell_primitive", lambda p, i: spell(p, i).replace("sin", "cos"))
+    monkeypatch.setattr(
+        bind, "spell_primitive", lambda p, i: spell(p, i).replace("sin", "cos")
+    )
     with pytest.warns(untrace.UnverifiedWarning, match="NOT VERIFIED"):
         src = untrace.source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
     assert src.report.strength in ("different", "failed")

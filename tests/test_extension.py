@@ -14,7 +14,6 @@ from untrace import extension
 from untrace.lifting import table
 from untrace.lifting.lifter import CONTROLS, Rhs
 
-
 LIBRARY = """\
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
@@ -57,13 +56,20 @@ def test_without_a_rule_the_primitive_is_bound(mylib):
 
 
 def test_a_registered_template_is_used(mylib):
-    untrace.register(mylib.scale_p, "scale({0}, by={factor})", imports={"scale": mylib.__name__})
+    untrace.register(
+        mylib.scale_p, "scale({0}, by={factor})", imports={"scale": mylib.__name__}
+    )
     text = _source(mylib)
-    assert f"from {mylib.__name__} import scale\n" in text and "= scale(sine, by=2)" in text
+    assert (
+        f"from {mylib.__name__} import scale\n" in text
+        and "= scale(sine, by=2)" in text
+    )
 
 
 def test_a_template_that_misses_a_param_declines(mylib):
-    untrace.register("scale_of_test", "scale({0}, by=3)", imports={"scale": mylib.__name__})
+    untrace.register(
+        "scale_of_test", "scale({0}, by=3)", imports={"scale": mylib.__name__}
+    )
     assert "scale_p.bind(" in _source(mylib)
 
 
@@ -83,7 +89,9 @@ def test_a_registered_function_is_used(mylib):
 
 
 def _entry_points(monkeypatch, function):
-    entry = types.SimpleNamespace(name="mylib", value="mylib:rules", load=lambda: function)
+    entry = types.SimpleNamespace(
+        name="mylib", value="mylib:rules", load=lambda: function
+    )
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry])
     monkeypatch.setattr(extension, "_loaded", [])
 
@@ -107,7 +115,9 @@ def test_a_failing_entry_point_is_named(monkeypatch):
         raise RuntimeError("broken")
 
     _entry_points(monkeypatch, rules)
-    with pytest.raises(untrace.UntraceError, match="mylib = mylib:rules.*RuntimeError: broken"):
+    with pytest.raises(
+        untrace.UntraceError, match="mylib = mylib:rules.*RuntimeError: broken"
+    ):
         untrace.source(jnp.sin)(1.0)
 
 

@@ -27,7 +27,9 @@ def test_lint_is_clean():
     run(sys.executable, "-m", "ruff", "format", "--check", ".")
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="types are checked on one version")
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11), reason="types are checked on one version"
+)
 def test_types_are_clean():
     run(sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "src")
 
@@ -39,16 +41,31 @@ def test_generated_files_are_laid_out_as_ruff_does(tmp_path):
             jax.make_jaxpr(case.dyn_fun)(*args)
         except Exception:  # what JAX cannot trace is not ours
             continue
-        src = untrace.source(case.dyn_fun, verify=False, types=bool(position % 2))(*args)
+        src = untrace.source(case.dyn_fun, verify=False, types=bool(position % 2))(
+            *args
+        )
         (tmp_path / f"case_{position}.py").write_text(str(src))
     isolated = ("--isolated", "--line-length", "88")
     run(sys.executable, "-m", "ruff", "format", *isolated, "--check", str(tmp_path))
-    run(sys.executable, "-m", "ruff", "check", *isolated, "--select", "E,F,I,UP,B", str(tmp_path))
+    run(
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        *isolated,
+        "--select",
+        "E,F,I,UP,B",
+        str(tmp_path),
+    )
 
 
 def test_readme_python_runs(tmp_path):
     text = (ROOT / "README.md").read_text()
-    block = next(b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "src.report" in b)
+    block = next(
+        b
+        for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "src.report" in b
+    )
     names = {
         "train_step": lambda params, batch, n=1: params * jnp.sum(batch) * n,
         "params": jnp.ones(3),
@@ -59,7 +76,9 @@ def test_readme_python_runs(tmp_path):
         "jnp": jnp,
     }
     block = block.replace('"step.py"', repr(str(tmp_path / "step.py")))
-    block = block.replace("(jax.ShapeDtypeStruct((8, 3), jnp.bfloat16))", "(jnp.ones(3), jnp.ones(3))")
+    block = block.replace(
+        "(jax.ShapeDtypeStruct((8, 3), jnp.bfloat16))", "(jnp.ones(3), jnp.ones(3))"
+    )
     exec(compile(block, "README.md", "exec"), names)
     assert names["src"].report.is_verified
 
@@ -71,4 +90,6 @@ def test_no_path_of_this_machine_is_in_the_tree():
         path = ROOT / name
         if path.is_file():
             content = path.read_text(errors="ignore")
-            assert str(ROOT) not in content and (home == "/" or home + "/" not in content), name
+            assert str(ROOT) not in content and (
+                home == "/" or home + "/" not in content
+            ), name

@@ -58,11 +58,17 @@ def test_only_jaxapi_touches_unstable_jax(path):
         return
     for name in _imports(path):
         assert not name.startswith(UNSTABLE), f"{path.name} imports {name}"
-    assert "__version__" not in path.read_text().replace("import __version__", "").replace(
-        "{__version__}", ""
-    ) or path.name in ("_version.py", "__init__.py", "cli.py"), path.name
+    assert "__version__" not in path.read_text().replace(
+        "import __version__", ""
+    ).replace("{__version__}", "") or path.name in (
+        "_version.py",
+        "__init__.py",
+        "cli.py",
+    ), path.name
 
 
 def test_syntax_knows_nothing_of_jax():
     for path in (ROOT / "syntax").glob("*.py"):
-        assert not any(name.split(".")[0] in ("jax", "numpy") for name in _imports(path))
+        assert not any(
+            name.split(".")[0] in ("jax", "numpy") for name in _imports(path)
+        )

@@ -63,7 +63,9 @@ def source(
     load_entry_points()
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    if not (callable(function) or jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)):
+    if not (
+        callable(function) or jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
+    ):
         raise TypeError(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
@@ -77,12 +79,16 @@ def source(
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
-                captured = capture(function, args, kwargs, static_argnums, static_argnames)
+                captured = capture(
+                    function, args, kwargs, static_argnums, static_argnames
+                )
         except UntraceError:
             raise
         except Exception as error:
             # The user's own error, with the user's own traceback.
-            raise error.with_traceback(foreign_frames(error.__traceback__)) from error.__cause__
+            raise error.with_traceback(
+                foreign_frames(error.__traceback__)
+            ) from error.__cause__
         return untrace_captured(captured, options, progress)
 
     return with_arguments

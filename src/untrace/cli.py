@@ -41,15 +41,36 @@ def main() -> None:
 @main.command()
 @click.argument("target", metavar="FILE_OR_MODULE")
 @click.argument("call", metavar="'F(X, Y)'")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Save here instead of printing.")
-@click.option("--level", type=click.Choice(["lax"]), default="lax", show_default=True,
-              help="How far to lift: one statement per equation.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="Save here instead of printing.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["lax"]),
+    default="lax",
+    show_default=True,
+    help="How far to lift: one statement per equation.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
-@click.option("--types", is_flag=True, help="Write the type of every result as a comment.")
-@click.option("--scopes", is_flag=True, help="Write jax.named_scope where the original had it.")
+@click.option(
+    "--types", is_flag=True, help="Write the type of every result as a comment."
+)
+@click.option(
+    "--scopes", is_flag=True, help="Write jax.named_scope where the original had it."
+)
 @click.option("--name", help="Name of the generated function.")
 def show(
-    target: str, call: str, output: str | None, level: str, no_verify: bool, types: bool, scopes: bool, name: str | None
+    target: str,
+    call: str,
+    output: str | None,
+    level: str,
+    no_verify: bool,
+    types: bool,
+    scopes: bool,
+    name: str | None,
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
@@ -62,7 +83,13 @@ def show(
     function, args, kwargs = _evaluate(target, call)
     with _Status() as status:
         make = source(
-            function, level=level, verify=not no_verify, types=types, scopes=scopes, name=name, progress=status.update
+            function,
+            level=level,
+            verify=not no_verify,
+            types=types,
+            scopes=scopes,
+            name=name,
+            progress=status.update,
         )
         try:
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
@@ -89,7 +116,9 @@ def verify(file: str) -> None:
             verdict = verify_file(Path(file))
         except UntraceError as error:
             _fail(str(error))
-    _err.print(str(verdict), style="green" if verdict.is_verified else "red", markup=False)
+    _err.print(
+        str(verdict), style="green" if verdict.is_verified else "red", markup=False
+    )
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
 
 
@@ -104,9 +133,15 @@ def _evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, A
     namespace = dict(vars(_load(target)))
     whole = tree.body
     taken = ast.Call(
-        ast.Name("__untrace_take__", ast.Load()), [whole.func, *whole.args], whole.keywords
+        ast.Name("__untrace_take__", ast.Load()),
+        [whole.func, *whole.args],
+        whole.keywords,
     )
-    namespace["__untrace_take__"] = lambda function, *args, **kwargs: (function, args, kwargs)
+    namespace["__untrace_take__"] = lambda function, *args, **kwargs: (
+        function,
+        args,
+        kwargs,
+    )
     tree.body = ast.copy_location(taken, whole)
     code = compile(ast.fix_missing_locations(tree), "<call>", "eval")
     try:
@@ -157,7 +192,11 @@ def _save(src: Any, output: str) -> None:
         _fail(str(error))
     n_lines = str(src).count("\n")
     stored = src.module.stored
-    sidecar = f" and {path.with_suffix('.safetensors').name} ({len(stored)} arrays)" if stored else ""
+    sidecar = (
+        f" and {path.with_suffix('.safetensors').name} ({len(stored)} arrays)"
+        if stored
+        else ""
+    )
     _err.print(f"wrote {path} ({n_lines} lines){sidecar}", markup=False)
 
 
@@ -180,7 +219,11 @@ def _fail_in_user_code(what: str) -> NoReturn:
     """Show the user's own traceback, without our frames."""
     kind, error, trace = sys.exc_info()
     here = str(Path(__file__).parent)
-    frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith((here, "<frozen"))]
+    frames = [
+        f
+        for f in traceback.extract_tb(trace)
+        if not f.filename.startswith((here, "<frozen"))
+    ]
     text = "".join(traceback.format_list(frames)) + "".join(
         traceback.format_exception_only(kind, error)
     )

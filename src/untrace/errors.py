@@ -47,5 +47,7 @@ def foreign_frames(trace: types.TracebackType | None) -> types.TracebackType | N
         trace = trace.tb_next
     kept: types.TracebackType | None = None
     for frame in reversed(frames):
-        kept = types.TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        kept = types.TracebackType(
+            kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno
+        )
     return kept

@@ -101,7 +101,13 @@ def new_var(aval: Any) -> Any:
 def new_eqn(invars: list[Any], outvars: list[Any], eqn: Any, params: Any) -> Any:
     """Make a jaxpr equation like `eqn` (an `ir.Equation`) over other variables."""
     return _core.JaxprEqn(
-        invars, outvars, eqn.primitive, params, eqn.effects, eqn.source_info, eqn.context
+        invars,
+        outvars,
+        eqn.primitive,
+        params,
+        eqn.effects,
+        eqn.source_info,
+        eqn.context,
     )
 
 
@@ -165,7 +171,9 @@ def same_type(one: Any, other: Any) -> bool:
 def is_inlined(jit_params: Any) -> bool:
     """Tell whether a `jit` equation asks to be inlined, which its retrace would do."""
     inline = jit_params["inline"]
-    return inline is True or getattr(inline, "name", "AUTO") not in ("AUTO",) and inline is not False
+    return inline is True or (
+        getattr(inline, "name", "AUTO") not in ("AUTO",) and inline is not False
+    )
 
 
 def is_unspecified(sharding: Any) -> bool:
@@ -210,7 +218,9 @@ def is_python_scalar(value: Any) -> bool:
 
 def is_concrete(value: Any) -> bool:
     """Tell whether a value is an array whose elements can be read here."""
-    return not isinstance(value, (Tracer, jax.ShapeDtypeStruct)) and hasattr(value, "dtype")
+    return not isinstance(value, (Tracer, jax.ShapeDtypeStruct)) and hasattr(
+        value, "dtype"
+    )
 
 
 def is_key(aval: Any) -> bool:
@@ -328,7 +338,9 @@ def jax_version() -> str:
 # ---- derivative rules --------------------------------------------------------------
 
 
-def custom_jvp_rule(eqn_params: dict[str, Any], n_operands: int) -> tuple[Any, list[bool]]:
+def custom_jvp_rule(
+    eqn_params: dict[str, Any], n_operands: int
+) -> tuple[Any, list[bool]]:
     """Trace the rule of a `custom_jvp_call` with every tangent instantiated.
 
     Returns:
@@ -415,7 +427,10 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
     close over in the end, the user's functions, does.
     """
     if isinstance(function, _lu.WrappedFun):
-        parts = [function.f, *(part for transform in function.transforms for part in transform)]
+        parts = [
+            function.f,
+            *(part for transform in function.transforms for part in transform),
+        ]
         return tuple(rule_identity(part, depth + 1) for part in parts)
     if isinstance(function, (tuple, list)):
         return tuple(rule_identity(part, depth + 1) for part in function)
@@ -618,7 +633,9 @@ class CustomVJPRules(NamedTuple):
     logs: Any
 
 
-def custom_vjp_rules(eqn_params: dict[str, Any], operand_avals: Sequence[Any]) -> CustomVJPRules:
+def custom_vjp_rules(
+    eqn_params: dict[str, Any], operand_avals: Sequence[Any]
+) -> CustomVJPRules:
     """Trace both rules of a `custom_vjp_call` with every operand perturbed.
 
     An integer operand counts as unperturbed, as under `jax.grad`; its cotangent and
@@ -640,7 +657,9 @@ def custom_vjp_rules(eqn_params: dict[str, Any], operand_avals: Sequence[Any]) -
     computed = iter([v.aval for v in forward.outvars[:n_computed]])
     residuals = [next(computed) if s is None else operand_avals[s] for s in sources]
     cotangents = [v.aval.to_ct_aval() for v in forward.outvars[n_computed:]]
-    backward, zeros, logs = _trace_backward(eqn_params["bwd"], [*residuals, *cotangents])
+    backward, zeros, logs = _trace_backward(
+        eqn_params["bwd"], [*residuals, *cotangents]
+    )
     return CustomVJPRules(
         close_jaxpr(forward, consts), backward, tuple(sources), zeros, logs
     )
@@ -651,7 +670,9 @@ def _is_perturbable(aval: Any) -> bool:
     return getattr(tangent, "dtype", None) != jax.dtypes.float0
 
 
-def _trace_backward(bwd: Any, avals: Sequence[Any]) -> tuple[Any, tuple[bool, ...], Any]:
+def _trace_backward(
+    bwd: Any, avals: Sequence[Any]
+) -> tuple[Any, tuple[bool, ...], Any]:
     zeros: tuple[bool, ...] = ()
     logs: Any = None
 
@@ -660,7 +681,9 @@ def _trace_backward(bwd: Any, avals: Sequence[Any]) -> tuple[Any, tuple[bool, ..
         returned = bwd.call_wrapped(*args)
         # jax 0.12 returns (cotangents, logs), jax 0.10 the cotangents.
         has_logs = isinstance(returned, tuple) and len(returned) == 2
-        cotangents, logged = returned if has_logs and ClosedJaxpr is Jaxpr else (returned, None)
+        cotangents, logged = (
+            returned if has_logs and ClosedJaxpr is Jaxpr else (returned, None)
+        )
         zeros = tuple(isinstance(ct, _ZEROS) for ct in cotangents)
         leaves, logs = jax.tree.flatten(logged)
         return [ct for ct in cotangents if not isinstance(ct, _ZEROS)] + leaves

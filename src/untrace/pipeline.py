@@ -31,7 +31,9 @@ RANK = ["failed", "different", "numeric", "equivalent", "identical", "unverified
 Progress = Callable[[str], None]
 
 
-def untrace_captured(captured: Captured, options: Options, progress: Progress | None = None) -> Source:
+def untrace_captured(
+    captured: Captured, options: Options, progress: Progress | None = None
+) -> Source:
     """Turn a captured computation into verified source.
 
     What cannot be proved is returned all the same, marked as unverified in its header,
@@ -44,11 +46,15 @@ def untrace_captured(captured: Captured, options: Options, progress: Progress | 
     with jaxapi.deep_recursion():
         source = _best(captured, options, from_jaxpr(captured.jaxpr), note_progress)
     if not _is_good(source.report):
-        warnings.warn(f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3)
+        warnings.warn(
+            f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3
+        )
     return source
 
 
-def _best(captured: Captured, options: Options, block: Block, progress: Progress) -> Source:
+def _best(
+    captured: Captured, options: Options, block: Block, progress: Progress
+) -> Source:
     """Try until the equations are identical; return the best that was made."""
     steps: dict[Equation, int] = {}
     made = [_attempt(captured, options, block, steps, 0, progress)]

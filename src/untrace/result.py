@@ -46,7 +46,11 @@ class Source:
 
     def __str__(self) -> str:
         if not self._text:
-            self._text.append(self.module.text(header_text(self.module.name, self.captured, self.report)))
+            self._text.append(
+                self.module.text(
+                    header_text(self.module.name, self.captured, self.report)
+                )
+            )
         return self._text[0]
 
     def __repr__(self) -> str:
@@ -129,7 +133,9 @@ def header_text(name: str, captured: Captured, report: Report) -> str:
         lines += report.difference_lines()
     notes = [*(f"Not compared: {text}." for text in report.unproved), *report.notes]
     origin = captured.origin[:1].upper() + captured.origin[1:]
-    return header(origin, "\n".join(lines), notes, fingerprint_line(name, captured, report))
+    return header(
+        origin, "\n".join(lines), notes, fingerprint_line(name, captured, report)
+    )
 
 
 def fingerprint_line(name: str, captured: Captured, report: Report) -> str:

@@ -17,7 +17,9 @@ from untrace.errors import LoadError
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.retrace import execute, restored_settings
 
-_FINGERPRINT = re.compile(r"^Fingerprint of `(\w+)` on jax (\S+): ([0-9a-f]+)$", re.MULTILINE)
+_FINGERPRINT = re.compile(
+    r"^Fingerprint of `(\w+)` on jax (\S+): ([0-9a-f]+)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +48,31 @@ def verify_file(path: Path) -> Verdict:
             module = execute(text, str(path), str(path.resolve()))
             found = _fingerprint(module, name)
     except Exception as error:  # an edited file may fail in any way
-        raise LoadError(f"cannot trace {path}: {type(error).__name__}: {error}") from error
+        raise LoadError(
+            f"cannot trace {path}: {type(error).__name__}: {error}"
+        ) from error
     if found.startswith(wanted):
-        return Verdict(True, f"verified: `{name}` traces to the equations it was made from")
+        return Verdict(
+            True, f"verified: `{name}` traces to the equations it was made from"
+        )
     here = jaxapi.jax_version()
     why = (
         f"\nIt was made on jax {version} and this is jax {here}, which may trace differently."
         if version != here
         else "\nThe file was edited since, or its inputs have other types."
     )
-    return Verdict(False, f"difference: `{name}` does not trace to the recorded equations.{why}")
+    return Verdict(
+        False, f"difference: `{name}` does not trace to the recorded equations.{why}"
+    )
 
 
 def _header(path: Path, text: str) -> tuple[str, str, str]:
     try:
         docstring = ast.get_docstring(ast.parse(text)) or ""
     except SyntaxError as error:
-        raise LoadError(f"{path} is not valid Python: {error.msg}, line {error.lineno}.") from error
+        raise LoadError(
+            f"{path} is not valid Python: {error.msg}, line {error.lineno}."
+        ) from error
     match = _FINGERPRINT.search(docstring)
     if match is None:
         raise LoadError(
@@ -81,7 +91,9 @@ def _fingerprint(module: Any, name: str) -> str:
 
 def _trace(function: Any, examples: dict[str, Any], name: str) -> Any:
     parameters = inspect.signature(function).parameters.values()
-    leaves, treedef = jax.tree.flatten([examples[parameter.name] for parameter in parameters])
+    leaves, treedef = jax.tree.flatten(
+        [examples[parameter.name] for parameter in parameters]
+    )
     avals = [jaxapi.aval_of(leaf) for leaf in leaves]
 
     def flat(*values: Any) -> Any:

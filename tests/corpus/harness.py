@@ -62,7 +62,9 @@ def run(case: Any, values: bool = False) -> Outcome:
             warnings.simplefilter("ignore")
             jax.make_jaxpr(case.dyn_fun)(*args)
     except Exception as error:  # what JAX itself cannot trace is not ours
-        return Outcome(name, group, "untraceable", f"{type(error).__name__}: {error}"[:200])
+        return Outcome(
+            name, group, "untraceable", f"{type(error).__name__}: {error}"[:200]
+        )
     try:
         src = untrace.source(case.dyn_fun)(*args)
     except Exception:
@@ -100,7 +102,9 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=1, help="take every STEP-th case")
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--x64", action="store_true", help="with 64-bit types")
-    parser.add_argument("--values", action="store_true", help="compare outputs under jit")
+    parser.add_argument(
+        "--values", action="store_true", help="compare outputs under jit"
+    )
     parser.add_argument("--group", help="only groups whose name contains this")
     parser.add_argument("--failures", help="write failures to this file, as JSON lines")
     options = parser.parse_args()
@@ -118,7 +122,10 @@ def outcomes(chosen: list[Any], values: bool) -> Iterator[Outcome]:
     for position, case in enumerate(chosen):
         if position % 500 == 499:
             rate = (position + 1) / (time.time() - start)
-            print(f"{position + 1}/{len(chosen)} cases, {rate:.0f} per second", file=sys.stderr)
+            print(
+                f"{position + 1}/{len(chosen)} cases, {rate:.0f} per second",
+                file=sys.stderr,
+            )
             jax.clear_caches()
         yield run(case, values)
 
@@ -132,7 +139,10 @@ def report(results: Iterator[Outcome], failures: str | None) -> None:
         verdicts[outcome.verdict] += 1
         if outcome.values:
             values[outcome.values.partition(":")[0]] += 1
-        if outcome.verdict not in ("identical", "untraceable") or outcome.values == "different":
+        if (
+            outcome.verdict not in ("identical", "untraceable")
+            or outcome.values == "different"
+        ):
             bad.append(outcome)
     print(f"jax {jax.__version__}, x64 {jax.config.jax_enable_x64}")
     print("verdicts:", dict(verdicts))

@@ -110,7 +110,9 @@ PROGRAMS: dict[Any, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: getattr(f, "__name__", "program"))
+@pytest.mark.parametrize(
+    "program", PROGRAMS, ids=lambda f: getattr(f, "__name__", "program")
+)
 def test_program_that_calls_the_host_is_identical(program: Any) -> None:
     src = untrace.source(program)(*PROGRAMS[program])
     assert src.report.strength == "identical", str(src)

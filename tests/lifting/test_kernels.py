@@ -216,7 +216,9 @@ PROGRAMS: dict[Any, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: getattr(f, "__name__", "program"))
+@pytest.mark.parametrize(
+    "program", PROGRAMS, ids=lambda f: getattr(f, "__name__", "program")
+)
 def test_kernel_is_identical_and_computes_the_same(program: Any) -> None:
     args = PROGRAMS[program]
     src = untrace.source(program)(*args)

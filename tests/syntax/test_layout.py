@@ -12,8 +12,19 @@ LONG = "argument_with_a_long_name"
 
 
 def ruff(text):
-    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", str(WIDTH), "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "format",
+        "--isolated",
+        "--line-length",
+        str(WIDTH),
+        "-",
+    ]
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
@@ -59,7 +70,12 @@ def test_a_comment_that_does_not_fit_goes_above():
 
 
 def test_commas_in_brackets_and_strings_do_not_split():
-    assert split_commas("a, f(b, c), [d, e], 'f, g'") == ["a", "f(b, c)", "[d, e]", "'f, g'"]
+    assert split_commas("a, f(b, c), [d, e], 'f, g'") == [
+        "a",
+        "f(b, c)",
+        "[d, e]",
+        "'f, g'",
+    ]
     assert split_commas("") == [] and split_commas("a,") == ["a"]
 
 

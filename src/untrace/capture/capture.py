@@ -71,7 +71,11 @@ def capture(
     """
     static = _static_keys(function, args, kwargs, static_argnums, static_argnames)
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
-    bound = [item for item in _bind(function, len(args), list(kwargs)) if item.key not in static]
+    bound = [
+        item
+        for item in _bind(function, len(args), list(kwargs))
+        if item.key not in static
+    ]
     leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
     traced = [jaxapi.is_traceable(leaf) for leaf in leaves]
     out: list[Any] = []
@@ -79,10 +83,13 @@ def capture(
     def flat(*dynamic_leaves: Any) -> list[Any]:
         rest = iter(dynamic_leaves)
         full = [next(rest) if t else leaf for t, leaf in zip(traced, leaves)]
-        dynamic = {i.key: value for i, value in zip(bound, jax.tree.unflatten(treedef, full))}
+        dynamic = {
+            i.key: value for i, value in zip(bound, jax.tree.unflatten(treedef, full))
+        }
         passed = {**given, **dynamic}
         result = function(
-            *[passed[i] for i in range(len(args))], **{key: passed[key] for key in kwargs}
+            *[passed[i] for i in range(len(args))],
+            **{key: passed[key] for key in kwargs},
         )
         out_leaves, out_tree = jax.tree.flatten(result)
         kept = [jaxapi.is_traceable(leaf) for leaf in out_leaves]
@@ -93,7 +100,9 @@ def capture(
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     jaxpr = jax.make_jaxpr(flat)(*passed)
     out_tree, kept = out
-    result = _number(describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept)
+    result = _number(
+        describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept
+    )
     return Captured(
         jaxpr,
         function_name(function),
@@ -115,11 +124,14 @@ def capture_jaxpr(jaxpr: Any, name: str = "") -> Captured:
         jaxpr = jaxapi.close_jaxpr(jaxpr, consts)
     names = _flat_names(body)
     parameters = tuple(
-        Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, Leaf(i)) for i, n in enumerate(names)
+        Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, Leaf(i))
+        for i, n in enumerate(names)
     )
     n_out = len(body.outvars)
     outputs = tuple(Leaf(i) for i in range(n_out))
-    result: Tree = outputs[0] if n_out == 1 else Node("tuple", None, tuple(range(n_out)), outputs)
+    result: Tree = (
+        outputs[0] if n_out == 1 else Node("tuple", None, tuple(range(n_out)), outputs)
+    )
     known = str(getattr(body.debug_info, "func_name", "") or "")
     called = name or (known if known.isidentifier() else "") or "function"
     return Captured(
@@ -134,19 +146,29 @@ def capture_traced(traced: Any) -> Captured:
     leaves, treedef = jax.tree.flatten((args, kwargs), is_leaf=_is_arg_info)
     if len(leaves) != len(flat.parameters):
         return flat
-    numbered_args, numbered_kwargs = jax.tree.unflatten(treedef, list(range(len(leaves))))
+    numbered_args, numbered_kwargs = jax.tree.unflatten(
+        treedef, list(range(len(leaves)))
+    )
     names = _argument_names(traced.jaxpr, len(numbered_args), leaves, treedef)
-    trees = [(name, describe_numbered(tree)) for name, tree in zip(names, numbered_args)]
+    trees = [
+        (name, describe_numbered(tree)) for name, tree in zip(names, numbered_args)
+    ]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, tree) for name, tree in trees]
     parameters += [
-        Parameter(identifier(n), keyword, describe_numbered(t)) for n, t in numbered_kwargs.items()
+        Parameter(identifier(n), keyword, describe_numbered(t))
+        for n, t in numbered_kwargs.items()
     ]
     n_out = len(jax.tree.leaves(traced.out_info))
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), list(range(n_out)))
     return Captured(
-        flat.jaxpr, flat.name, "a traced function", tuple(parameters), describe(out), flat.values
+        flat.jaxpr,
+        flat.name,
+        "a traced function",
+        tuple(parameters),
+        describe(out),
+        flat.values,
     )
 
 
@@ -154,9 +176,13 @@ def _is_arg_info(value: Any) -> bool:
     return hasattr(value, "donated")
 
 
-def _argument_names(jaxpr: Any, n_args: int, leaves: list[Any], treedef: Any) -> list[str]:
+def _argument_names(
+    jaxpr: Any, n_args: int, leaves: list[Any], treedef: Any
+) -> list[str]:
     """Take the names of positional arguments from the paths that JAX kept."""
-    paths = list(getattr(jaxapi.split_jaxpr(jaxpr)[0].debug_info, "arg_names", None) or ())
+    paths = list(
+        getattr(jaxapi.split_jaxpr(jaxpr)[0].debug_info, "arg_names", None) or ()
+    )
     args, _ = jax.tree.unflatten(treedef, list(range(len(leaves))))
     names: list[str] = []
     for position, arg in enumerate(args):
@@ -197,16 +223,24 @@ def _drop(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
     if isinstance(tree, Leaf):
         number = numbers[tree.index]
         return None if number is None else Leaf(number)
-    pairs = [(key, _drop(child, numbers)) for key, child in zip(tree.keys, tree.children)]
+    pairs = [
+        (key, _drop(child, numbers)) for key, child in zip(tree.keys, tree.children)
+    ]
     kept = [(key, child) for key, child in pairs if child is not None]
     if len(kept) == len(pairs):
         children = tuple(child for _, child in kept)
         return Node(tree.kind, tree.cls, tree.keys, children)
-    kind, cls = ("replaced", tree.cls) if tree.kind in ("fields", "items") else (tree.kind, tree.cls)
+    kind, cls = (
+        ("replaced", tree.cls)
+        if tree.kind in ("fields", "items")
+        else (tree.kind, tree.cls)
+    )
     if kind in ("tuple", "list"):
         keys: tuple[Any, ...] = tuple(range(len(kept)))
     else:
-        keys = tuple(identifier(str(key)) if kind == "replaced" else key for key, _ in kept)
+        keys = tuple(
+            identifier(str(key)) if kind == "replaced" else key for key, _ in kept
+        )
     return Node(kind, cls, keys, tuple(child for _, child in kept))
 
 
@@ -221,21 +255,35 @@ def _static_keys(
     static_argnames: str | Sequence[str] | None,
 ) -> frozenset[int | str]:
     """Return positions and keywords of static arguments, as `jax.jit` would see them."""
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
+    nums = (
+        (static_argnums,)
+        if isinstance(static_argnums, int)
+        else tuple(static_argnums or ())
+    )
+    names = (
+        (static_argnames,)
+        if isinstance(static_argnames, str)
+        else tuple(static_argnames or ())
+    )
     own_nums, own_names = jaxapi.static_arguments(function)
     nums, names = (*nums, *own_nums), (*names, *own_names)
     order = _signature_names(function)
     positions = {n % len(args) if -len(args) <= n < 0 else n for n in nums}
     positions |= {order.index(name) for name in names if name in order}
     keywords = {*names, *(order[n] for n in positions if n < len(order))}
-    static = frozenset([n for n in positions if n < len(args)] + [k for k in keywords if k in kwargs])
+    static = frozenset(
+        [n for n in positions if n < len(args)] + [k for k in keywords if k in kwargs]
+    )
     for key in static:
-        _check_hashable(function, key, args[key] if isinstance(key, int) else kwargs[key], order)
+        _check_hashable(
+            function, key, args[key] if isinstance(key, int) else kwargs[key], order
+        )
     return static
 
 
-def _check_hashable(function: Any, key: int | str, value: Any, order: list[str]) -> None:
+def _check_hashable(
+    function: Any, key: int | str, value: Any, order: list[str]
+) -> None:
     try:
         hash(value)
     except TypeError:
@@ -266,7 +314,9 @@ class _Bound:
     key: int | str
 
 
-def _parameters(bound: list[_Bound], treedef: Any, traced: Sequence[bool]) -> tuple[Parameter, ...]:
+def _parameters(
+    bound: list[_Bound], treedef: Any, traced: Sequence[bool]
+) -> tuple[Parameter, ...]:
     """Describe the parameters, whose leaves are numbered in the order of the inputs."""
     numbered = jax.tree.unflatten(treedef, list(range(len(traced))))
     numbers = {i: sum(traced[:i]) if t else None for i, t in enumerate(traced)}
@@ -285,12 +335,19 @@ def _unused(name: str, found: list[Parameter]) -> str:
     return name
 
 
-def _bind(function: Callable[..., Any], n_args: int, keywords: list[str]) -> list[_Bound]:
+def _bind(
+    function: Callable[..., Any], n_args: int, keywords: list[str]
+) -> list[_Bound]:
     """Bind arguments to parameters, in their order; `*args` and `**kwargs` spread out."""
-    plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    plain, keyword = (
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    )
     try:
         signature = inspect.signature(function)
-        arguments = signature.bind(*range(n_args), **{key: key for key in keywords}).arguments
+        arguments = signature.bind(
+            *range(n_args), **{key: key for key in keywords}
+        ).arguments
     except (TypeError, ValueError):
         # The call itself tells the user what is wrong with the arguments.
         unnamed = [_Bound(f"arg{i}", plain, i) for i in range(n_args)]
@@ -326,16 +383,22 @@ def origin(function: Any) -> str:
     if code is None:
         return f"`{name}`"
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-    place = "".join(c if c.isascii() and (c.isalnum() or c in "._-<>") else "_" for c in file)
+    place = "".join(
+        c if c.isascii() and (c.isalnum() or c in "._-<>") else "_" for c in file
+    )
     return f"`{name}` from {place}:{code.co_firstlineno}"
 
 
-def _notes(leaves: list[Any], traced: list[bool], static: frozenset[int | str]) -> tuple[str, ...]:
+def _notes(
+    leaves: list[Any], traced: list[bool], static: frozenset[int | str]
+) -> tuple[str, ...]:
     notes: list[str] = []
     if static:
         notes.append("Static arguments are fixed at the values they had.")
     if not all(traced):
-        kinds = sorted({type(leaf).__name__ for leaf, t in zip(leaves, traced) if not t})
+        kinds = sorted(
+            {type(leaf).__name__ for leaf, t in zip(leaves, traced) if not t}
+        )
         notes.append(f"Leaves that are not arrays are fixed: {', '.join(kinds)}.")
     return tuple(notes)
 

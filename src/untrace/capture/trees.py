@@ -70,7 +70,9 @@ def _describe(value: Any, counter: Iterator[int]) -> Tree:
     return _node(value, keys, [child for _, child in flat], children)
 
 
-def _node(value: Any, keys: list[Any], parts: list[Any], children: tuple[Tree, ...]) -> Node:
+def _node(
+    value: Any, keys: list[Any], parts: list[Any], children: tuple[Tree, ...]
+) -> Node:
     cls = type(value)
     if cls in (tuple, list):
         return Node(cls.__name__, None, tuple(range(len(parts))), children)
@@ -78,7 +80,9 @@ def _node(value: Any, keys: list[Any], parts: list[Any], children: tuple[Tree, .
     if cls is dict and all(_is_plain_key(name) for name in names):
         return Node("dict", None, tuple(names), children)
     fields = _field_names(value, keys)
-    if is_importable(cls) and (node := _rebuilt(value, cls, fields, names, parts, children)):
+    if is_importable(cls) and (
+        node := _rebuilt(value, cls, fields, names, parts, children)
+    ):
         return node
     return Node("replaced", cls, tuple(fields), children)
 
@@ -115,7 +119,9 @@ def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
         return list(value._fields)
     names: list[str] = []
     for key in keys:
-        text = getattr(key, "name", None) or str(getattr(key, "key", getattr(key, "idx", key)))
+        text = getattr(key, "name", None) or str(
+            getattr(key, "key", getattr(key, "idx", key))
+        )
         name = identifier(text, "field").lstrip("_") or "field"
         while name in names:
             name += "_"

@@ -41,10 +41,14 @@ class Module:
         """Return the whole file."""
         return f"{docstring(header)}\n\n{self.body}"
 
-    def with_sidecar(self, name: str, digest: str, header: str = "Verification.") -> str:
+    def with_sidecar(
+        self, name: str, digest: str, header: str = "Verification."
+    ) -> str:
         """Return the whole file, naming its sidecar and the digest of that."""
         text = self.text(header)
-        return text.replace(PLACEHOLDER_NAME, name, 1).replace(PLACEHOLDER_DIGEST, digest, 1)
+        return text.replace(PLACEHOLDER_NAME, name, 1).replace(
+            PLACEHOLDER_DIGEST, digest, 1
+        )
 
 
 def docstring(text: str) -> str:
@@ -54,7 +58,9 @@ def docstring(text: str) -> str:
     wrapped = [
         line
         for paragraph in paragraphs
-        for line in (textwrap.wrap(paragraph, 85) if len(paragraph) > 85 else [paragraph])
+        for line in (
+            textwrap.wrap(paragraph, 85) if len(paragraph) > 85 else [paragraph]
+        )
     ]
     if len(wrapped) == 1:
         return f'"""{wrapped[0]}"""'
@@ -68,7 +74,9 @@ def emit(listing: Listing) -> Module:
     for function in [*lifter.functions, listing.main]:
         functions += ["", "", *function.text_lines()]
     tail = _tail(listing)
-    classes = [line for _, lines in listing.classes.values() for line in ["", "", *lines]]
+    classes = [
+        line for _, lines in listing.classes.values() for line in ["", "", *lines]
+    ]
     constants = _constants(listing)
     rest = lay_out([*constants, *classes, *listing.helper_lines(), *functions, *tail])
     text = "\n".join(rest)
@@ -80,7 +88,10 @@ def emit(listing: Listing) -> Module:
 
 def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -> str:
     """Write the text of the module's docstring."""
-    lines = [f"{origin}, recovered by untrace {__version__} on jax {jaxapi.jax_version()}.", ""]
+    lines = [
+        f"{origin}, recovered by untrace {__version__} on jax {jaxapi.jax_version()}.",
+        "",
+    ]
     lines.append(verdict)
     lines += notes
     if fingerprint:

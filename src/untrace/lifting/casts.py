@@ -16,7 +16,11 @@ def converted(eqn: Equation, frame: Frame) -> Rhs | None:
     params = eqn.params
     operand = eqn.operands[0]
     sharding = getattr(operand.aval, "sharding", None)
-    if params["weak_type"] or params["sharding"] is None or params["sharding"] != sharding:
+    if (
+        params["weak_type"]
+        or params["sharding"] is None
+        or params["sharding"] != sharding
+    ):
         return None
     if is_literal(operand) or params["new_dtype"] == operand.aval.dtype:
         return None

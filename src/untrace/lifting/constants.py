@@ -45,7 +45,9 @@ class Constants:
         return known
 
     def _define(self, const: Any) -> str:
-        name = self._scope.fresh_global(f"CONST_{len(self.lines) + len(self.stored_lines)}")
+        name = self._scope.fresh_global(
+            f"CONST_{len(self.lines) + len(self.stored_lines)}"
+        )
         text = spell_array(const, self._imports, inline_limit=self.inline_limit)
         if text is not None:
             self.lines.append(f"{name} = {self._placed(text, const)}")

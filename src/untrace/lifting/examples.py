@@ -23,12 +23,17 @@ EXAMPLE_LIMIT = 16
 
 
 def example_lines(
-    captured: Captured, block: Block, lifter: Lifter, construct: Callable[[Tree, list[str]], str]
+    captured: Captured,
+    block: Block,
+    lifter: Lifter,
+    construct: Callable[[Tree, list[str]], str],
 ) -> list[str]:
     """Write the body of `example_args`, which returns positional and keyword arguments."""
     texts: list[str] = []
     for value, variable in zip(captured.values, block.inputs):
-        texts.append(_placed(_leaf(value, variable.aval, lifter), value, variable.aval, lifter))
+        texts.append(
+            _placed(_leaf(value, variable.aval, lifter), value, variable.aval, lifter)
+        )
     names = [parameter.name for parameter in captured.parameters]
     lines: list[str] = []
     if any("rng." in text for text in texts):
@@ -46,7 +51,9 @@ def _placed(text: str, value: Any, aval: Any, lifter: Lifter) -> str:
     if sharding is None:
         is_abstract = value is None and jaxapi.is_typed_by_axes(aval)
         return spell_aval_struct(aval, lifter.imports) if is_abstract else text
-    return f"{lifter.imports.module('jax')}.device_put({text}, {lifter.spell(sharding)})"
+    return (
+        f"{lifter.imports.module('jax')}.device_put({text}, {lifter.spell(sharding)})"
+    )
 
 
 def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
@@ -60,7 +67,11 @@ def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
         return f"jax.new_ref({_leaf(held, aval.inner_aval, lifter)})"
     if value is not None and jaxapi.is_python_scalar(value):
         return lifter.spell(value)
-    if value is not None and jaxapi.is_concrete(value) and np.size(value) <= EXAMPLE_LIMIT:
+    if (
+        value is not None
+        and jaxapi.is_concrete(value)
+        and np.size(value) <= EXAMPLE_LIMIT
+    ):
         text = spell_array(value, imports, inline_limit=EXAMPLE_LIMIT)
         if text is not None:
             return text

@@ -75,7 +75,9 @@ class Imports:
         for name, bound in self.modules.items():
             if not _occurs(bound, text):
                 continue
-            statement = f"import {name}" if bound == name else f"import {name} as {bound}"
+            statement = (
+                f"import {name}" if bound == name else f"import {name} as {bound}"
+            )
             sections.setdefault(_section(name), []).append(statement)
         grouped: dict[str, list[str]] = {}
         for (module, root), bound in self.attributes.items():
@@ -100,4 +102,3 @@ def _occurs(name: str, text: str) -> bool:
 
 def _section(module: str) -> int:
     return 0 if module.partition(".")[0] in sys.stdlib_module_names else 1
-

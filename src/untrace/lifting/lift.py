@@ -23,8 +23,8 @@ from untrace.lifting import (  # noqa: F401  (they register)
     control,
     derivatives,
     foreign,
-    kernel_bodies,
     identities,
+    kernel_bodies,
     kernels,
     reductions,
     sharded,
@@ -79,13 +79,20 @@ def lift(
     block = block or from_jaxpr(captured.jaxpr)
     lifter = Lifter(options, steps, floor)
     lifter.shared = shared_blocks(block)
-    name = lifter.scope.fresh_global(identifier(options.name or captured.name, "function"))
+    name = lifter.scope.fresh_global(
+        identifier(options.name or captured.name, "function")
+    )
     for note in captured.notes:
         lifter.note(note)
     classes = _classes(captured, lifter)
     context = tracing_context(ambient_managers(lifter), lifter)
     main = _main(captured, block, name, lifter, classes)
-    example = example_lines(captured, block, lifter, lambda tree, texts: construct(tree, texts, lifter, classes))
+    example = example_lines(
+        captured,
+        block,
+        lifter,
+        lambda tree, texts: construct(tree, texts, lifter, classes),
+    )
     is_runnable = _note_devices(lifter)
     return Listing(lifter, block, classes, main, example, context, is_runnable)
 
@@ -93,7 +100,9 @@ def lift(
 def _note_devices(lifter: Lifter) -> bool:
     """Note what a process must have; tell whether the program can run and not only trace."""
     devices = lifter.imports.devices
-    if not devices and any(jaxapi.is_abstract_mesh(value) for value, _ in lifter.imports.defined()):
+    if not devices and any(
+        jaxapi.is_abstract_mesh(value) for value, _ in lifter.imports.defined()
+    ):
         lifter.note("Its mesh is abstract: it can be traced and lowered, but not run.")
         return False
     n_devices = jaxapi.n_devices(devices)
@@ -135,7 +144,9 @@ def _main(
     body = block
     if call is not None:
         in_sizes = [_n_leaves(parameter.tree) for parameter in captured.parameters]
-        options = calls.jit_options(call, frame, in_sizes, _result_sizes(captured.result))
+        options = calls.jit_options(
+            call, frame, in_sizes, _result_sizes(captured.result)
+        )
         if options and any(p.kind is p.kind.KEYWORD_ONLY for p in captured.parameters):
             options = None  # they count positional arguments only
         if options is not None and call.params["name"] == captured.name:
@@ -165,7 +176,11 @@ def _whole_call(block: Block, captured: Captured) -> Equation | None:
     if len(block.equations) != 1 or block.constants:
         return None
     eqn = block.equations[0]
-    same = eqn.name == "jit" and eqn.operands == block.inputs and eqn.results == block.outputs
+    same = (
+        eqn.name == "jit"
+        and eqn.operands == block.inputs
+        and eqn.results == block.outputs
+    )
     return eqn if same and len(set(block.outputs)) == len(block.outputs) else None
 
 
@@ -192,9 +207,15 @@ def _open_arguments(captured: Captured, block: Block, body: Block, frame: Frame)
 def _unpack(tree: Node, root: str, body: Block, frame: Frame) -> bool:
     """Unpack a short tuple of arrays in one statement."""
     flat = all(isinstance(child, Leaf) for child in tree.children)
-    if tree.kind not in ("tuple", "list") or not flat or not 1 <= len(tree.children) <= 6:
+    if (
+        tree.kind not in ("tuple", "list")
+        or not flat
+        or not 1 <= len(tree.children) <= 6
+    ):
         return False
-    values = [body.inputs[child.index] for child in tree.children if isinstance(child, Leaf)]
+    values = [
+        body.inputs[child.index] for child in tree.children if isinstance(child, Leaf)
+    ]
     names = [frame.define(value, f"{root}_{i}") for i, value in enumerate(values)]
     comma = "," if len(names) == 1 else ""
     target = f"({names[0]},)" if comma else ", ".join(names)
@@ -210,7 +231,11 @@ def _access(tree: Tree, root: str, body: Block, used: set[Value], frame: Frame) 
         if value not in used:
             frame.env[value] = text
             continue
-        short = words[-1] if not words[-1].isdigit() and last.count(words[-1]) == 1 else None
+        short = (
+            words[-1]
+            if not words[-1].isdigit() and last.count(words[-1]) == 1
+            else None
+        )
         hint = short or "_".join(words[-2:] if len(words) > 1 else (root, *words))
         frame.lines.append(f"{frame.define(value, identifier(hint, root))} = {text}")
 
@@ -226,7 +251,11 @@ def _used(body: Block) -> set[Value]:
 
 
 def construct(
-    tree: Tree, texts: list[str], lifter: Lifter, classes: dict[Any, Any], top: bool = False
+    tree: Tree,
+    texts: list[str],
+    lifter: Lifter,
+    classes: dict[Any, Any],
+    top: bool = False,
 ) -> str:
     """Write the expression that builds a tree of the given leaf texts."""
     if isinstance(tree, Leaf):

@@ -56,7 +56,10 @@ class Function:
     def text_lines(self) -> list[str]:
         """Write the function out, unindented."""
         body = self.lines or ["pass"]
-        head = [*(f"@{d}" for d in self.decorators), f"def {self.name}({self.parameters}):"]
+        head = [
+            *(f"@{d}" for d in self.decorators),
+            f"def {self.name}({self.parameters}):",
+        ]
         return [*head, *(INDENT + line if line else "" for line in body), *self.after]
 
 
@@ -95,7 +98,10 @@ class Lifter:
     """Everything that one generated module shares between its functions."""
 
     def __init__(
-        self, options: Options, steps: Mapping[Equation, int] | None = None, floor: int = 0
+        self,
+        options: Options,
+        steps: Mapping[Equation, int] | None = None,
+        floor: int = 0,
     ) -> None:
         self.floor = floor
         self.options = options
@@ -174,7 +180,13 @@ class Lifter:
         if name is None:
             name = self.scope.fresh_global(identifier(hint, "function"))
             self.functions.append(
-                Function(name, parameters, frame.lines, [*decorators(name), *extra], after(name))
+                Function(
+                    name,
+                    parameters,
+                    frame.lines,
+                    [*decorators(name), *extra],
+                    after(name),
+                )
             )
             self._named[text_key] = name
         self._named[id(block), hint, key] = name
@@ -217,7 +229,9 @@ class Choices:
     def __init__(self, lifter: Lifter, eqn: Equation) -> None:
         self._lifter = lifter
         self._params = eqn.params
-        self._mesh = jaxapi.context_mesh(eqn.context) if _has_sharding(eqn.params) else None
+        self._mesh = (
+            jaxapi.context_mesh(eqn.context) if _has_sharding(eqn.params) else None
+        )
         self._forms: dict[Rule, str] = {}
         self.rules = candidates(eqn.name, eqn.params)
 
@@ -241,7 +255,20 @@ def _has_sharding(params: Mapping[str, Any]) -> bool:
 class Frame:
     """One function being built."""
 
-    __slots__ = ("_used", "ambient", "bare", "block", "constants", "depth", "env", "lifter", "lines", "names", "open", "outer")
+    __slots__ = (
+        "_used",
+        "ambient",
+        "bare",
+        "block",
+        "constants",
+        "depth",
+        "env",
+        "lifter",
+        "lines",
+        "names",
+        "open",
+        "outer",
+    )
 
     def __init__(
         self,
@@ -463,7 +490,9 @@ class Frame:
             frame.returns(results(frame))
             return parameters, []
 
-        name = self.lifter.function(block, hint, build, key=(n, *groups, id(self.ambient)))
+        name = self.lifter.function(
+            block, hint, build, key=(n, *groups, id(self.ambient))
+        )
         if not captured:
             return name
         self.lifter.imports.module("functools")
@@ -498,7 +527,11 @@ class Frame:
     def child(self) -> Frame:
         """Start a function nested in this one."""
         frame = Frame(
-            self.lifter, Scope(self.names), {}, depth=self.depth + 1, ambient=self.ambient
+            self.lifter,
+            Scope(self.names),
+            {},
+            depth=self.depth + 1,
+            ambient=self.ambient,
         )
         frame.outer = self
         return frame

@@ -8,7 +8,9 @@ from untrace.ir import Block, Equation
 from untrace.lifting.rules import NAMES
 from untrace.syntax.names import identifier
 
-_MEANINGLESS = frozenset(["", "<lambda>", "<unnamed function>", "lambda", "unknown", "untraced"])
+_MEANINGLESS = frozenset(
+    ["", "<lambda>", "<unnamed function>", "lambda", "unknown", "untraced"]
+)
 
 
 @functools.lru_cache(maxsize=4096)

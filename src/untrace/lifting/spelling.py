@@ -15,7 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from untrace.lifting import spell_jax, spell_meshes, spell_records, spell_values  # writers register
+from untrace.lifting import (  # writers register
+    spell_jax,
+    spell_meshes,
+    spell_records,
+    spell_values,
+)
 from untrace.lifting.spell_base import Imports, PlainImports, Speller, Unspellable
 from untrace.lifting.spell_dtypes import spell_dtype
 

@@ -42,7 +42,9 @@ class Rule:
 
     def accepts(self, params: Mapping[str, Any]) -> bool:
         """Tell whether the params have the values that the rule fixes."""
-        return all(key not in params or _same(params[key], value) for key, value in self.fixed)
+        return all(
+            key not in params or _same(params[key], value) for key, value in self.fixed
+        )
 
     def covers(self, names: tuple[str, ...]) -> bool:
         """Tell whether the rule shows or fixes every param, and shows none else."""
@@ -124,7 +126,9 @@ def rule(
         bare,
         tuple((imports or {}).items()),
         calls_jax=template.startswith(("jax.", "jnp.")),
-        roots=tuple(module for root, module in _ROOTS.items() if f"{root}." in template),
+        roots=tuple(
+            module for root, module in _ROOTS.items() if f"{root}." in template
+        ),
     )
     clear_memo()
     rules = RULES.setdefault(primitive, [])

@@ -16,7 +16,17 @@ import re
 
 RESERVED = frozenset(
     [*keyword.kwlist, *keyword.softkwlist, *dir(builtins)]
-    + ["jax", "jnp", "np", "functools", "collections", "main", "example_args", "tracing_context", "self"]
+    + [
+        "jax",
+        "jnp",
+        "np",
+        "functools",
+        "collections",
+        "main",
+        "example_args",
+        "tracing_context",
+        "self",
+    ]
 )
 MAX_LENGTH = 48
 

@@ -191,7 +191,9 @@ class _JaxprWalk(ValueWalk):
         label = f"/{eqn.primitive.name}/{name}"
         outer = self.check_vma
         self.check_vma = eqn.params.get("check_vma", outer)
-        found = self.labelled(label, *(rules.comparable(e, name) for e in (eqn, mate)), scope)
+        found = self.labelled(
+            label, *(rules.comparable(e, name) for e in (eqn, mate)), scope
+        )
         self.check_vma = outer
         return found
 

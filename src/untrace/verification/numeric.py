@@ -25,7 +25,10 @@ def outputs_agree(expected: Any, actual: Any, values: Sequence[Any]) -> str:
     Returns:
       "bitwise equal", or for instance "within 3e-08 (relative)".
     """
-    if any(value is None for value in values) or jaxapi.split_jaxpr(expected)[0].effects:
+    if (
+        any(value is None for value in values)
+        or jaxapi.split_jaxpr(expected)[0].effects
+    ):
         return ""
     try:
         wanted = jax.jit(jaxapi.as_function(expected))(*values)

@@ -40,7 +40,10 @@ class Report:
             return []
         if isinstance(self.difference, Exception):
             return [f"{type(self.difference).__name__}: {self.difference}"]
-        return [str(self.difference), *([f"  made by {self.line}"] if self.line else [])]
+        return [
+            str(self.difference),
+            *([f"  made by {self.line}"] if self.line else []),
+        ]
 
     def __str__(self) -> str:
         lines = [VERDICTS[self.strength]]

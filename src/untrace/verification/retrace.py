@@ -24,7 +24,9 @@ from untrace.capture.trees import build
 _counter = 0
 
 
-def execute(text: str, filename: str | None = None, path: str | None = None) -> types.ModuleType:
+def execute(
+    text: str, filename: str | None = None, path: str | None = None
+) -> types.ModuleType:
     """Run a module's text and return the module.
 
     Args:
@@ -49,7 +51,9 @@ def execute(text: str, filename: str | None = None, path: str | None = None) -> 
     return module
 
 
-def retrace(module: types.ModuleType, name: str, captured: Captured, classes: dict[Any, str]) -> Any:
+def retrace(
+    module: types.ModuleType, name: str, captured: Captured, classes: dict[Any, str]
+) -> Any:
     """Trace the function of a generated module at the avals of the captured program."""
     function = getattr(module, name)
     replaced = {key: getattr(module, cls) for key, cls in classes.items()}
@@ -57,9 +61,15 @@ def retrace(module: types.ModuleType, name: str, captured: Captured, classes: di
 
     def flat(*values: Any) -> Sequence[Any]:
         # By position where that is possible: a jitted function sorts keywords by name.
-        args = [build(p.tree, values, replaced) for p in captured.parameters if not _is_keyword(p)]
+        args = [
+            build(p.tree, values, replaced)
+            for p in captured.parameters
+            if not _is_keyword(p)
+        ]
         kwargs = {
-            p.name: build(p.tree, values, replaced) for p in captured.parameters if _is_keyword(p)
+            p.name: build(p.tree, values, replaced)
+            for p in captured.parameters
+            if _is_keyword(p)
         }
         return jax.tree.leaves(function(*args, **kwargs))
 

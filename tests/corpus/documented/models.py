@@ -13,7 +13,32 @@ from tests.corpus.registry import add, f32, i32, positive, program
 
 # ---- jax.nn ------------------------------------------------------------------------
 
-for _name in ["relu", "relu6", "sigmoid", "softplus", "sparse_plus", "soft_sign", "silu", "log_sigmoid", "leaky_relu", "hard_sigmoid", "hard_silu", "hard_tanh", "elu", "celu", "selu", "gelu", "squareplus", "mish", "identity", "softmax", "log_softmax", "standardize", "logsumexp", "glu"]:
+for _name in [
+    "relu",
+    "relu6",
+    "sigmoid",
+    "softplus",
+    "sparse_plus",
+    "soft_sign",
+    "silu",
+    "log_sigmoid",
+    "leaky_relu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_tanh",
+    "elu",
+    "celu",
+    "selu",
+    "gelu",
+    "squareplus",
+    "mish",
+    "identity",
+    "softmax",
+    "log_softmax",
+    "standardize",
+    "logsumexp",
+    "glu",
+]:
     if hasattr(jax.nn, _name):
         add(f"nn_{_name}", getattr(jax.nn, _name), f32(2, 4))
 add("nn_gelu_exact", lambda x: jax.nn.gelu(x, approximate=False), f32(3))
@@ -648,7 +673,30 @@ add(
     f32(4, 4),
     positive(3),
 )
-for _name in ["gammaln", "digamma", "erf", "erfc", "erfinv", "logit", "expit", "entr", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "ndtri", "xlogx", "gamma", "exp1", "expi", "factorial", "spence", "bernoulli"]:
+for _name in [
+    "gammaln",
+    "digamma",
+    "erf",
+    "erfc",
+    "erfinv",
+    "logit",
+    "expit",
+    "entr",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "log_ndtr",
+    "ndtr",
+    "ndtri",
+    "xlogx",
+    "gamma",
+    "exp1",
+    "expi",
+    "factorial",
+    "spence",
+    "bernoulli",
+]:
     if hasattr(jax.scipy.special, _name):
         _arg = 3 if _name == "bernoulli" else positive(3) / 3
         if _name != "bernoulli":
