@@ -32,10 +32,7 @@ MAX_HESSIAN = 64
 
 # Programs that do not come back identical yet, and why.
 KNOWN: dict[str, str] = {
-    "custom_root": "jax 0.12 keeps Python functions in a typed primitive",
-    "symbolic_mean": "symbolic dimensions in params have no identifiers",
-    "symbolic_reshape": "symbolic dimensions in params have no identifiers",
-    "symbolic_dimension_value": "symbolic dimensions in params have no identifiers",
+    "custom_root": "jax 0.12: under vmap its guess has another rank than its root",
     "special_expi": "jax 0.10: a rule closes over a value of an enclosing jit",
     "special_exp1": "jax 0.10: a rule closes over a value of an enclosing jit",
     "special_i0": "jax 0.12: a batched rule is taken for the unbatched one",

@@ -16,6 +16,7 @@ from untrace import jaxapi
 from untrace.capture import Captured, Tree
 from untrace.ir import Block
 from untrace.lifting.arrays import spell_array, spell_scalar
+from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.spelling import spell_aval_struct, spell_dtype
 
@@ -35,7 +36,11 @@ def example_lines(
             _placed(_leaf(value, variable.aval, lifter), value, variable.aval, lifter)
         )
     names = [parameter.name for parameter in captured.parameters]
-    lines: list[str] = []
+    lines = [
+        f"{name} = {EXAMPLE_SIZE}"
+        for name in lifter.imports.dims.values()
+        if mentions(texts, name)
+    ]
     if any("rng." in text for text in texts):
         lifter.imports.module("numpy")
         lines.append("rng = np.random.default_rng(0)")
@@ -91,7 +96,7 @@ def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
         return text
     if getattr(aval, "weak_type", False) and aval.shape == ():
         return spell_scalar(np.ones((), aval.dtype), aval, imports)
-    shape = repr(tuple(aval.shape))
+    shape = lifter.spell(tuple(aval.shape))
     dtype = spell_dtype(aval.dtype, imports)
     imports.module("numpy")
     kind = jaxapi.dtype_kind(aval.dtype)
@@ -103,7 +108,7 @@ def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
         low, high = _range(value)
         return f"rng.integers({low}, {high}, {shape}, endpoint=True).astype({dtype})"
     if kind == "complex":
-        parts = repr((*aval.shape, 2))  # real and imaginary
+        parts = lifter.spell((*aval.shape, 2))  # real and imaginary
         return f"np.array(rng.normal(size={parts}).view(complex)[..., 0], {dtype})"
     return f"rng.normal(size={shape}).astype({dtype})"
 

@@ -14,6 +14,21 @@ class Helper:
 
 
 HELPERS: dict[str, Helper] = {
+    "root_linear_map": Helper(
+        '''\
+def root_linear_map(f, x, v, transposed=False):
+    """Apply the derivative of `f` at `x`, as `jax.lax.custom_root` keeps it."""
+    from jax._src.lax.control_flow.solves import _RootLinearMap
+
+    traced = jax.jit(f).trace(x)
+    consts, converted = traced.closure_convert()
+    avals = jax.tree.map(jax.typeof, (consts, x, v))
+    out = jax.tree.map(lambda aval: aval.to_tangent_aval(), traced.out_avals)
+    primitive = _RootLinearMap(converted, avals, out, traced.effects, transposed)
+    return primitive(consts, x, v)
+''',
+        ("jax",),
+    ),
     "converted": Helper(
         '''\
 def converted(x, dtype):

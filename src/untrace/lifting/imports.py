@@ -22,6 +22,7 @@ class Imports:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
+        self.dims: dict[str, str] = {}  # identifiers of symbolic dimensions
         self.modules: dict[str, str] = {}
         self.attributes: dict[tuple[str, str], str] = {}
         self.definitions: list[str] = []

@@ -27,11 +27,13 @@ from untrace.lifting import (  # noqa: F401  (they register)
     kernel_bodies,
     kernels,
     reductions,
+    roots,
     sharded,
     solvers,
     state,
 )
 from untrace.lifting.contexts import ambient_managers, tracing_context
+from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Frame, Function, Lifter
@@ -84,6 +86,7 @@ def lift(
     )
     for note in captured.notes:
         lifter.note(note)
+    lifter.imports.dims = name_dimensions(block, lifter.scope)
     classes = _classes(captured, lifter)
     context = tracing_context(ambient_managers(lifter), lifter)
     main = _main(captured, block, name, lifter, classes)
@@ -201,6 +204,7 @@ def _open_arguments(captured: Captured, block: Block, body: Block, frame: Frame)
             continue
         if not _unpack(parameter.tree, root, body, frame):
             _access(parameter.tree, root, body, used, frame)
+    frame.read_dimensions(body.inputs)
     return ", ".join(parameters)
 
 

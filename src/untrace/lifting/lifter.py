@@ -18,6 +18,7 @@ from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Literal, Value
 from untrace.lifting.constants import Constants
+from untrace.lifting.dimensions import mentions, readings
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports
 from untrace.lifting.literals import Literals
@@ -122,6 +123,7 @@ class Lifter:
         self._named: dict[Any, str] = {}
         self.rules: dict[Any, list[tuple[str, Scope]]] = {}
         self.rule_names: list[str] = []
+        self.linear_maps: list[str] = []  # of the `tangent_solve`s being written
         self.n_cut_rules = 0
         self._choices: dict[Any, Choices] = {}
         self._used_rules: set[Rule] = set()
@@ -262,6 +264,7 @@ class Frame:
         "block",
         "constants",
         "depth",
+        "dimensions",
         "env",
         "lifter",
         "lines",
@@ -288,6 +291,7 @@ class Frame:
         self.open: Any = None
         self.outer: Frame | None = None
         self.constants: set[Value] = set()
+        self.dimensions: tuple[int, list[tuple[str, str]]] = (0, [])
         self.block: Block | None = None
         self._used: tuple[Block | None, set[Any]] = None, set()
 
@@ -464,7 +468,9 @@ class Frame:
         """
         name = block_name(block, hint)
         is_shared = id(block) in self.lifter.shared or self.depth >= MAX_NESTING
-        if not captured or is_shared:
+        # A nested function sees the symbolic dimensions of those around it.
+        is_nested = bool(self.lifter.imports.dims) and self.depth < MAX_NESTING
+        if (not captured or is_shared) and not is_nested:
             try:
                 return self._module_function(block, name, captured, groups, results)
             except OutOfReach:  # a rule inside closes over a value of this function
@@ -553,12 +559,23 @@ class Frame:
                     unpack.append(f"{unpacked(names)} = {whole}")
             start += group.size
         self.lines += unpack
+        self.read_dimensions(block.inputs)
         return ", ".join(texts)
+
+    def read_dimensions(self, values: Sequence[Value]) -> None:
+        """Read symbolic dimensions from the shapes of arguments, where they are used."""
+        dims = self.lifter.imports.dims
+        if dims:
+            known = [value for value in values if value in self.env]
+            self.dimensions = len(self.lines), list(readings(known, self.env, dims))
 
     def returns(self, text: str) -> None:
         """Write the return statement."""
         if text:
             self.lines.append(f"return {text}")
+        start, read = self.dimensions
+        used = [line for name, line in read if mentions(self.lines[start:], name)]
+        self.lines[start:start] = used
 
 
 @dataclass(frozen=True, slots=True)

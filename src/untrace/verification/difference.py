@@ -99,6 +99,7 @@ def two_types(aval: Any, other: Any) -> str:
 
 def shorten(text: str, width_cols: int = _MAX_WIDTH_COLS) -> str:
     """Cut a line to a readable width."""
+    text = _ADDRESS.sub("", text)
     text = " ".join(text.split())
     return text if len(text) <= width_cols else text[: width_cols - 3] + "..."
 
