@@ -14,19 +14,16 @@ import builtins
 import keyword
 import re
 
+_MODULE_NAMES = ("jax", "jnp", "np", "functools", "collections", "main", "self")
+_FUNCTION_NAMES = ("example_args", "tracing_context")
 RESERVED = frozenset(
-    [*keyword.kwlist, *keyword.softkwlist, *dir(builtins)]
-    + [
-        "jax",
-        "jnp",
-        "np",
-        "functools",
-        "collections",
-        "main",
-        "example_args",
-        "tracing_context",
-        "self",
-    ]
+    (
+        *keyword.kwlist,
+        *keyword.softkwlist,
+        *dir(builtins),
+        *_MODULE_NAMES,
+        *_FUNCTION_NAMES,
+    )
 )
 MAX_LENGTH = 48
 

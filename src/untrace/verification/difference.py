@@ -7,6 +7,7 @@ operands. Variables get the letters JAX prints them with, so the text can be fou
 
 from __future__ import annotations
 
+import re
 import string
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from untrace import jaxapi
 
 _MAX_WIDTH_COLS = 100
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+# `jax._src.lib` re-exports without saying so.
+# pyright: reportPrivateImportUsage=false
+"""What comparing two programs needs: what only says where something came from, keys.
+
+The same names serve all supported JAX releases.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import numpy as _np
+from jax._src import core as _core
+from jax._src import dtypes as _dtypes
+from jax._src import linear_util as _lu
+from jax._src import source_info_util as _source_info_util
+from jax._src.lib import xla_client as _xla_client
+
+from untrace.jaxapi.jaxprs import Tracer
+from untrace.jaxapi.params import boxed_value, is_value_box
+
+# What only says where something came from; never part of a computation.
+ORIGIN_TYPES: tuple[type, ...] = (
+    _core.DebugInfo,
+    _xla_client.Traceback,
+    _source_info_util.SourceInfo,
+    type(_source_info_util.new_source_info().name_stack),
+)
+# Fields that only say where something came from, by class; not imported for the name.
+ORIGIN_FIELDS: dict[str, frozenset[str]] = {
+    "jax._src.pallas.core.BlockMapping": frozenset({"origin"}),
+    # `functools.update_wrapper` copies all that a rule says of itself.
+    "jax._src.custom_batching.ClosedRule": frozenset(
+        {"debug", "__wrapped__", "__untrace_stand_in__", "__type_params__"}
+        | {*functools.WRAPPER_ASSIGNMENTS}
+    ),
+}
+
+
+def array_key(array: Any) -> Any:
+    """Return a key that is equal for bitwise equal constants of one type."""
+    aval = _core.typeof(array)
+    if _dtypes.issubdtype(aval.dtype, _dtypes.extended):
+        return id(array)
+    data = _np.asarray(array)
+    return aval, data.tobytes() if data.size <= 1024 else id(array)
+
+
+def rule_identity(function: Any, depth: int = 0) -> Any:
+    """Return what tells one derivative rule from another: code and closed-over code.
+
+    Every trace wraps a rule in new closures, so the objects say nothing; what they
+    close over in the end, the user's functions, does.
+    """
+    if isinstance(function, _lu.WrappedFun):
+        parts = [
+            function.f,
+            *(part for transform in function.transforms for part in transform),
+        ]
+        return tuple(rule_identity(part, depth + 1) for part in parts)
+    if isinstance(function, (tuple, list)):
+        return tuple(rule_identity(part, depth + 1) for part in function)
+    if isinstance(function, functools.partial):
+        return rule_identity((function.func, *function.args), depth + 1)
+    if isinstance(function, (int, str, bool, float, complex, bytes, type(None))):
+        return type(function), repr(function)
+    if isinstance(function, (Tracer, jax.Array, _np.ndarray, _np.generic)):
+        return id(function)
+    if is_value_box(function):
+        return rule_identity(boxed_value(function), depth + 1)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        called = getattr(function, "__wrapped__", None)
+        if called is not None:
+            return rule_identity(called, depth + 1)
+        kind = type(function)
+        is_of_jax = kind.__module__.partition(".")[0] in ("jax", "jaxlib", "builtins")
+        return kind if is_of_jax and not callable(function) else (kind, id(function))
+    if depth > 40:
+        return code
+    cells = [cell for cell in function.__closure__ or () if not _is_empty_cell(cell)]
+    return code, tuple(rule_identity(cell.cell_contents, depth + 1) for cell in cells)
+
+
+def _is_empty_cell(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # reading it is the test
+    except ValueError:
+        return True
+    return False

@@ -1,0 +1,123 @@
+"""Jaxprs and their parts: their classes, taking them apart, making them.
+
+jax 0.11 merged `ClosedJaxpr` into `Jaxpr`; jax 0.10 alone keeps quasi-dynamic data at
+the ends of binders; jax 0.12 keeps the sizes of a `scan` as trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax._src import core as _core
+from jax._src import effects as _effects
+from jax._src.interpreters import partial_eval as _pe
+
+Jaxpr = _core.Jaxpr
+ClosedJaxpr: type[Any] = getattr(_core, "ClosedJaxpr", Jaxpr)
+JaxprLiteral = _core.Literal
+DropVar = _core.DropVar
+Primitive = _core.Primitive
+Tracer = _core.Tracer
+JaxprInputEffect = _effects.JaxprInputEffect
+NamedAxisEffect = _core.NamedAxisEffect
+# jax 0.11 merged `ClosedJaxpr` into `Jaxpr`: a param then holds one class for both.
+JAXPR_TYPES: tuple[type, ...] = (
+    (Jaxpr,) if ClosedJaxpr is Jaxpr else (Jaxpr, ClosedJaxpr)
+)
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Tell whether `value` is a jaxpr, closed or open."""
+    return isinstance(value, JAXPR_TYPES)
+
+
+def is_closed(jaxpr: Any) -> bool:
+    """Tell whether a jaxpr stands closed (with its consts) in its place."""
+    return ClosedJaxpr is Jaxpr or isinstance(jaxpr, ClosedJaxpr)
+
+
+def split_jaxpr(jaxpr: Any) -> tuple[Any, list[Any]]:
+    """Return the open jaxpr and the values of its constvars (`[]` if unknown)."""
+    if ClosedJaxpr is Jaxpr:
+        return jaxpr, list(jaxpr.consts)
+    if isinstance(jaxpr, ClosedJaxpr):
+        return jaxpr.jaxpr, list(jaxpr.consts)
+    return jaxpr, []
+
+
+def close_jaxpr(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
+    """Attach `consts` to an open jaxpr."""
+    return ClosedJaxpr(jaxpr, list(consts))
+
+
+def new_var(aval: Any) -> Any:
+    """Make a new jaxpr variable."""
+    return _core.Var(aval)
+
+
+def new_eqn(invars: list[Any], outvars: list[Any], eqn: Any, params: Any) -> Any:
+    """Make a jaxpr equation like `eqn` (an `ir.Equation`) over other variables."""
+    return _core.JaxprEqn(
+        invars,
+        outvars,
+        eqn.primitive,
+        params,
+        eqn.effects,
+        eqn.source_info,
+        eqn.context,
+    )
+
+
+def new_jaxpr(
+    constvars: list[Any],
+    consts: list[Any],
+    invars: list[Any],
+    outvars: list[Any],
+    eqns: list[Any],
+    block: Any,
+) -> Any:
+    """Make a jaxpr like `block` (an `ir.Block`) over other variables."""
+    made = Jaxpr(constvars, invars, outvars, eqns, block.effects, block.debug_info)
+    has_consts = bool(block.jaxpr.consts) if ClosedJaxpr is Jaxpr else block.is_closed
+    return close_jaxpr(made, consts) if has_consts else made
+
+
+def constvars_as_inputs(jaxpr: Any) -> Any:
+    """Turn the constvars of an open jaxpr, whose values are unknown, into inputs."""
+    return _pe.convert_constvars_jaxpr(jaxpr) if jaxpr.constvars else jaxpr
+
+
+def as_function(jaxpr: Any) -> Callable[..., list[Any]]:
+    """Return a closed jaxpr as a function of flat arguments."""
+    return _core.jaxpr_as_fun(jaxpr)
+
+
+def var_behind(tracer: Any) -> Any:
+    """Return the jaxpr variable a tracer stands for, or None if it has none."""
+    var = getattr(tracer, "val", None)
+    return var if isinstance(var, _core.Var) else None
+
+
+def initial_state(var: Any) -> tuple[Any, Any]:
+    """Return the quasi-dynamic data at both ends of a binder (jax 0.10 only)."""
+    return getattr(var, "initial_qdd", None), getattr(var, "final_qdd", None)
+
+
+def scan_sizes(params: dict[str, Any], n_operands: int) -> tuple[int, int]:
+    """Return the number of constants and of carried values of a `scan`.
+
+    jax 0.12 keeps them as trees whose grouping is bookkeeping of its transformations.
+    """
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+def is_inlined(jit_params: Any) -> bool:
+    """Tell whether a `jit` equation asks to be inlined, which its retrace would do."""
+    inline = jit_params["inline"]
+    return inline is True or (
+        getattr(inline, "name", "AUTO") not in ("AUTO",) and inline is not False
+    )

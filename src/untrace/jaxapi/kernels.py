@@ -1,0 +1,60 @@
+"""Kernels of Pallas: their memory spaces, trees of operands and costs.
+
+Not all supported releases have `MemorySpace.Device` or type avals by a memory space.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax._src import core as _core
+
+from untrace.jaxapi.avals import is_plain_aval
+
+_DEVICE = getattr(getattr(_core, "MemorySpace", None), "Device", None)
+_PALLAS_MODULES = (
+    ("jax.experimental", "pallas", "pl"),
+    ("jax.experimental.pallas", "tpu", "pltpu"),
+    ("jax.experimental.pallas", "mosaic_gpu", "plgpu"),
+)
+
+
+def is_on_device(aval: Any) -> bool:
+    """Tell whether `jax.ShapeDtypeStruct` describes a result of a kernel completely."""
+    return is_plain_aval(aval) and getattr(aval, "memory_space", _DEVICE) == _DEVICE
+
+
+def is_default_memory(space: Any) -> bool:
+    """Tell whether a block lies where a kernel's blocks lie by default."""
+    return space is None or getattr(space, "name", "") == "DEFAULT"
+
+
+def memory_home(space: Any) -> tuple[str, str, str, str] | None:
+    """Return package, module, usual alias and attribute of a memory space, or None."""
+    name = getattr(space, "name", None)
+    for package, module, alias in _PALLAS_MODULES:
+        found = sys.modules.get(f"{package}.{module}")
+        if name and found is not None and getattr(found, name, None) is space:
+            return package, module, alias, name
+    return None
+
+
+def unflatten_index(tree: Any, atoms: Sequence[Any]) -> tuple[Any, ...]:
+    """Put the results of an index map into its tree of indices and slices."""
+    return tuple(jax.tree.unflatten(tree, atoms))
+
+
+def unflatten_operands(tree: Any, operands: Sequence[Any]) -> Any:
+    """Put the operands of a masked access back into its arguments."""
+    return jax.tree.unflatten(tree, operands)
+
+
+def divided_cost(estimate: Any, size: int) -> Any:
+    """Undo what batching by `size` does to a `pl.CostEstimate`."""
+    if estimate is None:
+        return None
+    names = ("flops", "transcendentals", "bytes_accessed")
+    return type(estimate)(**{name: getattr(estimate, name) // size for name in names})

@@ -1,0 +1,148 @@
+"""Derivative rules: tracing those of `custom_jvp_call` and `custom_vjp_call`.
+
+jax 0.12 returns logs beside the cotangents of a backward rule; jax 0.10 makes a plain
+function of a forward rule when a dead result was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax._src import ad_util as _ad_util
+
+from untrace.jaxapi.jaxprs import (
+    ClosedJaxpr,
+    Jaxpr,
+    close_jaxpr,
+    is_jaxpr,
+    split_jaxpr,
+)
+from untrace.jaxapi.tracing import trace_flat
+
+_ZEROS = (_ad_util.Zero, _ad_util.SymbolicZero)
+MAX_RULE_DEPTH = 12
+MAX_RULE_REPEATS = 2
+SMALL_FUNCTION = 12
+"""Equations of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
+
+
+def follows_rules(names: list[str], name: str, call_jaxpr: Any) -> bool:
+    """Tell whether the rules of `name`, met inside those of `names`, are traced.
+
+    A rule that makes new functions with rules (a fixed point by a fixed point) can be
+    traced without end, each time of a larger function; it is followed twice.
+    """
+    if len(names) >= MAX_RULE_DEPTH:
+        return False
+    return names.count(name) < MAX_RULE_REPEATS or _has_few_equations(call_jaxpr)
+
+
+def _has_few_equations(jaxpr: Any) -> bool:
+    stack, count = [jaxpr], 0
+    while stack and count <= SMALL_FUNCTION:
+        body, _ = split_jaxpr(stack.pop())
+        count += len(body.eqns)
+        for eqn in body.eqns:
+            for param in eqn.params.values():
+                items = param if type(param) is tuple else (param,)
+                stack += [item for item in items if is_jaxpr(item)]
+    return count <= SMALL_FUNCTION
+
+
+def custom_jvp_rule(
+    eqn_params: dict[str, Any], n_operands: int
+) -> tuple[Any, list[bool]]:
+    """Trace the rule of a `custom_jvp_call` with every tangent instantiated.
+
+    Returns:
+      The rule as a closed jaxpr over `(*primals, *tangents)` (consts excluded) with
+      results `(*primals_out, *nonzero_tangents_out)`, and which output tangents are
+      symbolic zeros.
+    """
+    n = n_operands - eqn_params["num_consts"]
+    jaxpr, consts, out_zeros = eqn_params["jvp_jaxpr_fun"].call_wrapped(*[False] * n)
+    return close_jaxpr(jaxpr, consts), list(out_zeros)
+
+
+def has_logs(rules: Any) -> bool:
+    """Tell whether a traced backward rule returns logs beside cotangents."""
+    return rules.logs is not None and rules.logs.num_leaves > 0
+
+
+class CustomVJPRules(NamedTuple):
+    """The rules of a `custom_vjp_call`, traced.
+
+    `forward` maps the operands without the leading consts to `(*residuals, *results)`,
+    where a residual that is an operand is left out. `residuals` says for each residual
+    which operand (consts included) it is, or None if `forward` returns it. `backward`
+    maps `(*all_residuals, *cotangents)` to the cotangents that are not zeros, followed
+    by the leaves of `logs` (jax 0.12), and `zeros` tells for each operand (consts
+    excluded) whether its cotangent is a symbolic zero.
+    """
+
+    forward: Any
+    backward: Any
+    residuals: tuple[int | None, ...]
+    zeros: tuple[bool, ...]
+    logs: Any
+
+
+def custom_vjp_rules(
+    eqn_params: dict[str, Any], operand_avals: Sequence[Any]
+) -> CustomVJPRules:
+    """Trace both rules of a `custom_vjp_call` with every operand perturbed.
+
+    An integer operand counts as unperturbed, as under `jax.grad`; its cotangent and
+    those of integer results have dtype float0.
+
+    Args:
+      eqn_params: The params of the equation.
+      operand_avals: Avals of all its operands, consts first.
+    """
+    n_consts = eqn_params["num_consts"]
+    perturbed = [_is_perturbable(aval) for aval in operand_avals[n_consts:]]
+    thunk = eqn_params["fwd_jaxpr_thunk"]
+    # jax 0.10 makes a plain function of it when a dead result was removed.
+    call = getattr(thunk, "call_wrapped", thunk)
+    forward, consts = call(*perturbed)
+    # Only now: the trees are stored while `fwd` runs.
+    _, res_tree, sources = eqn_params["out_trees"]()
+    n_computed = res_tree.num_leaves - sum(s is not None for s in sources)
+    computed = iter([v.aval for v in forward.outvars[:n_computed]])
+    residuals = [next(computed) if s is None else operand_avals[s] for s in sources]
+    cotangents = [v.aval.to_ct_aval() for v in forward.outvars[n_computed:]]
+    backward, zeros, logs = _trace_backward(
+        eqn_params["bwd"], [*residuals, *cotangents]
+    )
+    return CustomVJPRules(
+        close_jaxpr(forward, consts), backward, tuple(sources), zeros, logs
+    )
+
+
+def _is_perturbable(aval: Any) -> bool:
+    tangent = aval.to_tangent_aval()
+    return getattr(tangent, "dtype", None) != jax.dtypes.float0
+
+
+def _trace_backward(
+    bwd: Any, avals: Sequence[Any]
+) -> tuple[Any, tuple[bool, ...], Any]:
+    zeros: tuple[bool, ...] = ()
+    logs: Any = None
+
+    def backward(*args: Any) -> list[Any]:
+        nonlocal zeros, logs
+        returned = bwd.call_wrapped(*args)
+        # jax 0.12 returns (cotangents, logs), jax 0.10 the cotangents.
+        has_logs = isinstance(returned, tuple) and len(returned) == 2
+        cotangents, logged = (
+            returned if has_logs and ClosedJaxpr is Jaxpr else (returned, None)
+        )
+        zeros = tuple(isinstance(ct, _ZEROS) for ct in cotangents)
+        leaves, logs = jax.tree.flatten(logged)
+        return [ct for ct in cotangents if not isinstance(ct, _ZEROS)] + leaves
+
+    jaxpr = trace_flat(backward, avals, "backward")
+    return jaxpr, zeros, logs

@@ -1,0 +1,131 @@
+# `Slice` is re-exported without saying so.
+# pyright: reportPrivateImportUsage=false
+"""State and effects: mutable arrays, functions called on the host, failed checks.
+
+The wrapper around the function of a callback differs: it is an object with a
+`callback_func`, or a closure named `_flat_callback`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax._src import core as _core
+from jax._src import debugging as _debugging
+from jax._src.state import indexing as _indexing
+from jax._src.state import types as _state_types
+
+Ref = getattr(_core, "Ref", ())
+AbstractRef = _state_types.AbstractRef
+NDIndexer = _indexing.NDIndexer
+RefSlice = _indexing.Slice
+
+
+def is_ref_aval(aval: Any) -> bool:
+    """Tell whether an aval is that of a mutable array."""
+    return isinstance(aval, AbstractRef)
+
+
+def is_ref(value: Any) -> bool:
+    """Tell whether a value is a mutable array."""
+    return isinstance(value, Ref)
+
+
+def ref_content(ref: Any) -> Any:
+    """Return what a mutable array holds now."""
+    return ref[...]
+
+
+def ref_transforms(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Rebuild the chain of indexers and views of a `get`, `swap` or `addupdate`."""
+    return tuple(jax.tree.unflatten(tree, leaves))
+
+
+class HostCall(NamedTuple):
+    """A host function and the tree of `(args, kwargs)` that it is called on.
+
+    `static_args` are the leaves that are no arrays, by position in the tree.
+    """
+
+    function: Any
+    in_tree: Any
+    static_args: dict[int, Any]
+
+
+def host_call(callback: Any) -> HostCall | None:
+    """Unwrap what a callback primitive holds; None if its wrapper is not known."""
+    if hasattr(callback, "callback_func"):
+        return HostCall(callback.callback_func, callback.in_tree, {})
+    code = getattr(callback, "__code__", None)
+    if code is None or code.co_name != "_flat_callback":
+        return None
+    cells = zip(code.co_freevars, callback.__closure__ or ())
+    held = {name: cell.cell_contents for name, cell in cells}
+    if not {"callback", "in_tree", "static_args"} <= held.keys():
+        return None
+    return HostCall(held["callback"], held["in_tree"], dict(held["static_args"]))
+
+
+def is_ordered_effect(effect: Any) -> bool:
+    """Tell whether a debug callback keeps its place among the others."""
+    return type(effect) is type(_debugging.ordered_debug_effect)
+
+
+def accepts_print_format(fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Tell whether `jax.debug.print` lets these arguments through its format check."""
+    try:
+        _debugging.formatter.format(fmt, *args, **kwargs)
+    except (ValueError, KeyError, IndexError, AttributeError):
+        return False
+    return True
+
+
+def stand_in_for(function: Any) -> str | None:
+    """Return the name of the host function that a generated function stands in for."""
+    if not isinstance(function, types.FunctionType):
+        return None
+    name = function.__dict__.get("__untrace_stand_in__")
+    return name if isinstance(name, str) else None
+
+
+def function_origin(function: Any) -> str:
+    """Return module and qualified name of a callable, looking through partials.
+
+    >>> function_origin(functools.partial(functools.reduce))
+    '_functools.reduce'
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module = getattr(named, "__module__", None)
+    return f"{module}.{named.__qualname__}" if module else named.__qualname__
+
+
+class FailedCheck(NamedTuple):
+    """The operands of one `checkify.check`, not functionalised.
+
+    `number` is its key in the error's metadata, `code` the operand with that number.
+    The exception has `fmt_string`, `args` and `kwargs`, as they were given.
+    """
+
+    failed: Any
+    code: Any
+    number: int
+    exception: Any
+
+
+def failed_check(err_tree: Any, leaves: Sequence[Any]) -> FailedCheck | None:
+    """Read a `check` equation; None if it holds a collection of several errors."""
+    error = jax.tree.unflatten(err_tree, leaves)
+    if len(error._pred) != 1 or len(error._metadata) != 1:
+        return None
+    ((effect, failed),) = error._pred.items()
+    ((number, kind),) = error._metadata.items()
+    exception = jax.tree.unflatten(kind, error._payload[effect])
+    if not hasattr(exception, "fmt_string"):
+        return None
+    return FailedCheck(failed, error._code[effect], int(number), exception)

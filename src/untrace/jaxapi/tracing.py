@@ -1,0 +1,96 @@
+"""Tracing functions at given avals, and the settings that tracing depends on.
+
+The same calls serve all supported JAX releases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import jax
+from jax._src import api_util as _api_util
+from jax._src import config as _config
+from jax._src import linear_util as _lu
+from jax._src.interpreters import partial_eval as _pe
+
+from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
+
+
+def trace_flat(
+    function: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "untraced"
+) -> Any:
+    """Trace a function of flat arguments at exactly the given avals.
+
+    Unlike `jax.make_jaxpr` this takes any aval: weak types, refs, tokens, key arrays,
+    avals typed by a mesh.
+    """
+    debug = _api_util.debug_info("untrace", function, tuple(avals), {})
+    wrapped = _lu.wrap_init(function, debug_info=debug)
+    jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
+    return close_jaxpr(jaxpr, consts)
+
+
+def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:
+    """Trace the computation of a `reduce` at the types of the jaxpr beside it.
+
+    Over several operands it takes two tuples, or after a transformation all values.
+    """
+    avals = [var.aval for var in split_jaxpr(jaxpr)[0].invars]
+    n = len(avals) // 2
+
+    def grouped(*args: Any) -> list[Any]:
+        return jax.tree.leaves(computation(args[:n], args[n:]))
+
+    def flat(*args: Any) -> list[Any]:
+        return jax.tree.leaves(computation(*args))
+
+    if n == 1:
+        return trace_flat(flat, avals, "computation")
+    try:
+        return trace_flat(grouped, avals, "computation")
+    except TypeError:
+        return trace_flat(flat, avals, "computation")
+
+
+@contextlib.contextmanager
+def deep_recursion(limit: int = 200_000) -> Generator[None, None, None]:
+    """Raise Python's recursion limit: deep nests of sub-programs are legal."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def is_traced(value: Any) -> bool:
+    """Tell whether a value is a `jax.stages.Traced`."""
+    return isinstance(value, jax.stages.Traced)
+
+
+def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the positions and names that a jitted function treats as static."""
+    known = getattr(function, "_jit_info", None)
+    numbers = getattr(known, "static_argnums", None) or ()
+    return tuple(numbers), tuple(getattr(known, "static_argnames", None) or ())
+
+
+def global_x64() -> bool:
+    """Return the process-wide setting of 64-bit types."""
+    return bool(_config.enable_x64.get_global())
+
+
+def ambient_settings() -> list[str]:
+    """Write the statements that restore the settings a program was traced under."""
+    lines: list[str] = []
+    if _config.enable_x64.value:
+        lines.append('jax.config.update("jax_enable_x64", True)')
+    return lines
+
+
+def jax_version() -> str:
+    """Return the version of the installed JAX."""
+    return jax.__version__
