@@ -12,7 +12,7 @@ import pytest
 import untrace
 from untrace import extension
 from untrace.lifting import table
-from untrace.lifting.lifter import CONTROLS, Rhs
+from untrace.lifting.printing import CONTROLS, Rhs
 
 LIBRARY = """\
 from jax.extend.core import Primitive

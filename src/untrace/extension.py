@@ -16,7 +16,7 @@ from typing import Any
 
 from untrace.errors import UntraceError
 from untrace.ir import Equation
-from untrace.lifting.lifter import CONTROLS, Control
+from untrace.lifting.printing import CONTROLS, Control
 from untrace.lifting.table import rule
 
 GROUP = "untrace.rules"

@@ -8,7 +8,7 @@ described as a `replaced` NamedTuple with the same children in the same order.
 
 from __future__ import annotations
 
-import collections
+import collections.abc
 import dataclasses
 import inspect
 from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ def _rebuilt(
 def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
     """Return legal, unique field names for the children of a node."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return list(value._fields)
+        return list(getattr(value, "_fields"))  # noqa: B009  (untyped)
     names: list[str] = []
     for key in keys:
         text = getattr(key, "name", None) or str(

@@ -93,8 +93,13 @@ class _Reader:
         return params if changed is None else changed
 
     def _tuple(self, param: tuple[Any, ...]) -> tuple[Any, ...]:
-        items = [self.block(p) if jaxapi.is_jaxpr(p) else p for p in param]
-        return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
+        items: list[Any] = [self.block(p) if jaxapi.is_jaxpr(p) else p for p in param]
+        return _rebuilt(param, items)
+
+
+def _rebuilt(param: Any, items: list[Any]) -> tuple[Any, ...]:
+    """Make a tuple, or a named tuple of the same kind, of other items."""
+    return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
 
 
 def _holds_jaxpr(param: tuple[Any, ...]) -> bool:
@@ -166,6 +171,5 @@ class _Writer:
         if isinstance(param, Block):
             return self.jaxpr(param)
         if isinstance(param, tuple) and any(isinstance(p, Block) for p in param):
-            items = [self._param(p) for p in param]
-            return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
+            return _rebuilt(param, [self._param(p) for p in param])
         return param

@@ -1,9 +1,9 @@
-# entering a `shard_map` has no public spelling.
+# Entering a `shard_map` has no public spelling.
 # pyright: reportPrivateUsage=false
 """What surrounds an equation: its context, its named scopes, its lines of code.
 
-The fields of an equation context differ between releases. jax 0.10 calls the decorator
-`compute_on2` that is `compute_on` later; `use_layout_mode` came with jax 0.11.
+jax 0.10 calls the decorator `compute_on2` that is `compute_on` later. Later releases
+also have more fields in an equation context; `use_layout_mode` came with jax 0.11.
 """
 
 from __future__ import annotations

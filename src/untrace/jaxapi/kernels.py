@@ -1,6 +1,6 @@
 """Kernels of Pallas: their memory spaces, trees of operands and costs.
 
-Not all supported releases have `MemorySpace.Device` or type avals by a memory space.
+Both jax 0.10 and 0.12 type avals by a memory space; other releases need not.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 # pyright: reportPrivateImportUsage=false
 """State and effects: mutable arrays, functions called on the host, failed checks.
 
-The wrapper around the function of a callback differs: it is an object with a
-`callback_func`, or a closure named `_flat_callback`.
+The same names serve all supported JAX releases. Callbacks that return values hold an
+object with a `callback_func`, those for debugging a closure named `_flat_callback`.
 """
 
 from __future__ import annotations

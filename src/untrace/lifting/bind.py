@@ -12,7 +12,8 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value
-from untrace.lifting.lifter import Frame, Group, Rhs, fail, plain_results
+from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.printing import Group, Rhs, fail
 from untrace.lifting.spelling import Unspellable, spell_aval_struct, spell_primitive
 
 

@@ -14,7 +14,8 @@ import jax
 
 from untrace import jaxapi
 from untrace.ir import Atom, Equation
-from untrace.lifting.lifter import Frame, Rhs, control, unpacked
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.standins import host_function
 from untrace.lifting.state import statement

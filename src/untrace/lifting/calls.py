@@ -7,16 +7,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation
-from untrace.lifting.lifter import (
-    Frame,
-    Function,
-    Group,
-    Lifter,
-    OutOfReach,
-    Rhs,
-    control,
-    plain_results,
-)
+from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control
 from untrace.lifting.sharded import sharding_text
 from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import identifier

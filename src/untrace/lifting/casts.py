@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from untrace.ir import Equation
-from untrace.lifting.lifter import Frame, Rhs, control, is_literal
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Rhs, control, is_literal
 from untrace.lifting.spelling import spell_dtype
 
 

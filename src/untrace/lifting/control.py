@@ -18,17 +18,10 @@ import numpy as np
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.bind import bind, jaxpr_text
-from untrace.lifting.lifter import (
-    Frame,
-    Group,
-    Lifter,
-    Rhs,
-    control,
-    grouped,
-    is_literal,
-    plain_results,
-)
+from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.lifter import Lifter
 from untrace.lifting.naming import block_name
+from untrace.lifting.printing import Group, Rhs, control, grouped, is_literal
 
 
 def hoists_in_order(block: Block, captured: Sequence[Atom]) -> bool:

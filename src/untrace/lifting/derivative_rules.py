@@ -11,8 +11,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Value
-from untrace.lifting.lifter import Frame, Function, Group, OutOfReach, grouped, unpacked
+from untrace.lifting.frame import Frame
 from untrace.lifting.naming import input_hints
+from untrace.lifting.printing import Function, Group, OutOfReach, grouped, unpacked
 
 
 def _rule_frame(block: Block, parent: Frame) -> Frame:

@@ -18,17 +18,9 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.control import n_unhoisted
 from untrace.lifting.derivative_rules import backward_rule, forward_rule, jvp_rule
-from untrace.lifting.lifter import (
-    Frame,
-    Function,
-    Group,
-    OutOfReach,
-    Rhs,
-    control,
-    fail,
-    plain_results,
-)
+from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.naming import block_name
+from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control, fail
 from untrace.syntax.names import Scope, identifier
 
 

@@ -37,7 +37,8 @@ def readings(
     """Yield identifier and statement for each dimension that an argument's shape holds."""
     found: dict[str, str] = {}
     for value in values:
-        for axis, size in enumerate(getattr(value.aval, "shape", ())):
+        shape: tuple[Any, ...] = getattr(value.aval, "shape", ())
+        for axis, size in enumerate(shape):
             if not isinstance(size, jaxapi.SymbolicDim):
                 continue
             match = _MULTIPLE.fullmatch(str(size))

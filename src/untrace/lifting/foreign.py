@@ -12,8 +12,9 @@ import jax
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation
+from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.kernels import called
-from untrace.lifting.lifter import Frame, Group, Rhs, control, plain_results, unpacked
+from untrace.lifting.printing import Group, Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.standins import rule_function
 from untrace.syntax.names import identifier

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.ir import Equation
-from untrace.lifting.lifter import Frame, Rhs, is_literal, preferred
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Rhs, is_literal, preferred
 from untrace.lifting.spelling import spell_aval_struct
 
 

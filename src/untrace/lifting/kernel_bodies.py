@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.ir import Equation
-from untrace.lifting.lifter import Frame, Rhs, control
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Rhs, control
 from untrace.lifting.state import pallas, statement, view_of
 
 

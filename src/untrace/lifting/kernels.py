@@ -13,16 +13,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
-from untrace.lifting.lifter import (
-    Frame,
-    Group,
-    Rhs,
-    control,
-    fail,
-    grouped,
-    plain_results,
-)
+from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.naming import input_hints
+from untrace.lifting.printing import Group, Rhs, control, fail, grouped
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.state import (
     closure,

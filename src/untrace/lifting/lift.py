@@ -16,7 +16,7 @@ from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import accessors, quoted, replaced_key, replaced_nodes
 from untrace.ir import Block, Equation, Value, from_jaxpr
-from untrace.lifting import (  # noqa: F401  (they register)
+from untrace.lifting import (  # these register their printing functions
     callbacks,
     calls,
     casts,
@@ -35,11 +35,30 @@ from untrace.lifting import (  # noqa: F401  (they register)
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
+from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
-from untrace.lifting.lifter import Frame, Function, Lifter
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function
 from untrace.options import Options
 from untrace.syntax.importable import public_home
 from untrace.syntax.names import Scope, identifier
+
+PRINTERS = (
+    callbacks,
+    calls,
+    casts,
+    control,
+    derivatives,
+    foreign,
+    identities,
+    kernel_bodies,
+    kernels,
+    reductions,
+    roots,
+    sharded,
+    solvers,
+    state,
+)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
 from untrace.lifting.bind import jaxpr_text, one_or_more
-from untrace.lifting.lifter import Frame, Group, Rhs, control, grouped
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Group, Rhs, control, grouped
 from untrace.lifting.spelling import spell_primitive
 
 

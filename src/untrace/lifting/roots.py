@@ -14,7 +14,8 @@ import jax
 
 from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.control import hoists_in_order
-from untrace.lifting.lifter import Frame, Function, Group, Rhs, control, grouped
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Function, Group, Rhs, control, grouped
 
 
 @control("call_hi_primitive")

@@ -14,7 +14,8 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
 from untrace.lifting.control import hoists_in_order
-from untrace.lifting.lifter import Frame, Group, Rhs, control, plain_results, unpacked
+from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.printing import Group, Rhs, control, unpacked
 from untrace.lifting.table import rule
 
 # ---- collectives -------------------------------------------------------------------

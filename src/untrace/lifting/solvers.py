@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from untrace.ir import Block, Equation
 from untrace.lifting.control import hoists_in_order
-from untrace.lifting.lifter import Frame, Group, Rhs, control, plain_results
+from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.printing import Group, Rhs, control
 from untrace.lifting.standins import rule_function
 
 

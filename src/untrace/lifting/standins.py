@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.lifting.lifter import Function, Lifter
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function
 from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import identifier
 

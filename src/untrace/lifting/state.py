@@ -12,16 +12,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
-from untrace.lifting.lifter import (
-    Frame,
-    Function,
-    Group,
-    Rhs,
-    control,
-    is_literal,
-    plain_results,
-)
+from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.naming import block_name
+from untrace.lifting.printing import Function, Group, Rhs, control, is_literal
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.table import rule
 from untrace.syntax.names import identifier

@@ -56,7 +56,7 @@ def take_apart(value: Any) -> Parts:
 
 def array_key(value: Any) -> Kind:
     """Describe an array by dtype, shape, weak type and bits (NaN payload, -0.0)."""
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if jaxapi.is_key(value):
         return ("keys", str(value.dtype), array_key(jax.random.key_data(value)))
     array = np.asarray(value)
     weak = bool(getattr(value, "weak_type", False))

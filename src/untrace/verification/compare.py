@@ -191,9 +191,8 @@ class _JaxprWalk(ValueWalk):
         label = f"/{eqn.primitive.name}/{name}"
         outer = self.check_vma
         self.check_vma = eqn.params.get("check_vma", outer)
-        found = self.labelled(
-            label, *(rules.comparable(e, name) for e in (eqn, mate)), scope
-        )
+        expected, actual = rules.comparable(eqn, name), rules.comparable(mate, name)
+        found = self.labelled(label, expected, actual, scope)
         self.check_vma = outer
         return found
 

@@ -12,7 +12,7 @@ import inspect
 import linecache
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import jax
@@ -81,7 +81,7 @@ def _is_keyword(parameter: Parameter) -> bool:
 
 
 @contextlib.contextmanager
-def restored_settings() -> Iterator[None]:
+def restored_settings() -> Generator[None, None, None]:
     """Restore the global settings that a generated module may change."""
     before = jaxapi.global_x64()
     try:
@@ -92,7 +92,7 @@ def restored_settings() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deep_stack(text: str) -> Iterator[None]:
+def deep_stack(text: str) -> Generator[None, None, None]:
     """Allow deep recursion for modules of many functions."""
     if text.count("\ndef ") < 20:
         yield

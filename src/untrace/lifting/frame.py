@@ -1,0 +1,362 @@
+"""One function being built: the text of every value in scope, and its statements.
+
+How a primitive prints is decided by the rules in `table.py`, by the functions
+registered with `control`, and, as the last resort, by `bind.py`. Nothing here executes
+the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from untrace import jaxapi
+from untrace.errors import LiftingError
+from untrace.ir import Atom, Block, Equation, Value
+from untrace.lifting.dimensions import mentions, readings
+from untrace.lifting.naming import block_name, input_hints, result_name
+from untrace.lifting.printing import (
+    CONTROLS,
+    INDENT,
+    LOWEST_STEP,
+    MAX_NESTING,
+    PREFERRED,
+    Function,
+    Group,
+    OutOfReach,
+    Rhs,
+    unpacked,
+)
+from untrace.syntax.names import Scope, identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.lifter import Lifter
+
+
+class Frame:
+    """One function being built."""
+
+    __slots__ = (
+        "_used",
+        "ambient",
+        "bare",
+        "block",
+        "constants",
+        "depth",
+        "dimensions",
+        "env",
+        "lifter",
+        "lines",
+        "names",
+        "open",
+        "outer",
+    )
+
+    def __init__(
+        self,
+        lifter: Lifter,
+        names: Scope,
+        env: dict[Value, str],
+        *,
+        depth: int = 0,
+        ambient: Any = None,
+    ) -> None:
+        self.lifter = lifter
+        self.names = names
+        self.env = env
+        self.lines: list[str] = []
+        self.depth = depth
+        self.ambient = ambient
+        self.open: Any = None
+        self.outer: Frame | None = None
+        self.constants: set[Value] = set()
+        self.dimensions: tuple[int, list[tuple[str, str]]] = (0, [])
+        self.block: Block | None = None
+        self._used: tuple[Block | None, set[Any]] = None, set()
+
+    # ---- atoms ---------------------------------------------------------------------
+
+    def text(self, atom: Atom) -> str:
+        """Return the text of an operand, exactly typed."""
+        if type(atom) is Value:
+            return self.env[atom]
+        return self.lifter.literals.exact(atom.value, atom.aval)  # type: ignore[union-attr]
+
+    def bare_text(self, atom: Atom) -> str:
+        """Return the text of an operand, with literals as bare Python scalars."""
+        if type(atom) is Value:
+            return self.env[atom]
+        return self.lifter.literals.bare(atom.value)  # type: ignore[union-attr]
+
+    def texts(self, atoms: Iterable[Atom]) -> list[str]:
+        """Return the texts of several operands."""
+        return [self.text(atom) for atom in atoms]
+
+    def define(self, value: Value, hint: str) -> str:
+        """Give a value a new name."""
+        name = self.env[value] = self.names.fresh(hint)
+        return name
+
+    # ---- statements ----------------------------------------------------------------
+
+    def body(self, block: Block) -> None:
+        """Write all equations of a block whose inputs are defined."""
+        for value, const in block.constants:
+            if value not in self.env:
+                self.env[value] = self.lifter.constants.name(const)
+            self.constants.add(value)
+        self.block = block
+        equations: Sequence[Equation] = block.equations
+        if any(eqn.name == "cond" for eqn in equations):
+            from untrace.lifting.control import without_indices
+
+            equations = without_indices(block, self.lifter)
+        for eqn in equations:
+            self.equation(eqn)
+
+    def uses(self, value: Value | None) -> bool:
+        """Tell whether the block being written reads a value."""
+        if self._used[0] is not self.block:
+            read: set[Any] = set(self.block.outputs) if self.block else set()
+            for eqn in self.block.equations if self.block else ():
+                read.update(eqn.operands)
+            self._used = self.block, read
+        return value in self._used[1]
+
+    def equation(self, eqn: Equation) -> None:
+        """Write one equation as a statement."""
+        if eqn.context is self.ambient and not self.lifter.options.scopes:
+            self._statement(eqn)
+            return
+        self._in_context(eqn)
+
+    def _statement(self, eqn: Equation) -> None:
+        rhs = self._rhs(eqn)
+        if self.lifter.options.types:
+            self._typed_statement(eqn, rhs)
+            return
+        self._assign(eqn, rhs)
+
+    def _typed_statement(self, eqn: Equation, rhs: Rhs) -> None:
+        self._assign(eqn, rhs)
+        types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
+        if types:
+            self.lines[-1] += f"  # {types}"
+
+    def _assign(self, eqn: Equation, rhs: Rhs) -> None:
+        names = [self._result(value, eqn) for value in eqn.results]
+        if rhs.target is not None:
+            target = rhs.target(names)
+        elif len(names) == 1 and not eqn.primitive.multiple_results:
+            target = names[0]
+        else:
+            target = unpacked(names)
+        self.lines.append(f"{target} = {rhs.text}" if target else rhs.text)
+
+    def _result(self, value: Value | None, eqn: Equation) -> str:
+        if value is None or not self.uses(value):
+            return "_"
+        name = self.env[value] = self.names.fresh(result_name(eqn))
+        return name
+
+    def _rhs(self, eqn: Equation) -> Rhs:
+        from untrace.lifting.bind import bind
+
+        step = self.lifter.step(eqn)
+        function = PREFERRED.get(eqn.name)
+        if function is not None:
+            rhs = function(eqn, self)
+            if rhs is not None:
+                return rhs
+        if step >= LOWEST_STEP:
+            try:
+                return bind(eqn, self)
+            except LiftingError:  # only its public function can be written
+                step = 1
+        text = self._by_rule(eqn, step)
+        if text is not None:
+            return Rhs(text)
+        function = CONTROLS.get(eqn.name)
+        if function is not None:
+            rhs = function(eqn, self)
+            if rhs is not None:
+                return rhs
+        return bind(eqn, self)
+
+    def _by_rule(self, eqn: Equation, step: int) -> str | None:
+        choices = self.lifter.choices(eqn)
+        for rule in choices.rules:
+            if rule.when is not None and not rule.when(eqn):
+                continue
+            if step and not rule.template.startswith("jax.lax"):
+                continue
+            if not rule.calls_jax and not self.is_traced(eqn.operands):
+                continue
+            read = self.bare_text if rule.bare else self.text
+            texts = [read(atom) for atom in eqn.operands]
+            return self.lifter.filled(rule, choices.form(rule), texts)
+        return None
+
+    def is_traced(self, atoms: Sequence[Atom]) -> bool:
+        """Tell whether an operand is a tracer: numpy would compute on constants itself."""
+        constants = self.constants
+        return any(type(atom) is Value and atom not in constants for atom in atoms)
+
+    def _in_context(self, eqn: Equation) -> None:
+        """Write an equation under the context managers that its context needs."""
+        from untrace.lifting.contexts import managers, named_scope
+
+        if self.ambient is None:
+            self.ambient = jaxapi.ambient_context()
+        wanted = managers(eqn.context, self.ambient, self.lifter)
+        if self.lifter.options.scopes:
+            wanted += named_scope(eqn, self.lifter)
+        if not wanted:
+            self._statement(eqn)
+            self.open = None
+            return
+        start = len(self.lines)
+        self._statement(eqn)
+        added = [INDENT + line if line else "" for line in self.lines[start:]]
+        if self.open != (wanted, start):
+            added.insert(0, f"with {', '.join(wanted)}:")
+        self.lines[start:] = added
+        self.open = (wanted, len(self.lines))
+
+    # ---- sub-programs --------------------------------------------------------------
+
+    def callable(
+        self,
+        block: Block,
+        hint: str,
+        captured: Sequence[Atom],
+        groups: Sequence[Group],
+        results: Callable[[Frame], str],
+    ) -> str:
+        """Print a block as a function of grouped parameters; return how to name it.
+
+        The first inputs of the block are the `captured` operands: a nested function
+        sees them as free variables, a shared one gets them by `functools.partial`.
+
+        Args:
+          block: The sub-program.
+          hint: What to call it where JAX kept no name.
+          captured: Operands for the first inputs.
+          groups: How the other inputs form parameters.
+          results: Writes what the function returns.
+        """
+        name = block_name(block, hint)
+        is_shared = id(block) in self.lifter.shared or self.depth >= MAX_NESTING
+        # A nested function sees the symbolic dimensions of those around it.
+        is_nested = bool(self.lifter.imports.dims) and self.depth < MAX_NESTING
+        if (not captured or is_shared) and not is_nested:
+            try:
+                return self._module_function(block, name, captured, groups, results)
+            except OutOfReach:  # a rule inside closes over a value of this function
+                pass
+        return self._nested_function(block, name, captured, groups, results)
+
+    def _module_function(
+        self,
+        block: Block,
+        hint: str,
+        captured: Sequence[Atom],
+        groups: Sequence[Group],
+        results: Callable[[Frame], str],
+    ) -> str:
+        n = len(captured)
+
+        def build(frame: Frame) -> tuple[str, list[str]]:
+            frame.ambient = self.ambient
+            own = [Group("captured", 1)] * n
+            parameters = frame.parameters(block, [*own, *groups], 0)
+            frame.constants.update(block.inputs[:n])
+            frame.body(block)
+            frame.returns(results(frame))
+            return parameters, []
+
+        name = self.lifter.function(
+            block, hint, build, key=(n, *groups, id(self.ambient))
+        )
+        if not captured:
+            return name
+        self.lifter.imports.module("functools")
+        return f"functools.partial({', '.join([name, *self.texts(captured)])})"
+
+    def _nested_function(
+        self,
+        block: Block,
+        hint: str,
+        captured: Sequence[Atom],
+        groups: Sequence[Group],
+        results: Callable[[Frame], str],
+    ) -> str:
+        name = self.names.fresh(identifier(hint, "function"))
+        frame = self.child()
+        for value, atom in zip(block.inputs, captured):
+            frame.env[value] = self.text(atom)
+            if atom in self.constants:
+                frame.constants.add(value)
+        parameters = frame.parameters(block, groups, len(captured))
+        frame.body(block)
+        frame.returns(results(frame))
+        self.nest(Function(name, parameters, frame.lines).text_lines())
+        return name
+
+    def nest(self, lines: list[str]) -> None:
+        """Add a nested definition, set off by blank lines."""
+        if self.lines and self.lines[-1]:
+            self.lines.append("")
+        self.lines += [*lines, ""]
+
+    def child(self) -> Frame:
+        """Start a function nested in this one."""
+        frame = Frame(
+            self.lifter,
+            Scope(self.names),
+            {},
+            depth=self.depth + 1,
+            ambient=self.ambient,
+        )
+        frame.outer = self
+        return frame
+
+    def parameters(self, block: Block, groups: Sequence[Group], start: int) -> str:
+        """Name the inputs of a block, unpacking groups; return the parameter list."""
+        hints = input_hints(block)
+        texts: list[str] = []
+        unpack: list[str] = []
+        for group in groups:
+            values = block.inputs[start : start + group.size]
+            if len(values) == 1 and not group.is_tuple:
+                texts.append(self.define(values[0], hints[start]))
+            else:
+                whole = self.names.fresh(group.name)
+                texts.append(whole)
+                names = [self.define(v, hints[start + i]) for i, v in enumerate(values)]
+                if names:
+                    unpack.append(f"{unpacked(names)} = {whole}")
+            start += group.size
+        self.lines += unpack
+        self.read_dimensions(block.inputs)
+        return ", ".join(texts)
+
+    def read_dimensions(self, values: Sequence[Value]) -> None:
+        """Read symbolic dimensions from the shapes of arguments, where they are used."""
+        dims = self.lifter.imports.dims
+        if dims:
+            known = [value for value in values if value in self.env]
+            self.dimensions = len(self.lines), list(readings(known, self.env, dims))
+
+    def returns(self, text: str) -> None:
+        """Write the return statement."""
+        if text:
+            self.lines.append(f"return {text}")
+        start, read = self.dimensions
+        used = [line for name, line in read if mentions(self.lines[start:], name)]
+        self.lines[start:start] = used
+
+
+def plain_results(block: Block) -> Callable[[Frame], str]:
+    """Return the outputs of a block: nothing, one value or a tuple."""
+    return lambda frame: ", ".join(frame.texts(block.outputs))

@@ -1,0 +1,132 @@
+"""What printing functions take and give: statements, functions, registration.
+
+A printing function is registered for primitives with `control` (asked after the rules)
+or `preferred` (asked before them). It takes an equation and the `Frame` being written,
+and returns an `Rhs`, or None to leave the equation to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from untrace import jaxapi
+from untrace.errors import LiftingError
+from untrace.ir import Atom, Equation, Literal
+
+if TYPE_CHECKING:
+    from untrace.lifting.frame import Frame
+
+
+MAX_NESTING = 8
+
+
+LOWEST_STEP = 2
+
+
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Rhs:
+    """The right-hand side of an assignment, and how its results are unpacked.
+
+    `target` writes the left-hand side from the names of the results; None means one
+    name for a single result and a tuple otherwise.
+    """
+
+    text: str
+    target: Callable[[list[str]], str] | None = None
+
+
+@dataclass(slots=True)
+class Function:
+    """One `def` of the module."""
+
+    name: str
+    parameters: str
+    lines: list[str]
+    decorators: list[str] = field(default_factory=list[str])
+    after: list[str] = field(default_factory=list[str])
+
+    def text_lines(self) -> list[str]:
+        """Write the function out, unindented."""
+        body = self.lines or ["pass"]
+        head = [
+            *(f"@{d}" for d in self.decorators),
+            f"def {self.name}({self.parameters}):",
+        ]
+        return [*head, *(INDENT + line if line else "" for line in body), *self.after]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive inputs of a block that form one parameter."""
+
+    name: str
+    size: int
+    is_tuple: bool = False
+
+
+Control = Callable[[Equation, "Frame"], Rhs | None]
+
+
+CONTROLS: dict[str, Control] = {}
+
+
+PREFERRED: dict[str, Control] = {}
+
+
+def control(*primitives: str) -> Callable[[Control], Control]:
+    """Register the function that prints primitives with sub-programs."""
+
+    def register(function: Control) -> Control:
+        for primitive in primitives:
+            CONTROLS[primitive] = function
+        return function
+
+    return register
+
+
+def preferred(*primitives: str) -> Callable[[Control], Control]:
+    """Register a function that is asked before the rules; mostly it returns None."""
+
+    def register(function: Control) -> Control:
+        for primitive in primitives:
+            PREFERRED[primitive] = function
+        return function
+
+    return register
+
+
+class OutOfReach(LiftingError):
+    """A derivative rule needs a value of a function that is not around it."""
+
+
+def unpacked(names: Sequence[str]) -> str:
+    """Write names as the target of a tuple assignment ("" for none)."""
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+def grouped(texts: Sequence[str], empty: str = "()") -> str:
+    """Write one text bare and several as a tuple."""
+    if len(texts) == 1:
+        return texts[0]
+    return f"({', '.join(texts)})" if texts else empty
+
+
+def fail(eqn: Equation, reason: str) -> LiftingError:
+    """Describe an equation that cannot be written, and where it came from."""
+    operands = " ".join(str(atom.aval.str_short()) for atom in eqn.operands)
+    results = " ".join(str(aval.str_short()) for aval in eqn.result_avals)
+    place = jaxapi.user_frame(eqn.source_info)
+    where = f" ({place})" if place else ""
+    return LiftingError(
+        f"cannot write `{eqn.name}` {operands} -> {results}{where} as Python: {reason}"
+    )
+
+
+def is_literal(atom: Atom) -> bool:
+    """Tell whether an operand is a literal."""
+    return type(atom) is Literal
