@@ -104,14 +104,14 @@ def is_same(made: Any, value: Any) -> bool:
     """Compare exactly, except that JAX's NumPy integers in tuples become plain ones."""
     if isinstance(value, np.integer) and type(made) is int:
         return made == value
+    if isinstance(value, (*jaxapi.FLAT_TREES, *jaxapi.FLAT_PYTREES)):
+        return jaxapi.flat_tree_sizes(made) == jaxapi.flat_tree_sizes(value)
     if type(made) is not type(value):
         return False
     if type(value) in (tuple, list):
         return len(made) == len(value) and all(map(is_same, made, value))
     if isinstance(value, float):
         return made == value or (made != made and value != value)
-    if isinstance(value, jaxapi.FLAT_TREES):
-        return jaxapi.flat_tree_sizes(made) == jaxapi.flat_tree_sizes(value)
     if isinstance(value, functools.partial):
         return made.__reduce__() == value.__reduce__()
     if isinstance(value, (lax.Tolerance, Counter)):

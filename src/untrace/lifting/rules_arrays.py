@@ -222,4 +222,5 @@ for name in (
 
 # ---- placement ---------------------------------------------------------------------
 
-rule("optimization_barrier", "jax.lax.optimization_barrier(({operands},))")
+rule("optimization_barrier", "jax.lax.optimization_barrier(({0},))", when=operands(1))
+rule("optimization_barrier", "jax.lax.optimization_barrier(({operands}))")

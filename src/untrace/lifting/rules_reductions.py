@@ -98,16 +98,19 @@ for name in ("argmax", "argmin"):
 for name in ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]:
     rule(name, f"jax.lax.{name}({{0}}, axis={{axis}})", reverse=False)
     rule(name, f"jax.lax.{name}({{0}}, axis={{axis}}, reverse={{reverse}})")
-rule(
-    "sort",
-    "jax.lax.sort(({operands},), dimension={dimension})",
-    is_stable=True,
-    num_keys=1,
-)
-rule(
-    "sort",
-    "jax.lax.sort(({operands},), dimension={dimension}, is_stable={is_stable}, num_keys={num_keys})",
-)
+for several, when in (("({0},)", operands(1)), ("({operands})", None)):
+    rule(
+        "sort",
+        f"jax.lax.sort({several}, dimension={{dimension}})",
+        when=when,
+        is_stable=True,
+        num_keys=1,
+    )
+    rule(
+        "sort",
+        f"jax.lax.sort({several}, dimension={{dimension}}, is_stable={{is_stable}}, num_keys={{num_keys}})",
+        when=when,
+    )
 rule("top_k", "jax.lax.top_k({0}, {k}, axis={axis})", is_stable=True)
 rule("top_k", "jax.lax.top_k({0}, {k}, axis={axis}, is_stable={is_stable})")
 for name, is_max in (("approx_max_k", True), ("approx_min_k", False)):
