@@ -315,6 +315,7 @@ for name, method in (
     )
 example("scatter", lambda x: x.at[0].apply(jnp.sin), f32(3))
 example("optimization_barrier", lambda x: lax.optimization_barrier((x, x)), f32(3))
+example("optimization_barrier", lambda x: lax.optimization_barrier(x), f32(3))
 
 # ---- reductions, sorting, contractions
 
@@ -365,6 +366,8 @@ for dilation in ((1, 1), (2, 1)):
             operand,
         )
 example("sort", lambda x: lax.sort(x), f32(3))
+example("sort", lambda x: lax.sort(x, is_stable=False), f32(3))
+example("sort", lambda x: lax.sort((x, x)), f32(3))
 example("sort", lambda x: lax.sort((x, x), num_keys=2, is_stable=False), f32(3))
 example("top_k", lambda x: lax.top_k(x, 2), f32(3))
 example("approx_top_k", lambda x: lax.approx_max_k(x, 2), f32(3))

@@ -180,6 +180,8 @@ def _spell_numpy_scalar(value: Any, imports: Imports) -> str:
         dtype_text = _dtype_text(dtype, imports)
         return f"{_spell_elements(np.asarray(value), root, dtype_text)}[()]"
     text = number.spell()
+    if text.startswith("(") and text.endswith(")"):
+        text = text[1:-1]  # a complex number, alone in its call
     if is_plain(dtype):
         return f"{_dtype_text(dtype, imports)}({text})"
     if dtype.name == "bfloat16":

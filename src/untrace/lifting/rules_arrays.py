@@ -21,6 +21,7 @@ from untrace.lifting.rules_when import (
     on_value,
     operands,
     reverses,
+    several,
     slices_only,
     states,
 )
@@ -223,4 +224,4 @@ for name in (
 # ---- placement ---------------------------------------------------------------------
 
 rule("optimization_barrier", "jax.lax.optimization_barrier(({0},))", when=operands(1))
-rule("optimization_barrier", "jax.lax.optimization_barrier(({operands}))")
+rule("optimization_barrier", "jax.lax.optimization_barrier(({operands}))", when=several)

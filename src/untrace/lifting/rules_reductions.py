@@ -20,6 +20,7 @@ from untrace.lifting.rules_when import (
     of,
     on_value,
     operands,
+    several,
     shape_of,
     states,
 )
@@ -98,17 +99,17 @@ for name in ("argmax", "argmin"):
 for name in ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]:
     rule(name, f"jax.lax.{name}({{0}}, axis={{axis}})", reverse=False)
     rule(name, f"jax.lax.{name}({{0}}, axis={{axis}}, reverse={{reverse}})")
-for several, when in (("({0},)", operands(1)), ("({operands})", None)):
+for operand_tuple, when in (("({0},)", operands(1)), ("({operands})", several)):
     rule(
         "sort",
-        f"jax.lax.sort({several}, dimension={{dimension}})",
+        f"jax.lax.sort({operand_tuple}, dimension={{dimension}})",
         when=when,
         is_stable=True,
         num_keys=1,
     )
     rule(
         "sort",
-        f"jax.lax.sort({several}, dimension={{dimension}}, is_stable={{is_stable}}, num_keys={{num_keys}})",
+        f"jax.lax.sort({operand_tuple}, dimension={{dimension}}, is_stable={{is_stable}}, num_keys={{num_keys}})",
         when=when,
     )
 rule("top_k", "jax.lax.top_k({0}, {k}, axis={axis})", is_stable=True)

@@ -68,6 +68,11 @@ def operands(n: int) -> When:
     return lambda eqn: len(eqn.operands) == n
 
 
+def several(eqn: Equation) -> bool:
+    """Hold where there is more than one operand."""
+    return len(eqn.operands) > 1
+
+
 def rank(n: int) -> When:
     """Hold where the first operand is a variable of `n` axes."""
     return lambda eqn: on_value(eqn) and len(shape_of(eqn)) == n
