@@ -7,6 +7,7 @@ jitted function, with the same arguments and results, becomes that function.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,22 +17,7 @@ from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import accessors, quoted, replaced_key, replaced_nodes
 from untrace.ir import Block, Equation, Value, from_jaxpr
-from untrace.lifting import (  # these register their printing functions
-    callbacks,
-    calls,
-    casts,
-    control,
-    derivatives,
-    foreign,
-    identities,
-    kernel_bodies,
-    kernels,
-    reductions,
-    roots,
-    sharded,
-    solvers,
-    state,
-)
+from untrace.lifting import calls
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
@@ -43,22 +29,24 @@ from untrace.options import Options
 from untrace.syntax.importable import public_home
 from untrace.syntax.names import Scope, identifier
 
-PRINTERS = (
-    callbacks,
-    calls,
-    casts,
-    control,
-    derivatives,
-    foreign,
-    identities,
-    kernel_bodies,
-    kernels,
-    reductions,
-    roots,
-    sharded,
-    solvers,
-    state,
-)
+# Importing them registers their printing functions.
+PRINTERS = [
+    "callbacks",
+    "casts",
+    "control",
+    "derivatives",
+    "foreign",
+    "identities",
+    "kernel_bodies",
+    "kernels",
+    "reductions",
+    "roots",
+    "sharded",
+    "solvers",
+    "state",
+]
+for _name in PRINTERS:
+    importlib.import_module(f"untrace.lifting.{_name}")
 
 
 @dataclass(slots=True)

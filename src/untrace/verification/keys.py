@@ -7,6 +7,7 @@ variables in order, equivalence numbers them by what they compute.
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import jax
@@ -37,7 +38,7 @@ class KeyScope:
         self.keys: dict[Any, Key] = {}
 
 
-class KeyMaker:
+class KeyMaker(abc.ABC):
     """Makes keys and remembers those of shared objects."""
 
     def __init__(self) -> None:
@@ -54,9 +55,9 @@ class KeyMaker:
         self._rule_stack: list[rules.Identity] = []
         self._check_vma = True
 
+    @abc.abstractmethod
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
         """Make the key of a jaxpr."""
-        raise NotImplementedError
 
     # -- equations
 

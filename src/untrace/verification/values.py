@@ -7,6 +7,7 @@ the first difference can be shown. Jaxprs inside values are compared by its subc
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 from untrace import jaxapi
@@ -39,7 +40,7 @@ class Frame:
         self.index: int | None = None
 
 
-class ValueWalk:
+class ValueWalk(abc.ABC):
     """A walk over two values; stops at the first difference.
 
     Methods return the difference or None. After a difference the walk is not used
@@ -58,15 +59,15 @@ class ValueWalk:
         # What ids in tables refer to; it must not be freed before the walk ends.
         self.alive: list[Any] = []
 
+    @abc.abstractmethod
     def jaxprs(
         self, expected: Any, actual: Any, parent: Scope | None
     ) -> Difference | None:
         """Compare two jaxprs."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def operand(self, scope: Scope, atom: Any, mate: Any) -> str | None:
         """Say how two operands differ, None if they do not."""
-        raise NotImplementedError
 
     # -- values
 
