@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from untrace import jaxapi
 from untrace.lifting import rules
 from untrace.lifting.arrays import spell_scalar
@@ -29,7 +31,7 @@ class Literals:
     def exact(self, value: Any, aval: Any) -> str:
         """Write a scalar so that tracing gives this literal: dtype and weak type too."""
         has_mesh = jaxapi.has_mesh(aval)
-        key = (type(value), aval.dtype, aval.weak_type, has_mesh, str(value))
+        key = (type(value), aval.dtype, aval.weak_type, has_mesh, _bits(value))
         text = self._exact.get(key)
         if text is None:
             text = spell_scalar(value, aval, self._imports)
@@ -41,7 +43,7 @@ class Literals:
     def bare(self, value: Any) -> str:
         """Write a scalar as a bare Python scalar, for operators."""
         # "0" is an integer and a bfloat16 alike.
-        key = (type(value), getattr(value, "dtype", None), str(value))
+        key = (type(value), getattr(value, "dtype", None), _bits(value))
         text = self._exact.get(key)
         if text is None:
             text = self._exact[key] = self._bare(value)
@@ -64,3 +66,11 @@ class Literals:
             return spell_dtype(value, self._imports)
         made = rules.FORMATS[form](value)
         return made if isinstance(made, str) else spell(made, self._imports)
+
+
+def _bits(value: Any) -> Any:
+    """Return what tells one scalar from another, signs of zeros and NaNs included."""
+    if isinstance(value, (int, float, complex)):
+        return repr(value)
+    # The `str` of an array would cost ten times as much.
+    return np.asarray(value).tobytes() if hasattr(value, "dtype") else str(value)
