@@ -62,18 +62,12 @@ def test_a_default_that_was_not_passed_is_fixed():
 
 def test_partials_methods_and_callables_are_functions_too():
     counter = Counter(3.0)
-    assert (
-        "def area(width, *, height):"
-        in _verified(
-            untrace.source(functools.partial(area, height=1.0))(jnp.ones(2), height=2.0)
-        )
-        or True
-    )
+    fixed = functools.partial(area, height=1.0)
+    assert "def area(width):" in _verified(untrace.source(fixed)(jnp.ones(2)))
+    given = untrace.source(fixed)(jnp.ones(2), height=2.0)
+    assert "def area(width, *, height):" in _verified(given)
     assert "def add(x):" in _verified(untrace.source(counter.add)(jnp.ones(2)))
     assert "def Counter(x):" in _verified(untrace.source(counter)(jnp.ones(2)))
-    assert "def area(width):" in _verified(
-        untrace.source(functools.partial(area, height=1.0))(jnp.ones(2))
-    )
 
 
 def test_a_jitted_function_comes_back_jitted():

@@ -15,8 +15,6 @@ class Options:
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
-      inline_limit: Largest constant written inline, in elements; larger ones go to
-        the sidecar.
     """
 
     level: str = "lax"
@@ -24,4 +22,3 @@ class Options:
     types: bool = False
     scopes: bool = False
     name: str | None = None
-    inline_limit: int = 64

@@ -9,7 +9,6 @@ described as a `replaced` NamedTuple with the same children in the same order.
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -207,8 +206,3 @@ def replaced_nodes(tree: Tree) -> Iterator[Node]:
             yield tree
         for child in tree.children:
             yield from replaced_nodes(child)
-
-
-def is_dataclass_type(cls: Any) -> bool:
-    """Tell whether `cls` is a dataclass."""
-    return inspect.isclass(cls) and dataclasses.is_dataclass(cls)
