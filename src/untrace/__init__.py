@@ -13,7 +13,6 @@ from untrace.errors import (
     SaveError,
     UntraceError,
     UnverifiedWarning,
-    VerificationError,
 )
 from untrace.extension import register
 from untrace.result import Source
@@ -26,7 +25,6 @@ __all__ = [
     "Source",
     "UntraceError",
     "UnverifiedWarning",
-    "VerificationError",
     "__version__",
     "register",
     "source",

@@ -95,7 +95,7 @@ def show(
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
         except UntraceError as error:
             _fail(str(error))
-        except Exception:
+        except Exception:  # the user's function may raise anything
             _fail_in_user_code(call)
     if output is None:
         to_terminal(str(src), Console(highlight=False, soft_wrap=True))
@@ -175,7 +175,7 @@ def _load(target: str) -> ModuleType:
         if error.name == target:
             _fail(f"there is neither a file nor a module {target}.")
         _fail_in_user_code(target)
-    except Exception:
+    except Exception:  # so may the user's file
         _fail_in_user_code(target)
 
 

@@ -21,10 +21,6 @@ class LiftingError(UntraceError):
     """An equation cannot be written as Python text."""
 
 
-class VerificationError(UntraceError):
-    """The generated source does not trace to the captured program."""
-
-
 class UnverifiedWarning(UserWarning):
     """Source is returned that could not be proved; its header says so."""
 

@@ -122,7 +122,7 @@ def write_text(path: Path, text: str) -> None:
             file.write(text)
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except BaseException:
+    except BaseException:  # also on Ctrl-C nothing half-written may stay
         Path(name).unlink(missing_ok=True)
         raise
 

@@ -98,7 +98,7 @@ def write_sidecar(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> 
                     file.write(chunk)
             os.chmod(name, 0o666 & ~_umask())
             os.replace(name, target)
-        except BaseException:
+        except BaseException:  # also on Ctrl-C nothing half-written may stay
             os.unlink(name)
             raise
     except OSError as error:
