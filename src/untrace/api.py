@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
@@ -11,9 +12,10 @@ from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
+from untrace.recorded import recording, untrace_recorded
 from untrace.result import Source
 
-LEVELS = ("lax",)
+LEVELS = ("api", "lax")
 
 MAX_FRAMES = 10_000
 """Python's recursion limit while the user's function is traced: deep nests are legal."""
@@ -27,6 +29,7 @@ def source(
     types: bool = False,
     scopes: bool = False,
     name: str | None = None,
+    keep_types: bool = False,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -70,7 +73,7 @@ def source(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
         )
-    options = Options(level, verify, types, scopes, name)
+    options = Options(level, verify, types, scopes, name, keep_types)
     if jaxapi.is_jaxpr(function):
         return untrace_captured(capture_jaxpr(function), options, progress)
     if jaxapi.is_traced(function):
@@ -79,9 +82,18 @@ def source(
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
+                bodies, record = recording() if level == "api" else ([], None)
                 captured = capture(
-                    function, args, kwargs, static_argnums, static_argnames
+                    function,
+                    args,
+                    kwargs,
+                    static_argnums,
+                    static_argnames,
+                    record,
+                    level != "api" or keep_types,
                 )
+                if bodies:
+                    captured = replace(captured, recording=bodies[0])
         except UntraceError:
             raise
         except Exception as error:
@@ -89,6 +101,8 @@ def source(
             raise error.with_traceback(
                 foreign_frames(error.__traceback__)
             ) from error.__cause__
+        if level == "api":
+            return untrace_recorded(captured, options, progress)
         return untrace_captured(captured, options, progress)
 
     return with_arguments

@@ -10,11 +10,12 @@ class Options:
     """What the user asked for.
 
     Attributes:
-      level: "lax": one statement per equation.
+      level: "api": calls as they were written; "lax": one statement per equation.
       verify: Execute, re-trace and compare the generated source.
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
+      keep_types: Import the classes of libraries that can be imported, at level "api".
     """
 
     level: str = "lax"
@@ -22,3 +23,4 @@ class Options:
     types: bool = False
     scopes: bool = False
     name: str | None = None
+    keep_types: bool = False

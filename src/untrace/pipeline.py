@@ -18,7 +18,8 @@ from untrace.capture import Captured
 from untrace.emission import emit
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.ir import Block, Equation, from_jaxpr
-from untrace.lifting.lift import lift
+from untrace.lifting.lift import Listing, count_blocks, lift
+from untrace.lifting.lost import known_lost_rules
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import check
@@ -91,7 +92,7 @@ def _attempt(
     """Write the program once and verify it."""
     progress("writing")
     with paused_collection():
-        listing = lift(captured, options, steps, block, floor)
+        listing = _lifted(captured, options, steps, block, floor)
         module = emit(listing)
     notes = tuple(listing.lifter.notes)
     if options.verify:
@@ -99,8 +100,26 @@ def _attempt(
         report = check(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
-    report = replace(report, n_equations=count_equations(block))
+    # A listing that was not written from the equations has not counted them.
+    n_equations = listing.lifter.n_equations or count_blocks(block)[0]
+    report = replace(report, n_equations=n_equations)
     return Source(module, report, captured, block, options)
+
+
+def _lifted(
+    captured: Captured,
+    options: Options,
+    steps: dict[Equation, int],
+    block: Block,
+    floor: int,
+) -> Listing:
+    try:
+        return lift(captured, options, steps, block, floor)
+    except LiftingError:
+        with known_lost_rules(captured.jaxpr) as are_lost:
+            if not are_lost:
+                raise
+            return lift(captured, options, steps, block, floor)
 
 
 @contextlib.contextmanager
@@ -117,23 +136,6 @@ def paused_collection() -> Generator[None, None, None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def count_equations(block: Block) -> int:
-    """Count equations, those of sub-programs included, each sub-program once."""
-    seen: set[int] = set()
-    stack, count = [block], 0
-    while stack:
-        current = stack.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        count += len(current.equations)
-        for eqn in current.equations:
-            for param in eqn.params.values():
-                items = param if type(param) is tuple else (param,)
-                stack += [item for item in items if type(item) is Block]
-    return count
 
 
 def _lower(report: Report, block: Block, steps: dict[Equation, int]) -> bool:

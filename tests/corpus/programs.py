@@ -25,21 +25,14 @@ import numpy as np
 import untrace
 from tests.corpus.documented import basics, derivatives, models  # noqa: F401  (register)
 from tests.corpus.registry import PROGRAMS, Program
+from untrace import jaxapi
 
 MAX_HESSIAN = 64
 """Largest input, in elements, that gets a hessian."""
 
 
-# Programs that do not come back identical yet, and why.
-KNOWN: dict[str, str] = {
-    "custom_root": "jax 0.12: under vmap its guess has another rank than its root",
-    "special_expi": "jax 0.10: a rule closes over a value of an enclosing jit",
-    "special_exp1": "jax 0.10: a rule closes over a value of an enclosing jit",
-    "special_i0": "jax 0.12: a batched rule is taken for the unbatched one",
-    "special_i1": "jax 0.12: a batched rule is taken for the unbatched one",
-    "custom_jvp_closure": "under vmap its rule fails in JAX, too, with another class",
-    "custom_vjp_closure": "under vmap its rule fails in JAX, too, with another class",
-}
+# Programs that do not come back identical yet, and why. None at present.
+KNOWN: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -117,8 +110,16 @@ def refused_by_jax(jaxpr: Any) -> bool:
     That is so for forward derivatives of `custom_vjp` functions and for constants that
     are tracers of another trace.
     """
-    is_leaked = any(isinstance(const, jax.core.Tracer) for const in jaxpr.consts)
-    return is_leaked or re.search(r" = custom_lin[\[ ]", str(jaxpr)) is not None
+    return (
+        _has_leaked(jaxpr) or re.search(r" = custom_lin[\[ ]", str(jaxpr)) is not None
+    )
+
+
+def _has_leaked(jaxpr: Any) -> bool:
+    body, consts = jaxapi.split_jaxpr(jaxpr)
+    return any(isinstance(const, jaxapi.Tracer) for const in consts) or any(
+        map(_has_leaked, jaxapi.sub_jaxprs(body))
+    )
 
 
 def run(program: Program, stable: bool = True) -> Outcome:

@@ -197,3 +197,22 @@ def test_jaxpr_with_a_token_input() -> None:
     jaxpr = jax.make_jaxpr(lambda t, x: (jax.lax.after_all(t, t), x))(token, X)
     src = untrace.source(jaxpr)
     assert src.report.strength == "identical", str(src)
+
+
+def test_errors_that_another_checkify_collected() -> None:
+    def checked(x: Any) -> Any:
+        checkify.check(x.sum() > 0.0, "sum is {total}", total=x.sum())
+        checkify.check(x[0] > 0.0, "first is {0}", x[0])
+        return jnp.log(x)
+
+    def function(x: Any) -> Any:
+        error, result = checkify.checkify(checked, errors=checkify.all_checks)(x)
+        checkify.check_error(error)
+        return result
+
+    src = untrace.source(function)(jnp.ones(3))
+    assert src.report.strength == "identical", f"{src.report}\n{src}"
+    again = checkify.checkify(src.load())
+    for x in (jnp.ones(3), -jnp.ones(3), jnp.array([-1.0, 2.0, 3.0])):
+        expected, _ = checkify.checkify(function)(x)
+        assert again(x)[0].get() == expected.get()

@@ -153,3 +153,62 @@ def test_custom_vmap_keeps_its_rule_as_a_stand_in() -> None:
 )
 def test_transformed_rules(transform: Any) -> None:
     recovered(transform(lambda x: scaled(doubled(x), x)), jnp.ones((2, 3)))
+
+
+@jax.custom_jvp
+def half(x: Any) -> Any:
+    """A function whose result does not depend on its argument, but its tangent does."""
+    return jnp.float32(0.5)
+
+
+half.defjvp(lambda p, t: (half(*p), 3.0 * p[0] * t[0]))
+
+
+def test_a_batched_rule_may_return_other_types_than_its_function() -> None:
+    # Under vmap the value is not batched, but in the rule it is.
+    recovered(jax.vmap(half), jnp.arange(2.0))
+    recovered(jax.vmap(jax.grad(half)), jnp.arange(2.0))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@jax.jit
+def power(n: Any, x: Any) -> Any:
+    """A function whose rule is jitted and closes over an argument of another jit."""
+    return x**2 * n
+
+
+@power.defjvp
+@jax.jit
+def power_jvp(n: Any, primals: Any, tangents: Any) -> Any:
+    """Call the function again, with a traced number."""
+    (x,), (x_dot,) = primals, tangents
+    return power(n, x), power(n - 1, x) * x_dot
+
+
+def test_a_rule_has_a_name_of_its_own() -> None:
+    # The jitted rule is called `power_jvp`, as rules of `power` are by default.
+    recovered(lambda x: power(3, x), jnp.arange(2.0))
+
+
+def test_a_rule_over_a_value_of_an_ended_trace_raises_as_in_jax() -> None:
+    # The rule of the new jaxpr closes over `n` of the jaxpr that was differentiated.
+    first = jax.grad(lambda x: power(3, x).sum())
+    src = recovered(first, jnp.arange(2.0))
+    assert "a trace that has ended; JAX cannot use it either" in str(src)
+    with pytest.raises(TypeError, match="constant handler"):
+        jax.jit(jax.grad(lambda x: jax.jit(first)(x).sum()))(jnp.arange(2.0))
+    with pytest.raises(RuntimeError, match="a trace that has ended"):
+        jax.grad(lambda x: src.load()(x).sum())(jnp.arange(2.0))
+
+
+def test_a_batched_rule_over_a_closed_over_value_raises_as_in_jax() -> None:
+    def function(x: Any, y: Any) -> Any:
+        inner = jax.custom_jvp(lambda z: z * y)
+        inner.defjvp(lambda p, t: (inner(*p), t[0] * y * 2.0))
+        return inner(x)
+
+    x = jnp.ones(2)
+    again = recovered(jax.vmap(function), x, x).load()
+    for each in (jax.vmap(function), again):
+        with pytest.raises(jax.errors.UnexpectedTracerError):
+            jax.jvp(each, (x, x), (x, x))

@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, describe
+from untrace.capture.trees import Leaf, Node, Tree, describe, plain
 from untrace.errors import CaptureError
 from untrace.syntax.names import identifier
 
@@ -45,6 +45,8 @@ class Captured:
       result: Tree of the outputs of the jaxpr.
       values: The concrete leaves that were passed, or None for each abstract one.
       notes: What the header must mention.
+      recording: The run of the function that was recorded (`recovery.record.Body`),
+        or None.
     """
 
     jaxpr: Any
@@ -54,6 +56,10 @@ class Captured:
     result: Tree
     values: tuple[Any, ...]
     notes: tuple[str, ...] = ()
+    recording: Any = None
+
+
+Recorded = Callable[[Callable[[], Any], dict[str, Any]], Any]
 
 
 def capture(
@@ -62,8 +68,21 @@ def capture(
     kwargs: Mapping[str, Any],
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
+    record: Recorded | None = None,
+    keep_types: bool = True,
 ) -> Captured:
     """Trace `function` at the given arguments.
+
+    Args:
+      function: What to trace.
+      args: Positional arguments.
+      kwargs: Keyword arguments.
+      static_argnums: As in `jax.jit`.
+      static_argnames: As in `jax.jit`.
+      record: Runs the function under a recorder: takes a thunk and the named
+        arguments, and returns the result.
+      keep_types: Describe instances of importable classes as such. Otherwise all
+        become plain containers.
 
     Raises:
       CaptureError: If the arguments cannot be traced.
@@ -79,6 +98,7 @@ def capture(
     leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
     traced = [jaxapi.is_traceable(leaf) for leaf in leaves]
     out: list[Any] = []
+    trees: list[Tree] = []
 
     def flat(*dynamic_leaves: Any) -> list[Any]:
         rest = iter(dynamic_leaves)
@@ -87,10 +107,21 @@ def capture(
             i.key: value for i, value in zip(bound, jax.tree.unflatten(treedef, full))
         }
         passed = {**given, **dynamic}
-        result = function(
-            *[passed[i] for i in range(len(args))],
-            **{key: passed[key] for key in kwargs},
-        )
+
+        def run() -> Any:
+            return function(
+                *[passed[i] for i in range(len(args))],
+                **{key: passed[key] for key in kwargs},
+            )
+
+        if record is None:
+            result = run()
+        else:
+            named = {item.name: dynamic[item.key] for item in bound}
+            result = record(run, named)
+        if not keep_types:
+            order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
+            trees[:] = [_plain(dynamic[item.key], order) for item in bound]
         out_leaves, out_tree = jax.tree.flatten(result)
         kept = [jaxapi.is_traceable(leaf) for leaf in out_leaves]
         out[:] = [out_tree, kept]
@@ -103,15 +134,28 @@ def capture(
     result = _number(
         describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept
     )
+    parameters = _parameters(bound, treedef, traced)
+    if trees:
+        kept_trees = {item.name: tree for item, tree in zip(bound, trees)}
+        parameters = tuple(
+            replace(p, tree=kept_trees.get(p.name, p.tree)) for p in parameters
+        )
     return Captured(
         jaxpr,
         function_name(function),
         origin(function),
-        _parameters(bound, treedef, traced),
+        parameters,
         result,
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
         _notes(leaves, traced, static),
     )
+
+
+def _plain(value: Any, order: Mapping[int, int]) -> Tree:
+    """Describe an argument by its tracers, in plain containers."""
+    found: list[Any] = []
+    tree = plain(value, lambda leaf: id(leaf) in order, found, False)
+    return _renumber(tree, [order[id(leaf)] for leaf in found])
 
 
 def capture_jaxpr(jaxpr: Any, name: str = "") -> Captured:

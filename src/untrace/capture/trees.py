@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +135,85 @@ def _is_plain_key(key: Any) -> bool:
     return type(key) in (str, int, bool, float, bytes)
 
 
+def plain(
+    value: Any, is_array: Callable[[Any], bool], found: list[Any], keep_types: bool
+) -> Tree:
+    """Describe a value by its arrays alone, with plain containers.
+
+    Arrays are appended to `found`. What is no array becomes None; children of classes
+    that are None are left out, so that a tree keeps its description when another
+    library has split its arrays from the rest. Mappings become dicts and other classes
+    NamedTuples, unless types are to be kept.
+    """
+    if is_array(value):
+        found.append(value)
+        return Leaf(len(found) - 1)
+    kind = type(value)
+    if kind in (tuple, list):
+        children = tuple([plain(v, is_array, found, keep_types) for v in value])
+        return Node(kind.__name__, None, tuple(range(len(children))), children)
+    if kind is dict and all(_is_plain_key(key) for key in value):
+        keys = tuple(_sorted_keys(value))
+        children = tuple([plain(value[k], is_array, found, keep_types) for k in keys])
+        return Node("dict", None, keys, children)
+    if value is None or isinstance(value, _SCALARS) or not _is_registered(kind, value):
+        return Node("none", None, (), ())
+    flat, _ = jax.tree_util.tree_flatten_with_path(
+        value, is_leaf=lambda child: child is not value
+    )
+    start = len(found)
+    children = tuple([plain(v, is_array, found, keep_types) for _, v in flat])
+    entries = [path[0] for path, _ in flat]
+    keys = [getattr(entry, "key", None) for entry in entries]
+    if isinstance(value, collections.abc.Mapping) and all(map(_is_plain_key, keys)):
+        return Node("dict", None, tuple(keys), children)
+    if keep_types and is_importable(kind):
+        del found[start:]
+        parts = [part for _, part in flat]
+        node = _node(value, entries, parts, children)
+        for part in parts:
+            plain(part, is_array, found, keep_types)
+        return node
+    fields = _field_names(value, entries)
+    pairs = [(f, c) for f, c in zip(fields, children) if not _is_none(c)]
+    return Node(
+        "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
+    )
+
+
+_SCALARS = (bool, int, float, complex, str, bytes)
+
+
+def _is_registered(kind: type, value: Any) -> bool:
+    known = _REGISTERED.get(kind)
+    if known is None:
+        known = not jax.tree_util.all_leaves([value])
+        _REGISTERED[kind] = known
+    return known
+
+
+_REGISTERED: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _is_none(tree: Tree) -> bool:
+    return isinstance(tree, Node) and tree.kind == "none"
+
+
+def _sorted_keys(value: dict[Any, Any]) -> list[Any]:
+    """Sort the keys of a dict as `jax.tree.flatten` does."""
+    try:
+        return sorted(value)
+    except TypeError:  # keys that do not compare keep their order
+        return list(value)
+
+
+def access(tree: Node, key: Any) -> str:
+    """Write the access to a child: `.mu`, `["w"]` or `[0]`."""
+    if tree.kind in ("fields", "replaced") and not _is_mapping(tree.cls):
+        return f".{key}"
+    return f"[{quoted(key)}]"
+
+
 def accessors(tree: Tree, root: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Yield each leaf's index, the expression that reaches it, and its path's words."""
     yield from _accessors(tree, root, ())
@@ -146,11 +226,7 @@ def _accessors(
         yield tree.index, text, words
         return
     for key, child in zip(tree.keys, tree.children):
-        if tree.kind in ("fields", "replaced") and not _is_mapping(tree.cls):
-            access = f".{key}"
-        else:
-            access = f"[{quoted(key)}]"
-        yield from _accessors(child, text + access, (*words, str(key)))
+        yield from _accessors(child, text + access(tree, key), (*words, str(key)))
 
 
 def _is_mapping(cls: Any) -> bool:

@@ -12,6 +12,11 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir.program import Atom, Block, Equation, Literal, Value
 
+# This module is run for every equation: what it looks at is looked up once.
+_DropVar, _JaxprLiteral = jaxapi.DropVar, jaxapi.JaxprLiteral
+_JAXPR_TYPES = frozenset(jaxapi.JAXPR_TYPES)
+_PLAIN_TYPES = frozenset([type(None), bool, int, float, str])
+
 
 def from_jaxpr(jaxpr: Any) -> Block:
     """Read a closed or open jaxpr."""
@@ -54,36 +59,40 @@ class _Reader:
         )
 
     def _equation(self, env: dict[Any, Value], eqn: Any) -> Equation:
-        operands = tuple([_atom(env, v) for v in eqn.invars])
         results: list[Value | None] = []
-        avals: list[Any] = []
         for var in eqn.outvars:
-            avals.append(var.aval)
-            if type(var) is jaxapi.DropVar:
+            if type(var) is _DropVar:
                 results.append(None)
             else:
                 value = env[var] = Value(var.aval)
                 results.append(value)
-        primitive = eqn.primitive
+        primitive, params = eqn.primitive, eqn.params
         return Equation(
             primitive.name,
             primitive,
-            operands,
+            tuple(
+                [
+                    Literal(v.val, v.aval) if type(v) is _JaxprLiteral else env[v]
+                    for v in eqn.invars
+                ]
+            ),
             tuple(results),
-            self._params(eqn.params),
+            self._params(params) if params else params,
             eqn.effects,
             eqn.ctx,
             eqn.source_info,
-            tuple(avals),
+            tuple([var.aval for var in eqn.outvars]),
         )
 
     def _params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         changed: dict[str, Any] | None = None
         for key, param in params.items():
             kind = type(param)
-            if kind in jaxapi.JAXPR_TYPES:
+            if kind in _PLAIN_TYPES:
+                continue
+            if kind in _JAXPR_TYPES:
                 block: Any = self.block(param)
-            elif param and isinstance(param, tuple) and _holds_jaxpr(param):
+            elif isinstance(param, tuple) and _holds_jaxpr(param):
                 block = self._tuple(param)
             else:
                 continue
@@ -103,8 +112,10 @@ def _rebuilt(param: Any, items: list[Any]) -> tuple[Any, ...]:
 
 
 def _holds_jaxpr(param: tuple[Any, ...]) -> bool:
-    kinds = jaxapi.JAXPR_TYPES
-    return type(param[0]) in kinds or any(type(p) in kinds for p in param)
+    for item in param:  # noqa: SIM110  # `any` of a generator costs twice as much
+        if type(item) in _JAXPR_TYPES:
+            return True
+    return False
 
 
 def _define(env: dict[Any, Value], var: Any) -> Value:
@@ -113,7 +124,7 @@ def _define(env: dict[Any, Value], var: Any) -> Value:
 
 
 def _atom(env: dict[Any, Value], atom: Any) -> Atom:
-    if type(atom) is jaxapi.JaxprLiteral:
+    if type(atom) is _JaxprLiteral:
         return Literal(atom.val, atom.aval)
     return env[atom]
 

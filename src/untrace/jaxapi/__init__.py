@@ -54,6 +54,14 @@ from untrace.jaxapi.contexts import (
     scope_names,
     user_frame,
 )
+from untrace.jaxapi.exports import (
+    Exported,
+    SymbolicScope,
+    exported_call,
+    exported_digest,
+    exported_dimensions,
+    scope_constraints,
+)
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,
     ClosedJaxpr,
@@ -105,11 +113,33 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
+from untrace.jaxapi.recording import CUSTOM_JVP as CUSTOM_JVP
+from untrace.jaxapi.recording import CUSTOM_VJP as CUSTOM_VJP
+from untrace.jaxapi.recording import FUNCTION_RESULTS as FUNCTION_RESULTS
+from untrace.jaxapi.recording import SCOPE_FILES as SCOPE_FILES
+from untrace.jaxapi.recording import UFUNC as UFUNC
+from untrace.jaxapi.recording import Called as Called
+from untrace.jaxapi.recording import Method as Method
+from untrace.jaxapi.recording import Operator as Operator
+from untrace.jaxapi.recording import Property as Property
+from untrace.jaxapi.recording import Transformed as Transformed
+from untrace.jaxapi.recording import Update as Update
+from untrace.jaxapi.recording import bound_arguments as bound_arguments
+from untrace.jaxapi.recording import call_readers as call_readers
+from untrace.jaxapi.recording import elementwise_rules as elementwise_rules
+from untrace.jaxapi.recording import is_wrapper as is_wrapper
+from untrace.jaxapi.recording import open_boundary as open_boundary
+from untrace.jaxapi.recording import transformed as transformed
+from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
+from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rules import (
+    MAX_RULE_REPEATS,
     custom_jvp_rule,
     custom_vjp_rules,
     follows_rules,
     has_logs,
+    lost_capture,
+    sub_jaxprs,
 )
 from untrace.jaxapi.sharding import (
     ambient_mesh,
@@ -127,11 +157,13 @@ from untrace.jaxapi.sharding import (
     with_mesh,
 )
 from untrace.jaxapi.state import (
+    CheckedErrors,
     HostCall,
     NDIndexer,
     Ref,
     RefSlice,
     accepts_print_format,
+    checked_errors,
     failed_check,
     function_origin,
     host_call,
@@ -164,15 +196,18 @@ __all__ = [
     "FLOAT0",
     "JAXPR_TYPES",
     "LAYOUT_CONTEXT",
+    "MAX_RULE_REPEATS",
     "NATIVE_ENUMS",
     "ORIGIN_FIELDS",
     "ORIGIN_TYPES",
     "POLICY_RECORDS",
     "PRNGS",
     "PRNGS_MODULE",
+    "CheckedErrors",
     "ClosedJaxpr",
     "Device",
     "DropVar",
+    "Exported",
     "ExtendedDType",
     "FrozenDict",
     "HiPrimitive",
@@ -188,8 +223,10 @@ __all__ = [
     "PyTreeDef",
     "Ref",
     "RefSlice",
+    "RootParts",
     "ShapedArray",
     "SymbolicDim",
+    "SymbolicScope",
     "Tracer",
     "WrappedFun",
     "accepts_print_format",
@@ -200,6 +237,7 @@ __all__ = [
     "as_function",
     "aval_of",
     "boxed_value",
+    "checked_errors",
     "close_jaxpr",
     "compute_region",
     "constvars_as_inputs",
@@ -210,6 +248,9 @@ __all__ = [
     "deep_recursion",
     "divided_cost",
     "dtype_kind",
+    "exported_call",
+    "exported_digest",
+    "exported_dimensions",
     "failed_check",
     "flat_tree_sizes",
     "follows_rules",
@@ -250,6 +291,7 @@ __all__ = [
     "legacy_mesh",
     "line_in_file",
     "list_devices",
+    "lost_capture",
     "make_mesh",
     "manual_region",
     "memory_home",
@@ -262,17 +304,20 @@ __all__ = [
     "plain_attribute",
     "ref_content",
     "ref_transforms",
+    "root_parts",
     "rule_context",
     "rule_identity",
     "same_aval",
     "same_type",
     "scalar_mesh",
     "scan_sizes",
+    "scope_constraints",
     "scope_names",
     "short_type",
     "split_jaxpr",
     "stand_in_for",
     "static_arguments",
+    "sub_jaxprs",
     "trace_computation",
     "trace_flat",
     "tree_structure",

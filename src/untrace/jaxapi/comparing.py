@@ -18,6 +18,7 @@ from jax._src import linear_util as _lu
 from jax._src import source_info_util as _source_info_util
 from jax._src.lib import xla_client as _xla_client
 
+from untrace.jaxapi.exports import Exported
 from untrace.jaxapi.jaxprs import Tracer
 from untrace.jaxapi.params import boxed_value, is_value_box
 
@@ -66,7 +67,7 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
         return rule_identity((function.func, *function.args), depth + 1)
     if isinstance(function, (int, str, bool, float, complex, bytes, type(None))):
         return type(function), repr(function)
-    if isinstance(function, (Tracer, jax.Array, _np.ndarray, _np.generic)):
+    if isinstance(function, (Tracer, jax.Array, _np.ndarray, _np.generic, Exported)):
         return id(function)
     if is_value_box(function):
         return rule_identity(boxed_value(function), depth + 1)

@@ -6,18 +6,21 @@ function of a forward rule when a dead result was removed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 from jax._src import ad_util as _ad_util
 
+from untrace.jaxapi.avals import short_type
 from untrace.jaxapi.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
+    Tracer,
     close_jaxpr,
     is_jaxpr,
     split_jaxpr,
+    var_behind,
 )
 from untrace.jaxapi.tracing import trace_flat
 
@@ -44,10 +47,9 @@ def _has_few_equations(jaxpr: Any) -> bool:
     while stack and count <= SMALL_FUNCTION:
         body, _ = split_jaxpr(stack.pop())
         count += len(body.eqns)
-        for eqn in body.eqns:
-            for param in eqn.params.values():
-                items = param if type(param) is tuple else (param,)
-                stack += [item for item in items if is_jaxpr(item)]
+        if any(eqn.primitive.name == "call_exported" for eqn in body.eqns):
+            return False  # it may hold any number of them
+        stack += sub_jaxprs(body)
     return count <= SMALL_FUNCTION
 
 
@@ -64,6 +66,49 @@ def custom_jvp_rule(
     n = n_operands - eqn_params["num_consts"]
     jaxpr, consts, out_zeros = eqn_params["jvp_jaxpr_fun"].call_wrapped(*[False] * n)
     return close_jaxpr(jaxpr, consts), list(out_zeros)
+
+
+def lost_capture(
+    rules: Iterable[Any], is_seen: Callable[[Any], bool]
+) -> RuntimeError | None:
+    """Return the error of rules that close over a value of a trace that has ended.
+
+    A rule may close over a value of the function around its call, such as an argument
+    in `nondiff_argnums`. Transforming that function makes a new jaxpr, but the rule
+    keeps the value of the old one. JAX traces such rules and cannot run them.
+
+    Args:
+      rules: Jaxprs of the rules.
+      is_seen: Tells whether a variable belongs to a jaxpr around the call.
+    """
+    for tracer in _captured(rules):
+        if not is_seen(var_behind(tracer)):
+            shown = short_type(tracer.aval)
+            return RuntimeError(
+                f"the derivative rule closes over a {shown} of a trace that has ended; "
+                "JAX cannot use it either"
+            )
+    return None
+
+
+def _captured(rules: Iterable[Any]) -> Iterator[Any]:
+    """List the tracers among the constants of jaxprs and of their sub-programs."""
+    stack, seen = [rule for rule in rules if is_jaxpr(rule)], set[int]()
+    while stack:
+        body, consts = split_jaxpr(stack.pop())
+        if id(body) in seen:
+            continue
+        seen.add(id(body))
+        yield from (const for const in consts if isinstance(const, Tracer))
+        stack += sub_jaxprs(body)
+
+
+def sub_jaxprs(body: Any) -> Iterator[Any]:
+    """List the jaxprs in the params of the equations of a jaxpr."""
+    for eqn in body.eqns:
+        for param in eqn.params.values():
+            items = param if isinstance(param, tuple) else (param,)
+            yield from (item for item in items if is_jaxpr(item))
 
 
 def has_logs(rules: Any) -> bool:

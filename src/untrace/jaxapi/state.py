@@ -129,3 +129,28 @@ def failed_check(err_tree: Any, leaves: Sequence[Any]) -> FailedCheck | None:
     if not hasattr(exception, "fmt_string"):
         return None
     return FailedCheck(failed, error._code[effect], int(number), exception)
+
+
+class CheckedErrors(NamedTuple):
+    """A collection of errors that `checkify` made: by effect, and kinds by number.
+
+    A kind is the exception's class, what its tree says beside the traceback (None if
+    that is all), and its children with placeholders for leaves.
+    """
+
+    failed: dict[Any, Any]
+    code: dict[Any, Any]
+    payload: dict[Any, Any]
+    kinds: dict[int, tuple[type, tuple[Any, ...] | None, Any]]
+
+
+def checked_errors(err_tree: Any, leaves: Sequence[Any]) -> CheckedErrors:
+    """Read a `check` equation that holds any number of errors."""
+    error = jax.tree.unflatten(err_tree, leaves)
+    kinds: dict[int, tuple[type, tuple[Any, ...] | None, Any]] = {}
+    for number, kind in error._metadata.items():
+        exception = jax.tree.unflatten(kind, [0] * kind.num_leaves)
+        children, said = exception.tree_flatten()
+        rest = said[1:] if isinstance(said, tuple) else None
+        kinds[int(number)] = type(exception), rest, children
+    return CheckedErrors(error._pred, error._code, error._payload, kinds)

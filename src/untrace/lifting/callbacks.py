@@ -19,6 +19,7 @@ from untrace.lifting.printing import Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.standins import host_function
 from untrace.lifting.state import statement
+from untrace.syntax.text import quote
 
 # Keywords of `jax.debug.print` and `jax.debug.callback` themselves.
 OPTIONS = ("ordered", "partitioned")
@@ -157,7 +158,7 @@ def check(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a `checkify.check` that was not functionalised."""
     found = jaxapi.failed_check(eqn.params["err_tree"], eqn.operands)
     if found is None:
-        return None
+        return _check_of_several(eqn, frame)
     exception = found.exception
     args = [tree_text(arg, frame.text) for arg in exception.args]
     kwargs = {
@@ -172,6 +173,27 @@ def check(eqn: Equation, frame: Frame) -> Rhs | None:
     texts += [f"number={found.number}"] if found.number else []
     texts += ["debug=True"] if eqn.params["debug"] else []
     return statement(f"{frame.lifter.helper('check_failed')}({', '.join(texts)})")
+
+
+def _check_of_several(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write `checkify.check_error` of the errors that another `checkify` collected."""
+    errors = jaxapi.checked_errors(eqn.params["err_tree"], eqn.operands)
+    spell = frame.lifter.spell
+    parts: list[str] = []
+    for by_effect in (errors.failed, errors.code, errors.payload):
+        texts = {spell(e): tree_text(v, frame.text) for e, v in by_effect.items()}
+        if None in texts.values():
+            return None
+        parts.append(f"{{{', '.join(f'{e}: {text}' for e, text in texts.items())}}}")
+    kinds: list[str] = []
+    for number, (kind, rest, children) in sorted(errors.kinds.items()):
+        tree = tree_text(children, str)
+        if tree is None:
+            return None
+        kinds.append(f"{number}: ({spell(kind)}, {spell(rest)}, {tree})")
+    parts.append(f"{{{', '.join(kinds)}}}")
+    parts += ["debug=True"] if eqn.params["debug"] else []
+    return statement(f"{frame.lifter.helper('check_errors')}({', '.join(parts)})")
 
 
 # ---- arguments ---------------------------------------------------------------------
@@ -234,7 +256,10 @@ def tree_text(tree: Any, leaf: Any) -> str | None:
             return f"[{inner}]"
         return f"({inner},)" if len(parts) == 1 else f"({inner})"
     if type(tree) is dict:
-        items = {repr(key): tree_text(item, leaf) for key, item in tree.items()}
+        items = {
+            quote(key) if type(key) is str else repr(key): tree_text(item, leaf)
+            for key, item in tree.items()
+        }
         plain = all(type(key) in (str, int) for key in tree)
         if not plain or None in items.values():
             return None

@@ -265,7 +265,7 @@ def without_indices(block: Block, lifter: Lifter) -> list[Equation]:
     for eqn in block.equations:
         if eqn.name == "cond" and kept:
             before = kept[-1]
-            untouched = not (lifter.steps.get(eqn) or lifter.steps.get(before))
+            untouched = not (lifter.step(eqn) or lifter.step(before))
             if (
                 untouched
                 and counts.get(eqn.operands[0]) == 1

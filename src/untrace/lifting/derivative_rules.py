@@ -51,10 +51,16 @@ def _value_of(var: Any, block: Block) -> Value | None:
     return next((value for other, value in pairs if other is var), None)
 
 
+def rule_name(hint: str, parent: Frame) -> str:
+    """Name a rule: other functions may be called as rules usually are."""
+    is_global = parent.names is parent.lifter.scope
+    return parent.names.fresh_global(hint) if is_global else parent.names.fresh(hint)
+
+
 def jvp_rule(
     rule: Block, out_zeros: Sequence[bool], name: str, parent: Frame, n: int
 ) -> list[str]:
-    """Write the rule of a custom_jvp function."""
+    """Write the rule of a custom_jvp function, called `name`."""
     frame = _rule_frame(rule, parent)
     hints = input_hints(rule)
     primals, tangents = frame.names.fresh("primals"), frame.names.fresh("tangents")
@@ -75,7 +81,7 @@ def jvp_rule(
     return [
         "",
         "",
-        *Function(f"{name}_jvp", f"{primals}, {tangents}", frame.lines).text_lines(),
+        *Function(name, f"{primals}, {tangents}", frame.lines).text_lines(),
     ]
 
 
@@ -95,7 +101,7 @@ def forward_rule(
     parent: Frame,
     symbolic: bool,
 ) -> list[str]:
-    """Write the forward rule of a custom_vjp function: results and residuals."""
+    """Write the forward rule, `name`, of a custom_vjp function: results and residuals."""
     frame = _rule_frame(block, parent)
     parameters = frame.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
     if symbolic:
@@ -111,13 +117,13 @@ def forward_rule(
         for source in sources
     ]
     frame.returns(f"{grouped(texts[n_computed:])}, {_tuple(residuals)}")
-    return ["", "", *Function(f"{name}_fwd", parameters, frame.lines).text_lines()]
+    return ["", "", *Function(name, parameters, frame.lines).text_lines()]
 
 
 def backward_rule(
     block: Block, n: int, zeros: Sequence[bool], name: str, parent: Frame
 ) -> list[str]:
-    """Write the backward rule of a custom_vjp function: cotangents of its inputs."""
+    """Write the backward rule, `name`, of a custom_vjp function: cotangents of its inputs."""
     frame = _rule_frame(block, parent)
     residuals, cotangents = (
         frame.names.fresh("residuals"),
@@ -136,7 +142,7 @@ def backward_rule(
     texts = iter(frame.texts(block.outputs))
     results = ["None" if is_zero else next(texts) for is_zero in zeros]
     frame.returns(_tuple(results))
-    function = Function(f"{name}_bwd", f"{residuals}, {cotangents}", frame.lines)
+    function = Function(name, f"{residuals}, {cotangents}", frame.lines)
     return ["", "", *function.text_lines()]
 
 

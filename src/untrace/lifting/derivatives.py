@@ -17,8 +17,15 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.control import n_unhoisted
-from untrace.lifting.derivative_rules import backward_rule, forward_rule, jvp_rule
+from untrace.lifting.derivative_rules import (
+    backward_rule,
+    forward_rule,
+    jvp_rule,
+    rule_name,
+)
+from untrace.lifting.foreign import call_of_exported
 from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.lost import lost_rule, rule_callables
 from untrace.lifting.naming import block_name
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control, fail
 from untrace.syntax.names import Scope, identifier
@@ -31,10 +38,12 @@ class _Rules:
     Attributes:
       blocks: The traced rules.
       write: Writes them for a function of a given name, from the frame around it.
+      helper: What decorates the function in the place of JAX's own decorator.
     """
 
     blocks: tuple[Block, ...]
     write: Callable[[str, Frame], list[str]]
+    helper: str = ""
 
 
 class _RuleError(Exception):
@@ -47,6 +56,9 @@ class _RuleError(Exception):
 @contextlib.contextmanager
 def _users_code(eqn: Equation) -> Generator[None]:
     """Trace rules of an equation in its context; they may raise anything."""
+    lost = lost_rule(rule_callables(eqn))
+    if lost is not None:
+        raise _RuleError(lost)
     with jaxapi.rule_context(eqn.context):
         try:
             yield
@@ -67,21 +79,37 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
         n = len(eqn.operands) - eqn.params["num_consts"]
 
         def write(name: str, parent: Frame) -> list[str]:
-            lines = jvp_rule(rule, out_zeros, name, parent, n)
+            jvp = rule_name(f"{name}_jvp", parent)
+            lines = jvp_rule(rule, out_zeros, jvp, parent, n)
             if not eqn.params["symbolic_zeros"]:
                 return ["", "", f"@{name}.defjvp", *lines[2:]]
-            return [*lines, "", "", f"{name}.defjvp({name}_jvp, symbolic_zeros=True)"]
+            return [*lines, "", "", f"{name}.defjvp({jvp}, symbolic_zeros=True)"]
 
-        return _Rules((rule,), write)
+        return _Rules((rule,), write, "" if _fits(rule, eqn) else "unchecked_jvp")
 
-    return _define_and_call(
-        eqn, frame, eqn.params["jvp_jaxpr_fun"], "jax.custom_jvp", trace
+    return _define_and_call(eqn, frame, "jax.custom_jvp", trace)
+
+
+def _fits(rule: Block, eqn: Equation) -> bool:
+    """Tell whether a rule returns the types of its function, as JAX demands.
+
+    Under vmap a function may return an unbatched value where its rule, which returns a
+    batched tangent, returns a batch of it. JAX traces that but cannot use the rule.
+    """
+    block: Block = eqn.params["call_jaxpr"]
+    return all(
+        jaxapi.same_type(atom.aval, mate.aval)
+        for atom, mate in zip(block.outputs, rule.outputs)
     )
 
 
 @control("custom_vjp_call")
 def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a function decorated with `jax.custom_vjp`, its rules, and the call."""
+    if not frame.lifter.step(eqn):
+        exported = call_of_exported(eqn, frame)
+        if exported is not None:
+            return exported
     n_consts: int = eqn.params["num_consts"]
 
     def trace() -> _Rules:
@@ -94,25 +122,23 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
         symbolic = bool(eqn.params["symbolic_zeros"])
 
         def write(name: str, parent: Frame) -> list[str]:
-            fwd = forward_rule(
-                forward, rules.residuals, n_consts, name, parent, symbolic
-            )
-            bwd = backward_rule(
-                backward, len(rules.residuals), rules.zeros, name, parent
-            )
+            fwd, bwd = (rule_name(f"{name}_{kind}", parent) for kind in ("fwd", "bwd"))
             keyword = ", symbolic_zeros=True" if symbolic else ""
             return [
-                *fwd,
-                *bwd,
+                *forward_rule(
+                    forward, rules.residuals, n_consts, fwd, parent, symbolic
+                ),
+                *backward_rule(
+                    backward, len(rules.residuals), rules.zeros, bwd, parent
+                ),
                 "",
                 "",
-                f"{name}.defvjp({name}_fwd, {name}_bwd{keyword})",
+                f"{name}.defvjp({fwd}, {bwd}{keyword})",
             ]
 
         return _Rules((forward, backward), write)
 
-    rules = (eqn.params["fwd_jaxpr_thunk"], eqn.params["bwd"])
-    return _define_and_call(eqn, frame, rules, "jax.custom_vjp", trace)
+    return _define_and_call(eqn, frame, "jax.custom_vjp", trace)
 
 
 @control("custom_lin")
@@ -130,7 +156,7 @@ def custom_lin(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 def _define_and_call(
-    eqn: Equation, frame: Frame, rules: Any, decorator: str, trace: Callable[[], _Rules]
+    eqn: Equation, frame: Frame, decorator: str, trace: Callable[[], _Rules]
 ) -> Rhs | None:
     block: Block = eqn.params["call_jaxpr"]
     n_consts: int = eqn.params["num_consts"]
@@ -138,13 +164,14 @@ def _define_and_call(
     if block.constants or n_unhoisted(block, captured):
         return None
     frame.lifter.imports.module("jax")
-    identity = (_identity(eqn, rules), tuple(frame.texts(captured)))
+    identity = (_identity(eqn), tuple(frame.texts(captured)))
     name = _known(identity, frame) or _define(eqn, frame, identity, decorator, trace)
     text = f"{name}({', '.join(frame.texts(eqn.operands[n_consts:]))})"
     return Rhs(text, ", ".join)
 
 
-def _identity(eqn: Equation, rules: Any) -> Any:
+def _identity(eqn: Equation) -> Any:
+    rules = rule_callables(eqn)
     block: Block = eqn.params["call_jaxpr"]
     avals = tuple(str(atom.aval) for atom in eqn.operands)
     text = str(block.jaxpr) if len(block.equations) < 200 else id(block.jaxpr)
@@ -196,6 +223,8 @@ def _define(
         raise
     if lifter.n_cut_rules > n_cut:  # elsewhere more of its rules may be written
         known.pop()
+    if rules is not None and rules.helper:
+        decorator = lifter.helper(rules.helper)
     function = Function(name, parameters, lines, [decorator])
     if is_nested:
         frame.nest(_single_blanks([*function.text_lines(), *after]))
@@ -245,34 +274,43 @@ def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
         f"Not recovered: the derivative rules of `{name}`, which its own rules make."
     )
     message = f"the derivative rules of {name} are made anew without end; not recovered"
-    return _raising_rules(eqn, name, f'NotImplementedError("{message}")')
+    return _raising_rules(eqn, name, f'NotImplementedError("{message}")', frame)
 
 
 def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
     """Describe rules that fail when traced: written, they fail in the same way."""
     lifter = frame.lifter
-    kind = type(error)
-    text = f"RuntimeError({str(error)!r})"
-    for args in ((str(error),), ()):
-        try:
-            is_alike = str(kind(*args)) == str(error)
-        except TypeError:
-            continue
-        if is_alike:
-            text = f"{lifter.spell(kind)}({', '.join(map(repr, args))})"
-            break
+    args = _alike(error)
+    kind = "RuntimeError" if args is None else lifter.spell(type(error))
+    shown = (str(error),) if args is None else args
+    text = f"{kind}({', '.join(map(lifter.spell, shown))})"
 
     def write(name: str, parent: Frame) -> list[str]:
-        lifter.note(f"The derivative rules of `{name}` cannot be traced by JAX either.")
-        return _raising_rules(eqn, name, text)
+        lifter.note(f"The derivative rules of `{name}` fail in JAX, too.")
+        return _raising_rules(eqn, name, text, parent)
 
     return _Rules((), write)
 
 
-def _raising_rules(eqn: Equation, name: str, error: str) -> list[str]:
-    lines = Function(f"{name}_rule", "*args", [f"raise {error}"]).text_lines()
+def _alike(error: Exception) -> tuple[str, ...] | None:
+    """Return arguments that make an exception of the same class and text, if any."""
+    kind, message = type(error), str(error)
+    candidates = [(message,), ()]
+    with contextlib.suppress(TypeError):
+        # JAX's own errors add the address of a page that explains them.
+        candidates.append((message.removesuffix(str(kind(""))),))
+    for args in candidates:
+        with contextlib.suppress(TypeError):
+            if str(kind(*args)) == message:
+                return args
+    return None
+
+
+def _raising_rules(eqn: Equation, name: str, error: str, parent: Frame) -> list[str]:
+    rule = rule_name(f"{name}_rule", parent)
+    lines = Function(rule, "*args", [f"raise {error}"]).text_lines()
     is_jvp = eqn.name == "custom_jvp_call"
-    rules = f"{name}_rule" if is_jvp else f"{name}_rule, {name}_rule"
+    rules = rule if is_jvp else f"{rule}, {rule}"
     return [
         "",
         "",

@@ -1,8 +1,4 @@
-"""Calls of code that JAX did not trace: foreign functions, and rules for batching.
-
-A call of a `jax.export`ed computation is refused: its derivatives are exports made on
-demand, one from the other without end, and no public constructor takes them.
-"""
+"""Calls of code that JAX did not trace: foreign and exported functions, batching rules."""
 
 from __future__ import annotations
 
@@ -65,6 +61,27 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
     return called(
         identifier(target, "ffi"), function, [*frame.texts(eqn.operands), *given], frame
     )
+
+
+def call_of_exported(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write `exported.call(*args)`, which JAX keeps as a function with rules."""
+    exported = jaxapi.exported_call(eqn.params["call_jaxpr"].jaxpr, eqn.params["bwd"])
+    if exported is None:
+        return None
+    n = len(eqn.operands)
+    if exported.in_tree != jax.tree.structure(((0,) * n, {})):
+        return None
+    name = frame.lifter.spell(exported)
+    if exported.has_vjp():
+        n_orders = jaxapi.MAX_RULE_REPEATS
+        frame.lifter.note(f"`{name}` has its derivatives up to order {n_orders} only.")
+    text = f"{name}.call({', '.join(frame.texts(eqn.operands))})"
+    n_results = len(eqn.results)
+    flat = jax.tree.structure(0 if n_results == 1 else (0,) * n_results)
+    if exported.out_tree == flat:
+        return Rhs(text, unpacked if n_results != 1 else plain_result)
+    frame.lifter.imports.module("jax")
+    return Rhs(f"jax.tree.leaves({text})", unpacked)
 
 
 @control("custom_vmap_call")

@@ -27,6 +27,7 @@ from untrace.lifting.printing import (
     Rhs,
     unpacked,
 )
+from untrace.lifting.rules_when import dtype_name
 from untrace.syntax.names import Scope, identifier
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Frame:
             self.constants.add(value)
         self.block = block
         equations: Sequence[Equation] = block.equations
-        if any(eqn.name == "cond" for eqn in equations):
+        if "cond" in [eqn.name for eqn in equations]:
             from untrace.lifting.control import without_indices
 
             equations = without_indices(block, self.lifter)
@@ -116,12 +117,13 @@ class Frame:
 
     def uses(self, value: Value | None) -> bool:
         """Tell whether the block being written reads a value."""
-        if self._used[0] is not self.block:
-            read: set[Any] = set(self.block.outputs) if self.block else set()
-            for eqn in self.block.equations if self.block else ():
-                read.update(eqn.operands)
-            self._used = self.block, read
-        return value in self._used[1]
+        block, read = self._used
+        if block is not self.block:
+            block, read = self.block, set[Any]()
+            if block is not None:
+                read.update(block.outputs, *[eqn.operands for eqn in block.equations])
+            self._used = block, read
+        return value in read
 
     def equation(self, eqn: Equation) -> None:
         """Write one equation as a statement."""
@@ -131,20 +133,22 @@ class Frame:
         self._in_context(eqn)
 
     def _statement(self, eqn: Equation) -> None:
-        rhs = self._rhs(eqn)
+        self._assign(eqn, self._rhs(eqn))
         if self.lifter.options.types:
-            self._typed_statement(eqn, rhs)
-            return
-        self._assign(eqn, rhs)
+            self._add_types(eqn)
 
-    def _typed_statement(self, eqn: Equation, rhs: Rhs) -> None:
-        self._assign(eqn, rhs)
+    def _add_types(self, eqn: Equation) -> None:
         types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
         if types:
             self.lines[-1] += f"  # {types}"
 
     def _assign(self, eqn: Equation, rhs: Rhs) -> None:
-        names = [self._result(value, eqn) for value in eqn.results]
+        names = [
+            self.define(value, result_name(eqn))
+            if value is not None and self.uses(value)
+            else "_"
+            for value in eqn.results
+        ]
         if rhs.target is not None:
             target = rhs.target(names)
         elif len(names) == 1 and not eqn.primitive.multiple_results:
@@ -153,15 +157,7 @@ class Frame:
             target = unpacked(names)
         self.lines.append(f"{target} = {rhs.text}" if target else rhs.text)
 
-    def _result(self, value: Value | None, eqn: Equation) -> str:
-        if value is None or not self.uses(value):
-            return "_"
-        name = self.env[value] = self.names.fresh(result_name(eqn))
-        return name
-
     def _rhs(self, eqn: Equation) -> Rhs:
-        from untrace.lifting.bind import bind
-
         step = self.lifter.step(eqn)
         function = PREFERRED.get(eqn.name)
         if function is not None:
@@ -169,6 +165,8 @@ class Frame:
             if rhs is not None:
                 return rhs
         if step >= LOWEST_STEP:
+            from untrace.lifting.bind import bind
+
             try:
                 return bind(eqn, self)
             except LiftingError:  # only its public function can be written
@@ -181,26 +179,40 @@ class Frame:
             rhs = function(eqn, self)
             if rhs is not None:
                 return rhs
+        from untrace.lifting.bind import bind
+
         return bind(eqn, self)
 
     def _by_rule(self, eqn: Equation, step: int) -> str | None:
         choices = self.lifter.choices(eqn)
-        for rule in choices.rules:
+        operands = eqn.operands
+        if operands and type(operands[0]) is not Value:
+            rules = choices.accepted.of_literal(dtype_name(operands[0]))
+        else:
+            rules = choices.accepted.of_values
+        for rule in rules:
             if rule.when is not None and not rule.when(eqn):
                 continue
             if step and not rule.template.startswith("jax.lax"):
                 continue
-            if not rule.calls_jax and not self.is_traced(eqn.operands):
+            if not rule.calls_jax and not self.is_traced(operands):
                 continue
             read = self.bare_text if rule.bare else self.text
-            texts = [read(atom) for atom in eqn.operands]
-            return self.lifter.filled(rule, choices.form(rule), texts)
+            env = self.env
+            texts = [env[a] if type(a) is Value else read(a) for a in operands]
+            form = choices.form(rule)
+            if rule.is_variadic:
+                return form.format(*texts, operands=", ".join(texts))
+            return form.format(*texts)
         return None
 
     def is_traced(self, atoms: Sequence[Atom]) -> bool:
         """Tell whether an operand is a tracer: numpy would compute on constants itself."""
         constants = self.constants
-        return any(type(atom) is Value and atom not in constants for atom in atoms)
+        for atom in atoms:  # noqa: SIM110  # `any` of a generator costs twice as much
+            if type(atom) is Value and atom not in constants:
+                return True
+        return False
 
     def _in_context(self, eqn: Equation) -> None:
         """Write an equation under the context managers that its context needs."""

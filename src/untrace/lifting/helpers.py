@@ -14,18 +14,58 @@ class Helper:
 
 
 HELPERS: dict[str, Helper] = {
+    "root_with_rule": Helper(
+        '''\
+def root_with_rule(f, solve, tangent_solve, *args, has_aux=False, types=None):
+    """Find a root as `jax.lax.custom_root` does, by functions that take constants."""
+    from jax._src.lax.control_flow.solves import CustomRoot
+
+    avals = types or jax.tree.map(jax.typeof, args)
+    solved = jax.jit(solve).trace(*avals[:2])
+    return CustomRoot(f, solve, tangent_solve, solved, avals, has_aux)(*args)
+''',
+        ("jax",),
+    ),
     "root_linear_map": Helper(
         '''\
-def root_linear_map(f, x, v, transposed=False):
+def root_linear_map(f, consts, x, v, transposed=False, types=None):
     """Apply the derivative of `f` at `x`, as `jax.lax.custom_root` keeps it."""
     from jax._src.lax.control_flow.solves import _RootLinearMap
 
-    traced = jax.jit(f).trace(x)
-    consts, converted = traced.closure_convert()
-    avals = jax.tree.map(jax.typeof, (consts, x, v))
+    avals = types or jax.tree.map(jax.typeof, (consts, x, v))
+    traced = jax.jit(f).trace(*avals[:2])
     out = jax.tree.map(lambda aval: aval.to_tangent_aval(), traced.out_avals)
-    primitive = _RootLinearMap(converted, avals, out, traced.effects, transposed)
+    primitive = _RootLinearMap(f, avals, out, traced.effects, transposed)
     return primitive(consts, x, v)
+''',
+        ("jax",),
+    ),
+    "unchecked_jvp": Helper(
+        '''\
+def unchecked_jvp(function):
+    """Do what `jax.custom_jvp` does, for a rule whose results have other types."""
+    from jax.extend.core.primitives import custom_jvp_call_p
+    from jax.extend.linear_util import wrap_init
+
+    def flat(*args):
+        return jax.tree.leaves(function(*args))
+
+    def jvp(*values):
+        n = len(values) // 2
+        results = call.rule(values[:n], values[n:])
+        return [leaf for result in results for leaf in jax.tree.leaves(result)]
+
+    def call(*args):
+        subfuns = wrap_init(flat), wrap_init(jvp)
+        results = custom_jvp_call_p.bind(*args, subfuns=subfuns, **call.options)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def defjvp(rule, symbolic_zeros=False):
+        call.rule, call.options = rule, dict(symbolic_zeros=symbolic_zeros)
+        return rule
+
+    call.defjvp = defjvp
+    return call
 ''',
         ("jax",),
     ),
@@ -64,6 +104,23 @@ def named(name):
 
     return rename
 '''
+    ),
+    "check_errors": Helper(
+        '''\
+def check_errors(failed, code, payload, kinds, debug=False):
+    """Do what `checkify.check_error` does, for errors by effect and kinds by number."""
+    from jax._src import checkify
+
+    trace = checkify.get_traceback()
+    exceptions = {
+        number: kind.tree_unflatten(trace if rest is None else (trace, *rest), children)
+        for number, (kind, rest, children) in kinds.items()
+    }
+    trees = {number: jax.tree.structure(e) for number, e in exceptions.items()}
+    leaves, tree = jax.tree.flatten(checkify.Error(failed, code, trees, payload))
+    checkify.check_p.bind(*leaves, err_tree=tree, debug=debug)
+''',
+        ("jax",),
     ),
     "check_failed": Helper(
         '''\

@@ -40,9 +40,9 @@ def broadcast(eqn: Equation, frame: Frame) -> Rhs | None:
     if (
         is_literal(atom)
         or len(eqn.operands) != 1
-        or not jaxapi.is_plain_aval(aval)
-        or tuple(params["shape"]) != aval.shape
+        or tuple(params["shape"]) != getattr(aval, "shape", None)
         or params["sharding"] is not None
+        or not jaxapi.is_plain_aval(aval)
         or aval.shape in ((), (1,) * len(aval.shape))
     ):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from untrace.syntax.names import Scope, identifier
 
 ALIASES = {"jax": "jax", "jax.numpy": "jnp", "numpy": "np", "functools": "functools"}
+_WORD_CHARACTER = re.compile(r"\w")
 
 
 class Imports:
@@ -97,8 +98,53 @@ class Imports:
         return lines
 
 
+class NotShared(Exception):
+    """A text that other modules may have to write otherwise."""
+
+
+class SharedImports:
+    """Serve text that is the same in every module: it names nothing but `ALIASES`."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, str] = {}
+
+    def module(self, name: str) -> str:
+        """Note a module that has the same name everywhere."""
+        if name not in ALIASES:
+            raise NotShared
+        self.modules[name] = ALIASES[name]
+        return ALIASES[name]
+
+    def attribute(self, module: str, qualname: str, alias: str = "") -> str:
+        """Write an attribute of such a module."""
+        return qualname if module == "builtins" else f"{self.module(module)}.{qualname}"
+
+    def define(self, hint: str, text: str, value: Any) -> str:
+        """Refuse: an object belongs to one module."""
+        raise NotShared
+
+    def defined(self) -> Sequence[tuple[Any, str]]:
+        """Refuse, as `define` does."""
+        raise NotShared
+
+    def mention(self, value: Any) -> None:
+        """Refuse: a device belongs to one module."""
+        raise NotShared
+
+
 def _occurs(name: str, text: str) -> bool:
-    return name in text and re.search(rf"\b{re.escape(name)}\b", text) is not None
+    """Tell whether a name occurs in a text as a whole word.
+
+    A regular expression that begins with a word's boundary is tried at every character.
+    """
+    start = text.find(name)
+    while start >= 0:
+        stop = start + len(name)
+        around = text[start - 1 : start] + text[stop : stop + 1]
+        if not _WORD_CHARACTER.search(around):
+            return True
+        start = text.find(name, stop)
+    return False
 
 
 def _section(module: str) -> int:

@@ -87,7 +87,7 @@ def lift(
     """
     block = block or from_jaxpr(captured.jaxpr)
     lifter = Lifter(options, steps, floor)
-    lifter.shared = shared_blocks(block)
+    lifter.n_equations, lifter.shared = count_blocks(block)
     name = lifter.scope.fresh_global(
         identifier(options.name or captured.name, "function")
     )
@@ -103,11 +103,11 @@ def lift(
         lifter,
         lambda tree, texts: construct(tree, texts, lifter, classes),
     )
-    is_runnable = _note_devices(lifter)
+    is_runnable = note_devices(lifter)
     return Listing(lifter, block, classes, main, example, context, is_runnable)
 
 
-def _note_devices(lifter: Lifter) -> bool:
+def note_devices(lifter: Lifter) -> bool:
     """Note what a process must have; tell whether the program can run and not only trace."""
     devices = lifter.imports.devices
     if not devices and any(
@@ -126,23 +126,33 @@ def _note_devices(lifter: Lifter) -> bool:
     return True
 
 
-def shared_blocks(block: Block) -> set[int]:
-    """Find the sub-programs that occur more than once (by `id`)."""
+def count_blocks(block: Block) -> tuple[int, set[int]]:
+    """Walk a program and its sub-programs, each once.
+
+    Returns:
+      The number of equations, and the sub-programs that occur more than once (by `id`).
+    """
     seen: set[int] = set()
     shared: set[int] = set()
-    stack = [block]
+    stack, n_equations = [block], 0
     while stack:
-        for eqn in stack.pop().equations:
+        equations = stack.pop().equations
+        n_equations += len(equations)
+        for eqn in equations:
             for param in eqn.params.values():
-                items = param if type(param) is tuple else (param,)
+                kind = type(param)
+                if kind is not Block and kind is not tuple:
+                    continue
+                items: Any = param if kind is tuple else (param,)
                 for item in items:
-                    if type(item) is Block:
-                        if id(item) in seen:
-                            shared.add(id(item))
-                        else:
-                            seen.add(id(item))
-                            stack.append(item)
-    return shared
+                    if type(item) is not Block:
+                        continue
+                    if id(item) in seen:
+                        shared.add(id(item))
+                    else:
+                        seen.add(id(item))
+                        stack.append(item)
+    return n_equations, shared
 
 
 def _main(

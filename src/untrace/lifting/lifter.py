@@ -15,10 +15,10 @@ from untrace.ir import Block, Equation
 from untrace.lifting.constants import Constants
 from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
-from untrace.lifting.imports import Imports
-from untrace.lifting.literals import Literals
+from untrace.lifting.imports import Imports, NotShared, SharedImports
+from untrace.lifting.literals import Literals, spell_param
 from untrace.lifting.printing import Function
-from untrace.lifting.table import Rule, candidates
+from untrace.lifting.table import Rule, accepted
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 
@@ -45,6 +45,7 @@ class Lifter:
         self.notes: list[str] = []
         self.stand_ins: dict[Any, str] = {}
         self.steps = steps or {}
+        self.n_equations = 0
         self.shared: set[int] = set()
         self.selectors: dict[Equation, Any] = {}
         self.variants: dict[Any, Block] = {}
@@ -122,31 +123,29 @@ class Lifter:
         self._named[id(block), hint, key] = name
         return name
 
-    def filled(self, rule: Rule, form: str, texts: list[str]) -> str:
-        """Write operands into a rule's form, and import what the rule names."""
+    def imported(self, rule: Rule, form: str) -> str:
+        """Import what a rule names; return its form with the names they have here."""
         if rule not in self._used_rules:
             self._used_rules.add(rule)
             for root in rule.roots:
                 self.imports.module(root)
         for name, module in rule.imports:
             form = re.sub(rf"\b{name}\b", self.imports.attribute(module, name), form)
-        if "{operands}" in form:
-            return form.format(*texts, operands=", ".join(texts))
-        return form.format(*texts)
+        return form
 
     def choices(self, eqn: Equation) -> Choices:
         """Return the rules that accept the params of an equation, remembering them."""
-        params = eqn.params
+        values = eqn.params.values()
         # What a sharding is written like depends on the mesh in context.
-        context = eqn.context if _has_sharding(params) else None
-        key = (eqn.name, context, *params.values())
+        context = eqn.context if _has_sharding(eqn.params) else None
+        key = (eqn.name, context, *values, *map(type, values))
         try:
             known = self._choices.get(key)
         except TypeError:  # a param that does not hash
             return Choices(self, eqn)
         if known is None:
             known = Choices(self, eqn)
-            if _is_cacheable(params.values()):
+            if _is_cacheable(values):
                 self._choices[key] = known
         return known
 
@@ -154,22 +153,37 @@ class Lifter:
 class Choices:
     """The rules that accept some params, each filled in when it is first used."""
 
-    __slots__ = ("_forms", "_lifter", "_mesh", "_params", "rules")
+    __slots__ = ("_forms", "_is_shared", "_lifter", "_mesh", "_params", "accepted")
 
     def __init__(self, lifter: Lifter, eqn: Equation) -> None:
         self._lifter = lifter
         self._params = eqn.params
-        self._mesh = (
-            jaxapi.context_mesh(eqn.context) if _has_sharding(eqn.params) else None
-        )
         self._forms: dict[Rule, str] = {}
-        self.rules = candidates(eqn.name, eqn.params)
+        self.accepted, self._is_shared = accepted(eqn.name, eqn.params)
+        # What all programs share holds no sharding.
+        is_sharded = not self._is_shared and _has_sharding(eqn.params)
+        self._mesh = jaxapi.context_mesh(eqn.context) if is_sharded else None
 
     def form(self, rule: Rule) -> str:
         """Return the format string that a rule gives for these params."""
         form = self._forms.get(rule)
         if form is None:
-            form = self._forms[rule] = rule.fill(self._params, self._spell)
+            filled = self._shared_form(rule) if self._is_shared else None
+            filled = filled or rule.fill(self._params, self._spell)
+            form = self._forms[rule] = self._lifter.imported(rule, filled)
+        return form
+
+    def _shared_form(self, rule: Rule) -> str | None:
+        """Fill a rule in for all modules; None if what it names differs among them."""
+        forms = self.accepted.forms
+        if rule not in forms:
+            forms[rule] = _shared_form(rule, self._params)
+        shared = forms[rule]
+        if shared is None:
+            return None
+        form, modules = shared
+        for module in modules:
+            self._lifter.imports.module(module)
         return form
 
     def _spell(self, value: Any, form: str) -> str:
@@ -178,10 +192,21 @@ class Choices:
         return self._lifter.spell(value, form)
 
 
+def _shared_form(
+    rule: Rule, params: Mapping[str, Any]
+) -> tuple[str, tuple[str, ...]] | None:
+    imports = SharedImports()
+    try:
+        form = rule.fill(params, lambda value, form: spell_param(value, form, imports))
+    except NotShared:
+        return None
+    return form, tuple(imports.modules)
+
+
 def _has_sharding(params: Mapping[str, Any]) -> bool:
     return params.get("out_sharding") is not None or params.get("sharding") is not None
 
 
 def _is_cacheable(values: Iterable[Any]) -> bool:
-    # 0.0 == -0.0 and 1 == True hash alike, so floats are rendered every time.
+    # 0.0 == -0.0 hash alike, so floats are rendered every time.
     return not any(isinstance(v, (float, complex)) for v in values)

@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting import rules
+from untrace.lifting import rules, spell_base
 from untrace.lifting.arrays import spell_scalar
-from untrace.lifting.imports import Imports
+from untrace.lifting.imports import Imports, SharedImports
 from untrace.lifting.spelling import spell, spell_dtype
+
+# Numbers are written alike in all modules. The memo holds their bits, not the arrays.
+MAX_SHARED = 4096
+_SHARED: dict[Any, tuple[str, tuple[str, ...]]] = {}
+_NUMPY_DTYPES = frozenset(map(np.dtype, "?bhilqBHILQefd"))
 
 
 def _over_mesh(text: str, imports: Imports) -> str:
@@ -34,11 +39,26 @@ class Literals:
         key = (type(value), aval.dtype, aval.weak_type, has_mesh, _bits(value))
         text = self._exact.get(key)
         if text is None:
-            text = spell_scalar(value, aval, self._imports)
-            if has_mesh:
-                text = _over_mesh(text, self._imports)
-            self._exact[key] = text
+            text = self._exact[key] = self._shared(key, value, aval)
         return text
+
+    def _shared(self, key: tuple[Any, ...], value: Any, aval: Any) -> str:
+        """Write a scalar, at once for all modules if it names the same in each."""
+        has_mesh = key[3]
+        if has_mesh or aval.dtype not in _NUMPY_DTYPES:
+            text = spell_scalar(value, aval, self._imports)
+            return _over_mesh(text, self._imports) if has_mesh else text
+        key = (*key, getattr(value, "dtype", None))
+        known = _SHARED.get(key)
+        if known is None:
+            imports = SharedImports()
+            text = spell_scalar(value, aval, imports)
+            if len(_SHARED) >= MAX_SHARED:
+                _SHARED.clear()
+            known = _SHARED[key] = text, tuple(imports.modules)
+        for module in known[1]:
+            self._imports.module(module)
+        return known[0]
 
     def bare(self, value: Any) -> str:
         """Write a scalar as a bare Python scalar, for operators."""
@@ -60,12 +80,17 @@ class Literals:
 
     def param(self, value: Any, form: str) -> str:
         """Write a param value through a named format ("" for plain)."""
-        if form == "":
-            return spell(value, self._imports)
-        if form == "dtype":
-            return spell_dtype(value, self._imports)
-        made = rules.FORMATS[form](value)
-        return made if isinstance(made, str) else spell(made, self._imports)
+        return spell_param(value, form, self._imports)
+
+
+def spell_param(value: Any, form: str, imports: spell_base.Imports) -> str:
+    """Write a param value through a named format ("" for plain)."""
+    if form == "":
+        return spell(value, imports)
+    if form == "dtype":
+        return spell_dtype(value, imports)
+    made = rules.FORMATS[form](value)
+    return made if isinstance(made, str) else spell(made, imports)
 
 
 def _bits(value: Any) -> Any:

@@ -28,7 +28,8 @@ LOWEST_STEP = 2
 INDENT = "    "
 
 
-@dataclass(frozen=True, slots=True)
+# Frozen for the type checker alone, as in `ir.program`: every equation makes one.
+@dataclass(frozen=TYPE_CHECKING, slots=True)
 class Rhs:
     """The right-hand side of an assignment, and how its results are unpacked.
 

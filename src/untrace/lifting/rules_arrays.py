@@ -38,12 +38,14 @@ for dtype in DTYPES:
             "broadcast_in_dim",
             f"jnp.{function}({{shape}}, jnp.{scalar}){{broadcast_dimensions:implied}}",
             when=fills(number, dtype),
+            of_literal=dtype,
             sharding=None,
         )
 rule(
     "broadcast_in_dim",
     "jnp.full({shape}, {0}){broadcast_dimensions:implied}",
     when=fills_literal,
+    of_literal="",
     sharding=None,
 )
 rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -34,11 +35,14 @@ def spell_dtype_object(dtype: np.dtype[Any], imports: Imports) -> str:
     raise Unspellable(dtype, "JAX has no such dtype")
 
 
+# numpy works the name of a dtype out anew every time.
+@functools.lru_cache(maxsize=256)
 def is_scalar_dtype(dtype: np.dtype[Any]) -> bool:
     """Tell whether `jax.numpy` has a scalar type for `dtype`."""
     return dtype.isbuiltin != 0 and hasattr(jnp, scalar_name(dtype)) and dtype.isnative
 
 
+@functools.lru_cache(maxsize=256)
 def scalar_name(dtype: np.dtype[Any]) -> str:
     """Return the name of the scalar type of `dtype` in `jax.numpy`."""
     return "bool_" if dtype.name == "bool" else dtype.name

@@ -61,6 +61,11 @@ def find_public_home(value: Any) -> Home | None:
     return found[1] if found is not None and found[0] is value else None
 
 
+def public_objects() -> Iterator[tuple[Any, Home]]:
+    """Yield the public objects of JAX and NumPy with their homes."""
+    return iter(_public_names(len(sys.modules)).values())
+
+
 def find_primitive_home(primitive: Any) -> Home | None:
     """Return where a JAX primitive can be imported from, or None."""
     if primitive not in _PRIMITIVE_HOMES:

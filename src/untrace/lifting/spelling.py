@@ -6,8 +6,8 @@ spellings are preferred (`jax.lax.Precision.HIGHEST`, `jnp.dtype("float32")`). S
 go through `repr` and identifiers come from importable objects only, so that values
 cannot inject code. Sub-programs are not params here: the caller prints them.
 
-The writers are in `spell_values`, `spell_dtypes`, `spell_records`, `spell_meshes` and `spell_jax`; the
-machinery in `spell_base`.
+The writers are in `spell_values`, `spell_dtypes`, `spell_records`, `spell_meshes`,
+`spell_exports` and `spell_jax`; the machinery in `spell_base`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from untrace.lifting import (  # writers register
+    spell_exports,
     spell_jax,
     spell_meshes,
     spell_records,
@@ -32,10 +33,11 @@ __all__ = [
     "spell",
     "spell_aval_struct",
     "spell_dtype",
+    "spell_home",
     "spell_primitive",
 ]
 
-_WRITER_MODULES = (spell_jax, spell_meshes, spell_records, spell_values)
+_WRITER_MODULES = (spell_exports, spell_jax, spell_meshes, spell_records, spell_values)
 _latest: list[Speller] = []
 
 
@@ -65,6 +67,11 @@ def spell_primitive(primitive: Any, imports: Imports) -> str:
       Unspellable: If no importable module holds it.
     """
     return _speller(imports, None).spell(primitive)
+
+
+def spell_home(home: tuple[str, str], imports: Imports) -> str:
+    """Write the name of what stands at a module and a qualified name, imported."""
+    return _speller(imports, None).name(*home)
 
 
 def spell_aval_struct(aval: Any, imports: Imports) -> str:

@@ -17,6 +17,7 @@ _OPEN = frozenset("([{")
 _CLOSE = frozenset(")]}")
 # What matters to the structure of a line; string literals are skipped as a whole.
 _MARKS = re.compile(r"""[\[\](){},#]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+_BRACKETS = re.compile(r"[\[\](){}]")
 # What cannot stand left of an assignment's sign.
 _ARGUMENT = re.compile(r"""["'=.]|\w\(|^(?:def|return|with|from|import|class) """)
 
@@ -113,6 +114,8 @@ def split_commas(text: str) -> list[str]:
     """Split at the commas that stand outside all brackets and strings."""
     if not any(char in text for char in "([{\"'"):
         return [item for part in text.split(",") if (item := part.strip())]
+    if '"' not in text and "'" not in text:
+        return _split_unquoted(text)
     items: list[str] = []
     depth = begin = 0
     for match in _MARKS.finditer(text):
@@ -128,11 +131,30 @@ def split_commas(text: str) -> list[str]:
     return [*items, last] if last else items
 
 
+def _split_unquoted(text: str) -> list[str]:
+    """Split as `split_commas` does, counting the brackets between commas."""
+    items: list[str] = []
+    depth = 0
+    pending: list[str] = []
+    for part in text.split(","):
+        for bracket in _OPEN:
+            depth += part.count(bracket)
+        for bracket in _CLOSE:
+            depth -= part.count(bracket)
+        pending.append(part)
+        if depth == 0:
+            items.append(",".join(pending).strip())
+            pending = []
+    items += [",".join(pending).strip()] if pending else []
+    return items if items[-1] else items[:-1]
+
+
 def _split_pair(code: str, width: int) -> tuple[int, int] | None:
     """Find the bracket pair to split at: the last one whose head fits in `width`."""
     pairs: list[tuple[int, int]] = []
     depth = start = 0
-    for match in _MARKS.finditer(code):
+    is_quoted = '"' in code or "'" in code
+    for match in (_MARKS if is_quoted else _BRACKETS).finditer(code):
         char = match[0]
         if char in _OPEN:
             if depth == 0:

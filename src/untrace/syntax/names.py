@@ -73,12 +73,14 @@ class Scope:
     def fresh(self, hint: str) -> str:
         """Return a new name like `hint`, which must be a legal identifier."""
         name = hint
-        if self.is_taken(name):
-            count = self._counts.get(hint, 1)
+        known = self._counts.get(hint)  # then it is taken, and these numbers are
+        if known is not None or self.is_taken(name):
+            count = known or 1
             while True:
                 count += 1
                 name = f"{hint}_{count}"
-                if not self.is_taken(name):
+                # Most names are new in the whole module, and that is one look.
+                if name not in self._everywhere or not self.is_taken(name):
                     break
             self._counts[hint] = count
         self._own.add(name)

@@ -319,6 +319,22 @@ def _named(value: Any, names: tuple[str, ...]) -> Children:
     return tuple((name, getattr(value, name, None)) for name in names)
 
 
+def _exported(value: Any) -> Parts:
+    """Take all but how a derivative is made, on demand: calls have it in their rules.
+
+    Where the operations of the module came from is left out.
+    """
+    left_out = ("_get_vjp", "mlir_module_serialized")
+    names = [f.name for f in dataclasses.fields(value) if f.name not in left_out]
+    module = ("module", jaxapi.exported_digest(value))
+    return Parts(("Exported",), (*_named(value, tuple(names)), module))
+
+
+def _symbolic_scope(value: Any) -> Parts:
+    """Take the constraints; the rest is caches, and where the scope was made."""
+    return Parts(("SymbolicScope", *jaxapi.scope_constraints(value)))
+
+
 # Caches that an object fills while it lives; they are no part of what it is.
 _CACHES = frozenset({"__weakref__", "__dict__", "_hash", "_stripped_weak_type"})
 
@@ -413,6 +429,8 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (types.MethodType, _method),
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
+    (jaxapi.Exported, _exported),
+    (jaxapi.SymbolicScope, _symbolic_scope),
     (jax.sharding.Mesh, _mesh),
     (jax.sharding.AbstractMesh, _abstract_mesh),
     (jax.sharding.NamedSharding, _named_sharding),

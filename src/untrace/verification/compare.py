@@ -229,6 +229,9 @@ class _JaxprWalk(ValueWalk):
             self.note(f"{name}: the rules that its own rules make anew")
             return None
         expected, actual = (rules.trace_rules(e, self.check_vma) for e in (eqn, mate))
+        lost = rules.lost_rules(expected, scope.sees_expected)
+        if lost is not None and actual[0][0] == "error":
+            expected = lost
         self.alive.append((eqn, mate, expected, actual))
         if eqn.params["symbolic_zeros"]:
             self.note(f"{name}: symbolic zeros (compared with every tangent nonzero)")

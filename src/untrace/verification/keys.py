@@ -37,6 +37,15 @@ class KeyScope:
         self.consts = consts
         self.keys: dict[Any, Key] = {}
 
+    def sees(self, var: Any) -> bool:
+        """Tell whether a variable belongs to this jaxpr or one around it."""
+        scope: KeyScope | None = self
+        while scope is not None:
+            if var in scope.keys or var in scope.consts:
+                return True
+            scope = scope.parent
+        return False
+
 
 class KeyMaker(abc.ABC):
     """Makes keys and remembers those of shared objects."""
@@ -88,6 +97,7 @@ class KeyMaker(abc.ABC):
             return ("again", depth - self._rule_stack.index(identity) if known else 0)
         self._rule_stack.append(identity)
         traced = rules.trace_rules(eqn, self._check_vma)
+        traced = rules.lost_rules(traced, scope.sees) or traced
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
         self._rule_stack.pop()

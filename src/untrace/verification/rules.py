@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ OPAQUE_PARAMS: dict[str, frozenset[str]] = {
 
 # Callables that are compared by their traces.
 TRACED_PARAMS: dict[str, frozenset[str]] = {"reduce": frozenset({"computation"})}
+
+# Primitives made for one call, of Python functions; compared by what these trace to.
+TYPED_PARAMS: dict[str, frozenset[str]] = {"call_hi_primitive": frozenset({"_prim"})}
 
 # Trees whose grouping is bookkeeping of JAX's transformations (jax >= 0.11): only the
 # numbers of consts, carries and xs or ys have a meaning.
@@ -42,6 +46,12 @@ def comparable(eqn: Any, name: str) -> Any:
             return jaxapi.trace_computation(param, eqn.params["jaxpr"])
         except Exception:  # the user's code; its own object is compared then
             return param
+    if name in TYPED_PARAMS.get(eqn.primitive.name, ()):
+        try:
+            parts = jaxapi.root_parts(param)
+        except Exception:  # the user's code again
+            return param
+        return param if parts is None else parts
     return param
 
 
@@ -61,7 +71,22 @@ def trace_rules(eqn: Any, check_vma: bool) -> Rules:
         try:
             return trace(eqn)
         except Exception as error:  # the rule is the user's code and may raise anything
-            return (("error", f"{type(error).__name__}: {error}"),)
+            return _error(error)
+
+
+def lost_rules(traced: Rules, is_seen: Callable[[Any], bool]) -> Rules | None:
+    """Represent rules that JAX cannot use by the error that says so, None for others.
+
+    Args:
+      traced: The traced rules.
+      is_seen: Tells whether a variable belongs to a jaxpr around the equation.
+    """
+    error = jaxapi.lost_capture((value for _, value in traced), is_seen)
+    return None if error is None else _error(error)
+
+
+def _error(error: Exception) -> Rules:
+    return (("error", f"{type(error).__name__}: {error}"),)
 
 
 def _trace_jvp(eqn: Any) -> Rules:
@@ -107,6 +132,15 @@ def identify_rules(eqn: Any) -> Identity:
     return tuple(found)
 
 
+_BY_OBJECT = (
+    jaxapi.Tracer,
+    jaxapi.JaxArray,
+    jaxapi.Exported,
+    np.ndarray,
+    np.generic,
+)
+
+
 def _collect(value: Any, found: list[Any], seen: set[int]) -> None:
     """Append what identifies a callable; look through the functions JAX wraps it in."""
     if id(value) in seen:
@@ -117,7 +151,7 @@ def _collect(value: Any, found: list[Any], seen: set[int]) -> None:
     elif isinstance(value, tuple | list):
         for item in value:
             _collect(item, found, seen)
-    elif isinstance(value, jaxapi.Tracer | jaxapi.JaxArray | np.ndarray | np.generic):
+    elif isinstance(value, _BY_OBJECT):
         found.append(id(value))
     elif jaxapi.is_value_box(value):
         _collect(jaxapi.boxed_value(value), found, seen)

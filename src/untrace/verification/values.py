@@ -28,6 +28,15 @@ class Scope:
         self.expected_consts: dict[Any, Any] = {}
         self.actual_consts: dict[Any, Any] = {}
 
+    def sees_expected(self, var: Any) -> bool:
+        """Tell whether a variable of the expected side is one of this or outer jaxprs."""
+        scope: Scope | None = self
+        while scope is not None:
+            if var in scope.partner or var in scope.expected_consts:
+                return True
+            scope = scope.parent
+        return False
+
 
 class Frame:
     """The pair of jaxprs and equations that the walk is in."""

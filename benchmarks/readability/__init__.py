@@ -1,0 +1,1 @@
+"""How readable the recovered source is: a corpus of programs and its scoring."""

@@ -1,0 +1,1 @@
+"""The corpus: `program()` of each file returns a function and its arguments."""

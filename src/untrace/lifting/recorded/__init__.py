@@ -1,0 +1,1 @@
+"""Write a recording as source: calls as they were made, with the names they had."""

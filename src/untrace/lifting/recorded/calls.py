@@ -1,0 +1,708 @@
+"""Write recorded calls: operators, methods, public functions, transformations."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+
+from untrace import jaxapi
+from untrace.capture.capture import function_name
+from untrace.lifting.recorded.function import Draft, Parameter, Statement
+from untrace.lifting.recorded.terms import (
+    ADD,
+    AND,
+    ATOM,
+    COMPARE,
+    LAMBDA,
+    MUL,
+    OR,
+    POWER,
+    SHIFT,
+    UNARY,
+    XOR,
+    Global,
+    Name,
+    Term,
+    binary,
+    call,
+    display,
+    joined,
+    keyword,
+    placed,
+    text_term,
+)
+from untrace.lifting.recorded.values import has_array
+from untrace.lifting.recorded.writer import Unwritable, Writer, snake_case
+from untrace.lifting.spell_homes import find_public_home
+from untrace.lifting.spelling import spell_home
+from untrace.recovery.functions import innermost, is_function, peel, rules
+from untrace.recovery.record import Body, Call
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+_BINARY = {
+    "add": ("+", ADD),
+    "sub": ("-", ADD),
+    "mul": ("*", MUL),
+    "truediv": ("/", MUL),
+    "floordiv": ("//", MUL),
+    "mod": ("%", MUL),
+    "matmul": ("@", MUL),
+    "pow": ("**", POWER),
+    "and": ("&", AND),
+    "or": ("|", OR),
+    "xor": ("^", XOR),
+    "lshift": ("<<", SHIFT),
+    "rshift": (">>", SHIFT),
+    "lt": ("<", COMPARE),
+    "le": ("<=", COMPARE),
+    "gt": (">", COMPARE),
+    "ge": (">=", COMPARE),
+    "eq": ("==", COMPARE),
+    "ne": ("!=", COMPARE),
+}
+_UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+_BUILTIN = {"abs": "abs", "divmod": "divmod", "round": "round"}
+
+# Transformations whose functions are defined with them as decorators.
+_DECORATORS = frozenset({"jit", "checkpoint"})
+# Those whose function takes the arguments of the call.
+_SAME_ARGUMENTS = frozenset(
+    {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
+)
+
+_DEFINE = {"custom_jvp": "defjvp", "custom_vjp": "defvjp"}
+
+# Nouns for the results of common functions, where the user gave them no name.
+_HINTS = {
+    "sum": "total",
+    "add": "total",
+    "sub": "difference",
+    "mul": "product",
+    "truediv": "quotient",
+    "matmul": "product",
+    "dot": "product",
+    "einsum": "product",
+    "exp": "exponential",
+    "sqrt": "root",
+    "pow": "power",
+    "getitem": "item",
+    "reshape": "reshaped",
+    "transpose": "transposed",
+    "astype": "converted",
+    "concatenate": "joined",
+    "where": "selected",
+    "value_and_grad": "value_and_grad",
+    "grad": "grads",
+    "split": "parts",
+}
+
+
+class Calls:
+    """Writes calls for one module."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._bodies: dict[Any, Body] = {}
+        self._customs: dict[int, Term] = {}
+
+    def hint(self, item: Call) -> str:
+        """Name a result that the user gave no name."""
+        function = item.function
+        if function is None:
+            return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
+        if isinstance(function, jaxapi.Transformed):
+            name = function.maker[1]
+        else:
+            name = getattr(function, "name", "") or function_name(function)
+        name = name.strip("_")
+        if name.startswith("r") and name[1:] in _BINARY:
+            name = name[1:]
+        return identifier(_HINTS.get(name, name))
+
+    # ---- statements ----------------------------------------------------------------
+
+    def write(self, item: Call, writer: Writer) -> None:
+        """Write a call as statements of a function."""
+        function = item.function
+        if function is None:
+            self._own_call(item, writer)
+        elif isinstance(function, jaxapi.Operator):
+            writer.assign(item, self._operator(item, writer))
+        elif isinstance(function, jaxapi.Method):
+            writer.assign(item, self._method(item, writer))
+        elif isinstance(function, jaxapi.Property):
+            owner = writer.value(item.args[0])
+            if function.name != "at":
+                term = Term([*placed(owner, ATOM), f".{function.name}"])
+                writer.assign(item, term)
+        elif isinstance(function, jaxapi.Update):
+            writer.assign(item, self._update(item, writer))
+        elif isinstance(function, jaxapi.Primitive):
+            raise Unwritable(f"`{function.name}` was bound outside any public function")
+        elif not self._is_maker(item):
+            writer.assign(item, self._call(item, writer))
+
+    @staticmethod
+    def _is_maker(item: Call) -> bool:
+        """Tell whether a call only made a function, which is written where it is used."""
+        return callable(item.result) and jaxapi.transformed(item.result) is not None
+
+    def _operator(self, item: Call, writer: Writer) -> Term:
+        name = item.function.name.strip("_")
+        args = item.args
+        if name == "getitem":
+            return self._indexed(writer.value(args[0]), args[1], writer)
+        if name in _UNARY:
+            operand = placed(writer.value(args[0]), UNARY)
+            return Term([_UNARY[name], *operand], UNARY)
+        if name in _BUILTIN:
+            return call(text_term(_BUILTIN[name]), [writer.value(a) for a in args])
+        operands = [writer.value(a) for a in args]
+        if name not in _BINARY and name.startswith("r") and name[1:] in _BINARY:
+            name = name[1:]
+            operands.reverse()
+        if name not in _BINARY:
+            raise Unwritable(f"the operator {item.function.name} is not known")
+        sign, level = _BINARY[name]
+        if level == COMPARE:
+            left, right = (placed(operand, COMPARE + 1) for operand in operands)
+            return Term([*left, f" {sign} ", *right], COMPARE)
+        return binary(operands[0], sign, operands[1], level)
+
+    def _indexed(self, owner: Term, index: Any, writer: Writer) -> Term:
+        return Term([*placed(owner, ATOM), "[", *self._index(index, writer).parts, "]"])
+
+    def _index(self, index: Any, writer: Writer) -> Term:
+        if type(index) is tuple and index:
+            parts: list[Any] = []
+            for item in index:
+                parts += [", "] if parts else []
+                parts += self._index_item(item, writer)
+            return Term([*parts, ","] if len(index) == 1 else parts)
+        return Term(self._index_item(index, writer))
+
+    @staticmethod
+    def _index_item(item: Any, writer: Writer) -> list[Any]:
+        if type(item) is slice:
+            parts: list[Any] = []
+            if item.start is not None:
+                parts += placed(writer.value(item.start), LAMBDA)
+            parts.append(":")
+            if item.stop is not None:
+                parts += placed(writer.value(item.stop), LAMBDA)
+            if item.step is not None:
+                parts += [":", *placed(writer.value(item.step), LAMBDA)]
+            return parts
+        return placed(writer.value(item), LAMBDA)
+
+    def _method(self, item: Call, writer: Writer) -> Term:
+        owner, *rest = item.args
+        function = Term([*placed(writer.value(owner), ATOM), f".{item.function.name}"])
+        return call(function, self._given(rest, item.kwargs, writer))
+
+    def _given(
+        self, args: Sequence[Any], kwargs: dict[str, Any], writer: Writer
+    ) -> list[Term]:
+        terms = [self._argument(arg, writer) for arg in args]
+        return terms + [
+            keyword(k, self._argument(v, writer)) for k, v in kwargs.items()
+        ]
+
+    def _argument(
+        self, value: Any, writer: Writer, bodies: Sequence[Body] = ()
+    ) -> Term:
+        if is_function(value) or _runs_of(value, bodies):
+            return self.function(value, bodies, writer)
+        if type(value) in (list, tuple) and any(is_function(v) for v in value):
+            items = [self._argument(v, writer, bodies) for v in value]
+            return display("()" if type(value) is tuple else "[]", items)
+        return writer.value(value)
+
+    def _update(self, item: Call, writer: Writer) -> Term:
+        owner, index, *rest = item.args
+        start = Term([*placed(writer.value(owner), ATOM), ".at"])
+        place = self._indexed(start, index, writer)
+        method = Term([*place.parts, f".{item.function.name}"])
+        return call(method, self._given(rest, item.kwargs, writer))
+
+    # ---- public functions ----------------------------------------------------------
+
+    def _call(self, item: Call, writer: Writer) -> Term:
+        function = item.function
+        key = writer.values.key(function)
+        known = writer.find(key) if key is not None else None
+        if known is not None:
+            return call(writer.ref(known), self._given(item.args, item.kwargs, writer))
+        home = public_name(function)
+        if home is not None:
+            text = self._home(home)
+            args = self._public_arguments(item, writer)
+            return call(text, args)
+        if isinstance(function, jaxapi.Transformed):
+            return self._transformed_call(function, item, writer)
+        if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
+            made = self._custom(function, item.bodies, writer, item.args)
+            fixed = set(function.nondiff_argnums)
+            args = [a for i, a in enumerate(item.args) if i not in fixed]
+            return call(made, self._given(args, item.kwargs, writer))
+        raise Unwritable(f"`{function_name(function)}` has no public name")
+
+    def _public_arguments(self, item: Call, writer: Writer) -> list[Term]:
+        """Write arguments as the user did where that is known; no default values."""
+        plain = jaxapi.open_boundary(item.function)
+        args, kwargs = list(item.args), dict(item.kwargs)
+
+        def write(value: Any) -> Term:
+            return self._argument(value, writer, item.bodies)
+
+        if not isinstance(plain, types.FunctionType):
+            named = [keyword(k, write(v)) for k, v in kwargs.items()]
+            return [*map(write, args), *named]
+        parameters = inspect.signature(plain).parameters
+        plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]
+        extra = args[len(plain_ones) :]
+        pairs = list(zip(plain_ones, args))
+        n = _n_positional(plain_ones, item, bool(extra))
+        first = pairs[:n]
+        while first and not extra and _is_default(first[-1][1], first[-1][0]):
+            first.pop()
+        terms = [write(value) for _, value in first] + [write(v) for v in extra]
+        for parameter, value in pairs[n:]:
+            if not _is_default(value, parameter):
+                terms.append(keyword(parameter.name, write(value)))
+        for name, value in kwargs.items():
+            if name not in parameters or not _is_default(value, parameters[name]):
+                terms.append(keyword(name, write(value)))
+        return terms
+
+    def _home(self, home: tuple[str, str]) -> Term:
+        """Write the name of a public function, imported."""
+        module, name = home
+        if module in ("jax.numpy.linalg", "jax.numpy.fft"):
+            module, name = "jax.numpy", f"{module[10:]}.{name}"
+        return Term([Global(spell_home((module, name), self.program.lifter.imports))])
+
+    # ---- functions as values -------------------------------------------------------
+
+    def function(self, function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
+        """Write a callable: a public name, a transformation, a definition."""
+        known = writer.find(id(function))
+        if known is not None:
+            return writer.ref(known)
+        home = (
+            None if isinstance(function, jaxapi.Transformed) else public_name(function)
+        )
+        if home is not None:
+            return self._home(home)
+        layer = peel(function)
+        if layer is None:
+            return writer.static(function)
+        if layer.kind == "transformed":
+            return self._transformed(layer.value, bodies, writer)
+        if layer.kind == "custom":
+            return self._custom(layer.value, bodies, writer)
+        body = self._body(function, bodies)
+        if body is None:
+            raise Unwritable(f"`{function_name(function)}` was not run while recording")
+        return self.define(function, body, writer)
+
+    def _body(self, function: Any, bodies: Sequence[Body]) -> Body | None:
+        """Return the last run of a function, in this call or an earlier one."""
+        runs = _runs_of(function, bodies)
+        plain = innermost(function)
+        if runs and plain is not None:
+            self._bodies[plain] = runs[-1]
+            return runs[-1]
+        return self._bodies.get(plain)
+
+    def _transformed(
+        self, made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+    ) -> Term:
+        """Write `jax.vmap(f, in_axes=1)`."""
+        if made.maker[1] in _DECORATORS:
+            decorated = self._decorated(made, bodies, writer)
+            if decorated is not None:
+                return decorated
+        inner = self._inner(made, bodies, writer)
+        fixed = self._dropped(made, self._body(made.function, bodies))
+        options = [
+            keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
+            for k, v in made.options.items()
+        ]
+        home = self._home(made.maker)
+        return call(home, [inner, *options])
+
+    def _inner(
+        self, made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+    ) -> Term:
+        """Write the function that a transformation was given."""
+        layer = peel(made.function)
+        is_plain = layer is not None and layer.kind in ("function", "method", "partial")
+        if is_plain and public_name(made.function) is None:
+            body = self._body(made.function, bodies)
+            if body is not None and writer.find(id(made.function)) is None:
+                drops = made.maker[1] in _SAME_ARGUMENTS
+                return self.define(made.function, body, writer, drops_static=drops)
+        return self.function(made.function, bodies, writer)
+
+    def _decorated(
+        self, made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+    ) -> Term | None:
+        """Define a function with its transformations as decorators."""
+        makers: list[jaxapi.Transformed] = []
+        function: Any = made
+        while True:
+            layer = peel(function)
+            if layer is None or layer.kind == "method":
+                break
+            if layer.kind == "transformed" and layer.value.maker[1] in _DECORATORS:
+                makers.append(layer.value)
+                function = layer.inner
+                continue
+            break
+        plain = peel(function)
+        if plain is None or plain.kind != "function" or public_name(function):
+            return None
+        if plain.value.__name__ == "<lambda>":
+            return None
+        body = self._body(function, bodies)
+        if body is None:
+            raise Unwritable(f"`{function_name(function)}` was not run while recording")
+        decorators = [self.decorator(maker, writer) for maker in makers]
+        return self.define(function, body, writer, decorators, drops_static=True)
+
+    def decorator(self, made: jaxapi.Transformed, writer: Writer) -> Term:
+        imports = self.program.lifter.imports
+        home = self._home(made.maker)
+        if not made.options:
+            return home
+        options = [keyword(k, writer.value(v)) for k, v in made.options.items()]
+        partial = f"{imports.module('functools')}.partial"
+        return call(Term([partial]), [home, *options])
+
+    def _transformed_call(
+        self, made: jaxapi.Transformed, item: Call, writer: Writer
+    ) -> Term:
+        function = self._transformed(made, item.bodies, writer)
+        args, kwargs = list(item.args), dict(item.kwargs)
+        if made.maker[1] in _SAME_ARGUMENTS:
+            dropped = self._dropped(made, self._body(made.function, item.bodies))
+            args = [a for i, a in enumerate(args) if i not in dropped]
+            kwargs = {k: v for k, v in kwargs.items() if k not in dropped}
+        return call(function, self._given(args, kwargs, writer))
+
+    @staticmethod
+    def _dropped(made: jaxapi.Transformed, body: Body | None) -> frozenset[Any]:
+        """Return positions and names of arguments that are fixed: they are no arrays."""
+        if body is None:
+            return frozenset()
+        names = list(body.parameters)
+        static = _static_names(body)
+        return frozenset({i for i, n in enumerate(names) if n in static} | static)
+
+    # ---- definitions ---------------------------------------------------------------
+
+    def define(
+        self,
+        function: Any,
+        body: Body,
+        writer: Writer,
+        decorators: Sequence[Term] = (),
+        fixed: Iterable[int] = (),
+        key: Any = None,
+        drops_static: bool = False,
+    ) -> Term:
+        """Define a function that is passed to a transformation; return its name."""
+        name = self._function_name(function, body)
+        draft = Draft(name)
+        inner = Writer(self.program, draft, parent=writer)
+        dropped = self._bound(function, body)
+        dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
+        if drops_static:
+            dropped |= _static_names(body)
+        inner.parameters(body.parameters, body.code, dropped)
+        inner.body(body.calls)
+        draft.result = inner.value(body.result)
+        draft.decorators = list(decorators)
+        draft.finish()
+        is_lambda = name == "function" or body.code.co_name == "<lambda>"
+        if is_lambda and not draft.statements_left() and not decorators:
+            return _lambda(draft)
+        if inner.is_closure or any(list(d.refs()) for d in decorators):
+            return writer.nest(draft)
+        return Term([Global(self.program.function(draft, key))])
+
+    @staticmethod
+    def wrapper_name(item: Call, name: str) -> str:
+        """Name a program that is one call of a transformed function."""
+        if isinstance(item.function, jaxapi.Transformed):
+            return f"{name}_{item.function.maker[1]}"
+        return name
+
+    def _function_name(self, function: Any, body: Body) -> str:
+        if body.code.co_name == "<lambda>":
+            return "function"
+        if body.code.co_name == "__call__" and body.parameters:
+            return snake_case(type(next(iter(body.parameters.values()))).__name__)
+        return identifier(body.code.co_name.lstrip("_"), "function")
+
+    def _bound(self, function: Any, body: Body) -> frozenset[str]:
+        """Return the parameters that are bound already, or fixed, and so are dropped."""
+        names = list(body.parameters)
+        n_bound = 0
+        keywords: set[str] = set()
+        for _ in range(64):
+            layer = peel(function)
+            if layer is None or layer.kind == "function":
+                break
+            if layer.kind == "partial":
+                n_bound += len(layer.value.args)
+                keywords |= set(layer.value.keywords)
+            elif layer.kind == "method":
+                n_bound += 1
+            function = layer.inner
+        defaults = _defaults(innermost(function))
+        static = {
+            name
+            for name, value in body.parameters.items()
+            if not has_array(value) and (name in defaults and value is defaults[name])
+        }
+        return frozenset({*names[:n_bound], *keywords, *static})
+
+    def _custom(
+        self,
+        function: Any,
+        bodies: Sequence[Body],
+        writer: Writer,
+        args: Sequence[Any] = (),
+    ) -> Term:
+        """Define a function with its derivative rules."""
+        if getattr(function, "symbolic_zeros", False):
+            raise Unwritable("rules with symbolic zeros are written by equations only")
+        known = self._customs.get(id(function))
+        if known is not None:
+            return known
+        body = self._body(function, bodies)
+        if body is None and args:  # only its forward rule ran
+            body = self.program.run_primal(function, args)
+        if body is None:
+            raise Unwritable(f"`{function_name(function.fun)}` was not run")
+        is_jvp = isinstance(function, jaxapi.CUSTOM_JVP)
+        if is_jvp and len(rules(function)) != 1:
+            raise Unwritable("rules given one for each argument")
+        name = "custom_jvp" if is_jvp else "custom_vjp"
+        decorator = self._home(("jax", name))
+        fixed = function.nondiff_argnums
+        made = self.define(
+            function, body, writer, [decorator], key=function, fixed=fixed
+        )
+        self._customs[id(function)] = made  # its rules may call it
+        defined = self._rules(function, body, bodies, writer)
+        is_global = type(made.parts[0]) is Global
+        if is_global and not any(list(term.refs()) for term in defined):
+            texts = ", ".join(term.render() for term in defined)
+            text = f"{made.render()}.{_DEFINE[name]}({texts})"
+            last = [t for t in defined if type(t.parts[0]) is Global]
+            self.program.add_after((last[-1] if last else made).render(), text)
+            return made
+        if not is_global:
+            del self._customs[id(function)]
+        term = Term([*placed(made, ATOM), f".{_DEFINE[name]}(", *joined(defined), ")"])
+        writer.draft.statements.append(Statement(None, term, True))
+        return made
+
+    def _rules(
+        self, function: Any, body: Body, bodies: Sequence[Body], writer: Writer
+    ) -> list[Term]:
+        """Define the derivative rules of a function."""
+        fixed = function.nondiff_argnums
+        runs = self.program.rule_bodies(function, body, bodies)
+        made: list[Term] = []
+        for rule, run in zip(rules(function), runs):
+            is_forward = rule is getattr(function, "fwd", None)
+            positions = fixed if is_forward else range(len(fixed))
+            made.append(self.define(rule, run, writer, fixed=positions))
+        return made
+
+    # ---- calls of the user's functions ---------------------------------------------
+
+    def _own_call(self, item: Call, writer: Writer) -> None:
+        body = item.bodies[0]
+        if self.program.is_dissolved(item):
+            writer.body(body.calls)
+            writer.rename(item.result, item.target)
+            return
+        self._kept_call(item, body, writer)
+
+    def _kept_call(self, item: Call, body: Body, writer: Writer) -> None:
+        draft = Draft(self._function_name(None, body))
+        inner = Writer(self.program, draft, caller=writer)
+        made = inner.own_parameters(body.parameters)
+        inner.body(body.calls)
+        draft.result = inner.value(item.result)
+        draft.finish()
+        arguments: list[Term] = []
+        for name, value in made:
+            if name.uses or name.captured:
+                draft.parameters.append(Parameter(name))
+                arguments.append(writer.value(value))
+        for name, found in _grouped(inner.lifted):
+            draft.parameters.append(Parameter(name))
+            arguments.append(writer.ref(found))
+        function = Term([Global(self.program.function(draft))])
+        writer.assign(item, call(function, arguments))
+
+
+def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
+    """Turn the values that a function needs into few parameters: whole sub-trees."""
+    groups: dict[int, list[tuple[Name, Any]]] = {}
+    for name, found in lifted:
+        groups.setdefault(id(found[0]), []).append((name, found))
+    made: list[tuple[Name, Any]] = []
+    for group in groups.values():
+        outer = group[0][1][0]
+        steps = [_steps(found[1]) for _, found in group]
+        shared = _common(steps)
+        if len(group) == 1 or any(len(s) == len(shared) for s in steps):
+            shared = steps[0] if len(group) == 1 else shared
+        name = Name(
+            _last_word(shared) if len(group) == 1 and shared else outer.hint, True
+        )
+        for (inner, _), path in zip(group, steps):
+            inner.alias = name, "".join(path[len(shared) :])
+            name.uses += inner.uses
+            name.captured = name.captured or inner.captured
+        made.append((name, (outer, "".join(shared))))
+    return made
+
+
+def _steps(path: str) -> list[str]:
+    """Split the access to a part into its steps."""
+    steps: list[str] = []
+    depth = 0
+    for char in path:
+        if (char == "[" and depth == 0) or (char == "." and depth == 0):
+            steps.append("")
+        depth += (char == "[") - (char == "]")
+        steps[-1] += char
+    return steps
+
+
+def _common(paths: list[list[str]]) -> list[str]:
+    shared: list[str] = []
+    for steps in zip(*paths):
+        if len(set(steps)) > 1:
+            break
+        shared.append(steps[0])
+    return shared
+
+
+def _last_word(steps: list[str]) -> str:
+    for step in reversed(steps):
+        word = step.strip("[].\"'")
+        if not word.isdigit():
+            return identifier(word)
+    return "value"
+
+
+def _runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
+    """Return the runs of a callable."""
+    if not bodies or not callable(function) or isinstance(function, type):
+        return []
+    plain = innermost(function)
+    if plain is None:
+        return []
+    return [b for b in bodies if b.code is plain.__code__ and b.is_finished]
+
+
+def _static_names(body: Body) -> frozenset[str]:
+    """Return the parameters that are fixed: they hold no arrays."""
+    return frozenset(
+        name
+        for name, value in body.parameters.items()
+        if not has_array(value) and not _is_empty_tree(value)
+    )
+
+
+def _lambda(draft: Draft) -> Term:
+    """Write a function of one expression as a lambda."""
+    taken: set[str] = set()
+    for parameter in draft.parameters:
+        parameter.name.text = parameter.name.hint
+        taken.add(parameter.name.text)
+    assert draft.result is not None
+    head = draft.parameter_text()
+    text = f"lambda {head}: " if head else "lambda: "
+    return Term([text, *placed(draft.result, LAMBDA)], LAMBDA)
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    if function is None:
+        return {}
+    code = function.__code__
+    values = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return (
+        type(value) is type(default)
+        and isinstance(value, (bool, int, float, str, tuple))
+        and value == default
+    )
+
+
+def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
+    return parameter.default is not parameter.empty and _same(value, parameter.default)
+
+
+def public_name(function: Any) -> tuple[str, str] | None:
+    """Return the public home of a function, in `jax.numpy` if it has one there."""
+    home = find_public_home(function)
+    if home is not None and getattr(jnp, home[1], None) is function:
+        return "jax.numpy", home[1]
+    return home
+
+
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+
+
+def _n_positional(
+    parameters: Sequence[inspect.Parameter], item: Call, has_more: bool
+) -> int:
+    """Count the arguments to write by position."""
+    if has_more:
+        return len(parameters)
+    needed = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    if item.spelling is not None:
+        return max(needed, item.spelling.n_positional)
+    required = 0
+    while required < len(parameters) and (
+        parameters[required].default is inspect.Parameter.empty
+    ):
+        required += 1
+    return max(needed, required)
+
+
+def _without(axes: Any, positions: frozenset[Any]) -> Any:
+    """Drop the axes of arguments that are fixed."""
+    if type(axes) is not tuple:
+        return axes
+    return tuple(axis for i, axis in enumerate(axes) if i not in positions)
+
+
+def _is_empty_tree(value: Any) -> bool:
+    return value is None or value == () or isinstance(value, (dict, list))

@@ -1,0 +1,268 @@
+"""A generated function between recording and text: statements, folding, names.
+
+Folding puts the value of an expression where it is used, as the user had written it,
+and never changes the order of evaluation: with another order, cotangents would be added
+in another order too. Pending expressions are kept on a stack; a statement may take the
+topmost ones if it evaluates them in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.syntax.names import RESERVED, identifier
+
+Names = Name | tuple["Names", ...]
+
+MAX_FOLDED = 72  # characters of an expression that is written inside another
+FOREVER = 1 << 60
+
+
+@dataclass(eq=False, slots=True)
+class Statement:
+    """`targets = term`, or the definition of a nested function."""
+
+    targets: Names | None = None
+    term: Term = field(default_factory=Term)
+    is_effect: bool = False
+    nested: Draft | None = None
+    comment: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Parameter:
+    """A parameter: `x`, `*args`, or keyword-only."""
+
+    name: Name
+    stars: str = ""
+    is_keyword: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Draft:
+    """A function whose text is not made yet."""
+
+    name: str
+    parameters: list[Parameter] = field(default_factory=list[Parameter])
+    statements: list[Statement] = field(default_factory=list[Statement])
+    result: Term | None = None
+    decorators: list[Term] = field(default_factory=list[Term])
+    types: str = ""
+
+    def render(self, taken: Iterable[str] = ()) -> Function:
+        """Write the function; `taken` are names around it that its locals must not be."""
+        forbidden = {*taken, *self._foreign_names()}
+        for parameter in self.parameters:
+            parameter.name.text = _free(parameter.name.hint, forbidden)
+            forbidden.add(parameter.name.text)
+        fixed = {p.name.text for p in self.parameters}
+        forbidden -= fixed
+        lines = self._lines(forbidden, fixed)
+        if self.result is not None:
+            text = self.result.render()
+            if text != "None":
+                lines.append(f"return {_bare_tuple(text)}")
+        decorators = [term.render() for term in self.decorators]
+        return Function(self.name, self.parameter_text(), lines, decorators)
+
+    def parameter_text(self) -> str:
+        """Write the parameter list."""
+        texts: list[str] = []
+        starred = False
+        for parameter in self.parameters:
+            if parameter.is_keyword and not starred:
+                texts.append("*")
+                starred = True
+            starred = starred or parameter.stars == "*"
+            texts.append(parameter.stars + parameter.name.text)
+        return ", ".join(texts)
+
+    def _lines(self, forbidden: set[str], parameters: set[str]) -> list[str]:
+        """Write the statements, giving names in order."""
+        holders = {p.name.text: p.name for p in self.parameters}
+        lines: list[str] = []
+        for index, statement in enumerate(self.statements):
+            for name in _flat(statement.targets):
+                if name.folded is not None or name.alias is not None:
+                    continue
+                if name.uses == 0:
+                    name.text = "_"
+                    continue
+                busy = {
+                    text
+                    for text, holder in holders.items()
+                    if holder.last_use > index or holder.captured
+                }
+                name.text = _free(name.hint, forbidden | busy)
+                holders[name.text] = name
+            if _is_folded(statement.targets):
+                continue
+            if statement.nested is not None:
+                statement.nested.name = _target(statement.targets)
+                _define(statement.nested, lines)
+                continue
+            text = statement.term.render()
+            target = _target(statement.targets)
+            comment = f"  {statement.comment}" if statement.comment else ""
+            is_unused = all(name.uses == 0 for name in _flat(statement.targets))
+            if statement.targets is None or is_unused:
+                lines.append(text + comment)
+            else:
+                lines.append(f"{target} = {text}{comment}")
+        return lines
+
+    def _foreign_names(self) -> Iterator[str]:
+        """Yield the names from outside that the function mentions."""
+        own = {id(p.name) for p in self.parameters}
+        own |= {id(n) for s in self.statements for n in _flat(s.targets)}
+        for part in self.parts():
+            if type(part) is Global:
+                yield part.text.partition(".")[0]
+            elif type(part) is Ref:
+                name = part.resolved().name
+                if id(name) not in own and name.text:
+                    yield name.text
+
+    def parts(self) -> Iterator[Part]:
+        """Yield all parts of its terms, those of nested functions included."""
+        for statement in self.statements:
+            if statement.nested is not None:
+                yield from statement.nested.parts()
+            else:
+                yield from statement.term.parts
+        for term in self.decorators:
+            yield from term.parts
+        if self.result is not None:
+            yield from self.result.parts
+
+    def statements_left(self) -> int:
+        """Count the statements that are not folded away."""
+        return sum(not _is_folded(s.targets) for s in self.statements)
+
+    # ---- folding -------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Drop statements that nothing uses, fold single uses, note last uses."""
+        self._drop_dead()
+        self._fold()
+        self._note_last_uses()
+
+    def _drop_dead(self) -> None:
+        kept: list[Statement] = []
+        for statement in reversed(self.statements):
+            names = list(_flat(statement.targets))
+            is_used = any(name.uses or name.captured for name in names)
+            if statement.is_effect or is_used:
+                kept.append(statement)
+                continue
+            for ref in statement.term.refs():
+                ref.name.uses -= 1
+        self.statements = kept[::-1]
+
+    def _fold(self) -> None:
+        pending: list[tuple[Name, Statement]] = []
+        for statement in self.statements:
+            if statement.nested is not None:
+                continue
+            self._take(statement.term, pending)
+            name = statement.targets
+            if (
+                isinstance(name, Name)
+                and not name.is_given
+                and name.uses == 1
+                and not name.captured
+                and not statement.is_effect
+            ):
+                pending.append((name, statement))
+            else:
+                pending.clear()
+        if self.result is not None:
+            self._take(self.result, pending)
+
+    @staticmethod
+    def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
+        """Fold the topmost pending expressions into a term that uses them in order."""
+        waiting = {id(name): position for position, (name, _) in enumerate(pending)}
+        used = [waiting[id(r.name)] for r in term.refs() if id(r.name) in waiting]
+        first = len(pending) - len(used)
+        while used and used != list(range(first, len(pending))):
+            used, first = used[1:], first + 1
+        for position in used:
+            name, statement = pending[position]
+            if len(statement.term.render()) <= MAX_FOLDED:
+                name.folded = statement.term
+            else:  # what was evaluated before it must stay before it
+                for earlier in used:
+                    if earlier < position:
+                        pending[earlier][0].folded = None
+        del pending[first:]
+
+    def _note_last_uses(self) -> None:
+        for index, statement in enumerate(self.statements):
+            if statement.nested is None and not _is_folded(statement.targets):
+                _mark(statement.term, index)
+        if self.result is not None:
+            _mark(self.result, FOREVER)
+
+
+def _mark(term: Term, index: int) -> None:
+    for ref in term.refs():
+        ref.name.last_use = max(ref.name.last_use, index)
+        if ref.name.folded is not None:
+            _mark(ref.name.folded, index)
+
+
+def _flat(targets: Names | None) -> Iterator[Name]:
+    if isinstance(targets, Name):
+        yield targets
+    elif targets is not None:
+        for target in targets:
+            yield from _flat(target)
+
+
+def _is_folded(targets: Names | None) -> bool:
+    return isinstance(targets, Name) and targets.folded is not None
+
+
+def _target(targets: Names | None, is_top: bool = True) -> str:
+    if targets is None:
+        return ""
+    if isinstance(targets, Name):
+        return targets.text
+    inner = ", ".join(_target(target, False) for target in targets)
+    if len(targets) == 1:
+        return f"({inner},)"
+    return inner if is_top else f"({inner})"
+
+
+def _free(hint: str, forbidden: set[str]) -> str:
+    name = identifier(hint)
+    if name not in forbidden and name not in RESERVED:
+        return name
+    count = 2
+    while f"{name}_{count}" in forbidden:
+        count += 1
+    return f"{name}_{count}"
+
+
+def _define(draft: Draft, lines: list[str]) -> None:
+    if lines and lines[-1]:
+        lines.append("")
+    lines += [*draft.render().text_lines(), ""]
+
+
+def _bare_tuple(text: str) -> str:
+    """Drop the brackets around a returned tuple of several items."""
+    if not text.startswith("(") or text.endswith(",)") or text == "()":
+        return text
+    depth = 0
+    has_comma = False
+    for position, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        has_comma = has_comma or (char == "," and depth == 1)
+        if depth == 0 and position < len(text) - 1:
+            return text
+    return text[1:-1] if has_comma else text

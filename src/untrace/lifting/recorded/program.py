@@ -1,0 +1,277 @@
+"""Write a recorded computation: the main function, and what its functions share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture import Captured
+from untrace.capture.trees import Node, plain, replaced_key
+from untrace.ir import Block
+from untrace.lifting.contexts import ambient_managers, tracing_context
+from untrace.lifting.dimensions import name_dimensions
+from untrace.lifting.examples import example_lines
+from untrace.lifting.lift import Listing, construct, note_devices
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.calls import Calls
+from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.terms import Name, Term, text_term
+from untrace.lifting.recorded.values import is_array
+from untrace.lifting.recorded.writer import UnknownArray, Writer
+from untrace.options import Options
+from untrace.recovery.apart import trace_primal, trace_rules
+from untrace.recovery.functions import innermost, peel, rules
+from untrace.recovery.record import Body, Call
+from untrace.syntax.names import identifier
+
+SHORT = 3  # statements of a framework's function that is not kept as one
+_EFFECTS = frozenset(
+    {"print", "callback", "io_callback", "breakpoint", "check", "debug_callback"}
+)
+
+
+class Program:
+    """What the functions of one generated module share."""
+
+    def __init__(
+        self, lifter: Lifter, options: Options, dissolved: Collection[Call] = ()
+    ) -> None:
+        self._dissolved = dissolved
+        self.lifter = lifter
+        self.options = options
+        self.calls = Calls(self)
+        self.classes: dict[Any, tuple[str, list[str]]] = {}
+        self._functions: dict[Any, str] = {}
+        self._effects: dict[int, bool] = {}
+
+    # ---- shared parts --------------------------------------------------------------
+
+    def constant(self, value: Any) -> Term:
+        """Write an array that was not computed by the program."""
+        if isinstance(value, np.ndarray) and value.ndim <= 1 and value.size <= 8:
+            text = self.lifter.spell(value)
+            if len(text) < 60:
+                return text_term(text)
+        return text_term(self.lifter.constants.name(value))
+
+    def class_name(self, node: Node) -> str:
+        """Return the NamedTuple that stands for a class, defining it when it is new."""
+        known = self.classes.get(replaced_key(node))
+        if known is not None:
+            return known[0]
+        name = self.lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
+        named_tuple = self.lifter.imports.attribute("typing", "NamedTuple")
+        any_text = self.lifter.imports.attribute("typing", "Any") if node.keys else ""
+        lines = [
+            f"class {name}({named_tuple}):",
+            f'    """Stands for {node.cls.__module__}.{node.cls.__qualname__}."""',
+            *(
+                ["", *(f"    {key}: {any_text}" for key in node.keys)]
+                if node.keys
+                else []
+            ),
+        ]
+        self.classes[replaced_key(node)] = name, lines
+        return name
+
+    def function(self, draft: Draft, key: Any = None) -> str:
+        """Add a function to the module, once; return its name.
+
+        `key` tells functions apart whose text is the same.
+        """
+        made = draft.render()
+        text = (draft.name, made.parameters, tuple(made.lines), tuple(made.decorators))
+        name = self._functions.get((*text, id(key)))
+        if name is None:
+            name = made.name = self.lifter.scope.fresh_global(draft.name)
+            self.lifter.functions.append(made)
+            self._functions[*text, id(key)] = name
+        return name
+
+    def add_after(self, name: str, text: str) -> None:
+        """Write a statement after a function of the module."""
+        for function in self.lifter.functions:
+            if function.name == name:
+                function.after += ["", "", text]
+
+    def has_effects(self, item: Call) -> bool:
+        """Tell whether a call does more than return its result."""
+        known = self._effects.get(id(item))
+        if known is None:
+            name = getattr(item.function, "__name__", "")
+            operator = getattr(item.function, "name", "")
+            known = (
+                name in _EFFECTS
+                or operator == "__setitem__"
+                or any(self.has_effects(c) for b in item.bodies for c in b.calls)
+            )
+            self._effects[id(item)] = known
+        return known
+
+    def rule_bodies(
+        self, function: Any, body: Body, bodies: Sequence[Body]
+    ) -> list[Body]:
+        """Return a run of each derivative rule, tracing those that were not needed."""
+        given = {
+            innermost(rule): run
+            for rule in rules(function)
+            for run in bodies
+            if run.is_finished
+            and run.code is getattr(innermost(rule), "__code__", None)
+        }
+        if len(given) == len(rules(function)):
+            return [given[innermost(rule)] for rule in rules(function)]
+        return trace_rules(function, body, public_readers())
+
+    def run_primal(self, function: Any, args: Sequence[Any]) -> Body:
+        """Trace a custom function of which only the rules ran."""
+        return trace_primal(function, args, public_readers())
+
+    def is_dissolved(self, item: Call) -> bool:
+        """Tell whether a call of a Python function is written as what it does."""
+        code = item.bodies[0].code
+        if item in self._dissolved:
+            return True
+        if code.co_name == "<lambda>" or code.co_name == "__init__":
+            return True
+        is_framework = "site-packages" in code.co_filename
+        return is_framework and count_calls(item.bodies[0]) < SHORT
+
+
+def count_calls(body: Body) -> int:
+    """Count the calls of public functions that a run makes."""
+    return sum(count_calls(c.bodies[0]) if c.is_own else 1 for c in body.calls)
+
+
+def lift_recorded(captured: Captured, options: Options, block: Block) -> Listing:
+    """Write a recorded computation at the level of calls.
+
+    Raises:
+      Unwritable: If a recorded call cannot be written.
+    """
+    dissolved: set[Call] = set()
+    while True:
+        try:
+            return _lift(captured, options, block, dissolved)
+        except UnknownArray as error:
+            # Made inside a function that returns it by some other way.
+            found = set(makers(captured.recording, error.array)) - dissolved
+            if not found:
+                raise
+            dissolved |= found
+
+
+def makers(body: Body, array: Any, around: tuple[Call, ...] = ()) -> tuple[Call, ...]:
+    """Return the calls of Python functions inside which an array was made."""
+    for item in body.calls:
+        inside = (*around, item) if item.is_own else around
+        for run in item.bodies:
+            found = makers(run, array, inside)
+            if found:
+                return found
+        if inside and not item.is_own and _holds(item.result, array):
+            return inside
+    return ()
+
+
+def _holds(result: Any, array: Any) -> bool:
+    found: list[Any] = []
+    plain(result, is_array, found, False)
+    return any(leaf is array for leaf in found)
+
+
+def _lift(
+    captured: Captured, options: Options, block: Block, dissolved: Collection[Call]
+) -> Listing:
+    lifter = Lifter(options)
+    program = Program(lifter, options, dissolved)
+    for note in captured.notes:
+        lifter.note(note)
+    lifter.imports.dims = name_dimensions(block, lifter.scope)
+    context = tracing_context(ambient_managers(lifter), lifter)
+    name = identifier(options.name or captured.name, "function")
+    main = _main(captured, program, name)
+    for parameter in captured.parameters:
+        _define_classes(parameter.tree, program)
+    example = example_lines(
+        captured,
+        block,
+        lifter,
+        lambda tree, texts: construct(tree, texts, lifter, program.classes),
+    )
+    is_runnable = note_devices(lifter)
+    return Listing(lifter, block, program.classes, main, example, context, is_runnable)
+
+
+def _define_classes(tree: Any, program: Program) -> None:
+    if isinstance(tree, Node):
+        if tree.kind == "replaced":
+            program.class_name(tree)
+        for child in tree.children:
+            _define_classes(child, program)
+
+
+def _main(captured: Captured, program: Program, name: str) -> Function:
+    root: Body = captured.recording
+    decorators: list[Term] = []
+    calls, result = root.calls, root.result
+    values = {identifier(n, "arg"): v for n, v in root.parameters.items()}
+    whole = _whole_call(root)
+    if whole is not None:
+        body = whole.bodies[-1]
+        layer: Any = peel(whole.function)
+        while layer is not None and layer.kind == "transformed":
+            decorators.append(
+                program.calls.decorator(layer.value, Writer(program, Draft("")))
+            )
+            layer = peel(layer.inner)
+        calls, result = body.calls, body.result
+        values = {n: body.parameters.get(n, v) for n, v in values.items()}
+    elif len(root.calls) == 1 and not root.calls[0].is_own:
+        name = program.calls.wrapper_name(root.calls[0], name)
+    draft = Draft(name)
+    writer = Writer(program, draft)
+    for parameter in captured.parameters:
+        made = Name(parameter.name, True)
+        writer.values.define(values[parameter.name], made)
+        is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
+        draft.parameters.append(Parameter(made, "", is_keyword))
+    writer.main_body(calls)
+    draft.result = writer.value(result)
+    draft.decorators = decorators
+    draft.finish()
+    made_function = draft.render()
+    made_function.name = program.lifter.scope.fresh_global(name)
+    return made_function
+
+
+def _whole_call(root: Body) -> Call | None:
+    """Return the call of a jitted or checkpointed function that is all of the program."""
+    if len(root.calls) != 1:
+        return None
+    item = root.calls[0]
+    made = item.function
+    if not isinstance(made, jaxapi.Transformed) or not item.bodies:
+        return None
+    names = list(root.parameters)
+    function: Any = made
+    while True:
+        layer = peel(function)
+        if layer is None or layer.kind not in ("transformed", "function"):
+            return None
+        if layer.kind == "function":
+            break
+        if layer.value.maker[1] not in ("jit", "checkpoint"):
+            return None
+        function = layer.inner
+    body = item.bodies[-1]
+    if body.function is not layer.value or item.kwargs:
+        return None
+    if not set(names) <= set(body.parameters):
+        return None
+    return item

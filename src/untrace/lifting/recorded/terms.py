@@ -1,0 +1,146 @@
+"""Expressions whose operands may still be folded into them.
+
+A `Term` is text with references to names in between. Whether a name is written, or the
+expression that defines it, is decided when the whole function is known (`function.py`),
+so parentheses are placed only when text is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+# How tightly an expression binds, as in Python's grammar.
+TUPLE, LAMBDA, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(12)
+
+
+@dataclass(eq=False, slots=True)
+class Name:
+    """A local name of a generated function.
+
+    Attributes:
+      hint: What to call it.
+      is_given: Somebody named it; it is not folded away.
+      text: The final identifier, once it is known.
+      uses: How many references there are.
+      captured: A nested function refers to it.
+      folded: The expression that is written in its place.
+      alias: Another name and the path that leads from there to this value.
+    """
+
+    hint: str
+    is_given: bool = False
+    text: str = ""
+    uses: int = 0
+    last_use: int = -1
+    captured: bool = False
+    folded: Term | None = None
+    alias: tuple[Name, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference to a name, or to a part of what it holds, in a place of some level."""
+
+    name: Name
+    path: str = ""
+    level: int = TUPLE
+
+    def resolved(self) -> Ref:
+        """Follow aliases."""
+        ref = self
+        while ref.name.alias is not None:
+            name, path = ref.name.alias
+            ref = Ref(name, path + ref.path, ref.level)
+        return ref
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """The name of a function of the module, which locals must not hide."""
+
+    text: str
+
+
+Part = str | Ref | Global
+
+
+@dataclass(slots=True)
+class Term:
+    """An expression."""
+
+    parts: list[Part] = field(default_factory=list[Part])
+    level: int = ATOM
+
+    def refs(self) -> Iterator[Ref]:
+        """Yield the references, in the order in which Python evaluates them."""
+        for part in self.parts:
+            if type(part) is Ref:
+                yield part.resolved()
+
+    def render(self) -> str:
+        """Write the expression."""
+        return "".join([_text(part) for part in self.parts])
+
+
+def text_term(text: str) -> Term:
+    """Make a term of text that is an atom, or a number with its sign."""
+    return Term([text], UNARY if text.startswith("-") else ATOM)
+
+
+def _text(part: Part) -> str:
+    if type(part) is str:
+        return part
+    if type(part) is Global:
+        return part.text
+    assert type(part) is Ref
+    ref = part.resolved()
+    folded = ref.name.folded
+    if folded is None:
+        return (ref.name.text or ref.name.hint) + ref.path
+    text = folded.render()
+    needed = ATOM if ref.path else ref.level
+    return (f"({text})" if folded.level < needed else text) + ref.path
+
+
+def placed(term: Term, level: int) -> list[Part]:
+    """Return the parts of a term for a place that binds as tightly as `level`."""
+    if len(term.parts) == 1 and type(term.parts[0]) is Ref:
+        ref = term.parts[0]
+        return [Ref(ref.name, ref.path, max(level, ref.level))]
+    if term.level < level:
+        return ["(", *term.parts, ")"]
+    return list(term.parts)
+
+
+def joined(terms: Iterable[Term], separator: str = ", ") -> list[Part]:
+    """Return the parts of several terms with commas between."""
+    parts: list[Part] = []
+    for term in terms:
+        if parts:
+            parts.append(separator)
+        parts += placed(term, LAMBDA)
+    return parts
+
+
+def call(function: Term, arguments: Iterable[Term]) -> Term:
+    """Write a call."""
+    return Term([*placed(function, ATOM), "(", *joined(arguments), ")"])
+
+
+def keyword(name: str, term: Term) -> Term:
+    """Write a keyword argument."""
+    return Term([f"{name}=", *placed(term, LAMBDA)])
+
+
+def binary(left: Term, operator: str, right: Term, level: int) -> Term:
+    """Write a binary operation that groups to the left; a power, to the right."""
+    first, second = (level + 1, UNARY) if level == POWER else (level, level + 1)
+    sign = f" {operator} "
+    return Term([*placed(left, first), sign, *placed(right, second)], level)
+
+
+def display(brackets: str, terms: list[Term]) -> Term:
+    """Write a tuple or list."""
+    comma = "," if brackets == "()" and len(terms) == 1 else ""
+    return Term([brackets[0], *joined(terms), comma + brackets[1]])

@@ -1,0 +1,97 @@
+"""Which names hold which arrays: tracers are known by identity, containers by theirs.
+
+A container is found again, whoever built it, if it holds the same arrays in the same
+places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture.trees import Leaf, Tree, access, plain
+from untrace.lifting.recorded.terms import Name
+
+Found = tuple[Name, str]
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is an array, or stands for one."""
+    return isinstance(value, (jaxapi.Tracer, jax.Array, np.ndarray)) or jaxapi.is_ref(
+        value
+    )
+
+
+def has_array(value: Any) -> bool:
+    """Tell whether a value is an array or holds one."""
+    found: list[Any] = []
+    plain(value, is_array, found, False)
+    return bool(found)
+
+
+class Values:
+    """The names of arrays and containers in one function."""
+
+    __slots__ = ("_alive", "_known", "keep_types")
+
+    def __init__(self, keep_types: bool) -> None:
+        self._known: dict[Any, Found] = {}
+        self._alive: list[Any] = []
+        self.keep_types = keep_types
+
+    def tree(self, value: Any) -> tuple[Tree, list[Any]]:
+        """Describe a value and list its arrays."""
+        found: list[Any] = []
+        return plain(value, is_array, found, self.keep_types), found
+
+    def define(self, value: Any, name: Name, path: str = "") -> None:
+        """Let `name` (and `path` from there) stand for a value, and for its parts."""
+        tree, arrays = self.tree(value)
+        self._alive.append(arrays)
+        self._define(tree, arrays, name, path)
+        if not arrays and callable(value):
+            self._alive.append(value)
+            self._known[id(value)] = name, path
+
+    def _define(self, tree: Tree, arrays: list[Any], name: Name, path: str) -> None:
+        if isinstance(tree, Leaf):
+            self._known.setdefault(id(arrays[tree.index]), (name, path))
+            return
+        key = _key(tree, arrays)
+        if key is not None:
+            self._known.setdefault(key, (name, path))
+        for part, child in zip(tree.keys, tree.children):
+            self._define(child, arrays, name, path + access(tree, part))
+
+    def add(self, key: Any, name: Name) -> None:
+        """Let a name stand for what has a key."""
+        self._known[key] = name, ""
+
+    def find(self, key: Any) -> Found | None:
+        """Return where the array or container with a key is."""
+        return self._known.get(key)
+
+    def key(self, value: Any) -> Any:
+        """Return what identifies an array or container; None if it holds no array."""
+        if is_array(value):
+            return id(value)
+        tree, arrays = self.tree(value)
+        if not arrays:
+            return id(value) if callable(value) else None
+        return _key(tree, arrays)
+
+
+def _key(tree: Tree, arrays: list[Any]) -> Any:
+    if isinstance(tree, Leaf):
+        return id(arrays[tree.index])
+    parts = [
+        (label, key)
+        for label, child in zip(tree.keys, tree.children)
+        if (key := _key(child, arrays)) is not None
+    ]
+    if not parts:
+        return None
+    return (tree.kind, tree.cls, tuple(parts))

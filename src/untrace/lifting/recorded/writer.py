@@ -1,0 +1,359 @@
+"""Write one function of a recording: which names it sees, which statements it has."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture.trees import Leaf, Tree, quoted
+from untrace.errors import LiftingError
+from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
+from untrace.lifting.recorded.terms import (
+    LAMBDA,
+    Name,
+    Ref,
+    Term,
+    call,
+    display,
+    keyword,
+    placed,
+    text_term,
+)
+from untrace.lifting.recorded.values import Found, Values, has_array, is_array
+from untrace.lifting.spelling import spell, spell_dtype
+from untrace.recovery.functions import is_function
+from untrace.recovery.record import Call, Target
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+INLINE_ELEMENTS = 8
+
+
+class Unwritable(LiftingError):
+    """A recorded call that cannot be written as it was made."""
+
+
+class UnknownArray(Unwritable):
+    """An array that no name in sight holds."""
+
+    def __init__(self, array: Any) -> None:
+        kind = jaxapi.short_type(array.aval)
+        super().__init__(f"no recorded call made the {kind} that is used")
+        self.array = array
+
+
+class Writer:
+    """Writes the statements of one function.
+
+    Args:
+      program: What the functions of the module share.
+      draft: The function being written.
+      parent: The function around a nested one, whose names it sees.
+      caller: The function that calls this one: what is needed from there becomes a
+        parameter.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        draft: Draft,
+        parent: Writer | None = None,
+        caller: Writer | None = None,
+    ) -> None:
+        self.program = program
+        self.draft = draft
+        self.parent = parent
+        self.caller = caller
+        self.values = Values(program.options.keep_types)
+        self.is_closure = False
+        self.lifted: list[tuple[Name, Found]] = []
+
+    # ---- names ---------------------------------------------------------------------
+
+    def find(self, key: Any) -> Found | None:
+        """Return the name that holds what has a key, from here outwards."""
+        found = self.values.find(key)
+        if found is not None:
+            return found
+        if self.parent is not None:
+            found = self.parent.find(key)
+            if found is not None:
+                self.is_closure = True
+                found[0].captured = True
+            return found
+        if self.caller is not None:
+            found = self.caller.find(key)
+            if found is not None:
+                return self._lift(key, found)
+        return None
+
+    def _lift(self, key: Any, found: Found) -> Found:
+        """Make a value of the caller a parameter; which part of it, is decided later."""
+        name = Name(found[0].hint, True)
+        self.lifted.append((name, found))
+        self.values.add(key, name)
+        return name, ""
+
+    def ref(self, found: Found) -> Term:
+        """Refer to a name, counting the use."""
+        found[0].uses += 1
+        return Term([Ref(found[0], found[1])])
+
+    # ---- values --------------------------------------------------------------------
+
+    def value(self, value: Any) -> Term:
+        """Write any value as an expression."""
+        if is_array(value):
+            return self._array(value)
+        return self._known(value) or self._made(value)
+
+    def _known(self, value: Any) -> Term | None:
+        """Refer to a container that has a name, or is a part of one."""
+        if isinstance(value, _PLAIN) or _has_static(value):
+            return None
+        key = self.values.key(value)
+        found = self.find(key) if key is not None else None
+        return self.ref(found) if found is not None else None
+
+    def _made(self, value: Any) -> Term:
+        """Write the expression that makes a value."""
+        kind = type(value)
+        if kind in (tuple, list):
+            brackets = "()" if kind is tuple else "[]"
+            return display(brackets, [self.value(item) for item in value])
+        if kind is dict:
+            return self._dict([(k, self.value(item)) for k, item in value.items()])
+        if kind is slice:
+            items = [value.start, value.stop, value.step]
+            return call(text_term("slice"), [self.value(item) for item in items])
+        if is_function(value):
+            return self.program.calls.function(value, [], self)
+        if has_array(value) or _is_node(value):
+            return self._node(value)
+        return self.static(value)
+
+    @staticmethod
+    def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
+        parts: list[Any] = []
+        for key, term in items:
+            parts += [", "] if parts else []
+            parts += [f"{quoted(key)}: ", *placed(term, LAMBDA)]
+        return Term(["{", *parts, "}"])
+
+    def static(self, value: Any) -> Term:
+        """Write a value that is no array."""
+        imports = self.program.lifter.imports
+        if isinstance(value, np.dtype):
+            return text_term(self.dtype(value))
+        if not _is_known(value):
+            raise Unwritable(f"a {type(value).__name__} is no part of the program")
+        return text_term(spell(value, imports))
+
+    def dtype(self, dtype: Any) -> str:
+        """Write a dtype as its public scalar type."""
+        return spell_dtype(dtype, self.program.lifter.imports)
+
+    def _array(self, value: Any) -> Term:
+        found = self.find(id(value))
+        if found is not None:
+            return self.ref(found)
+        if isinstance(value, jaxapi.Tracer):
+            raise UnknownArray(value)
+        return self.program.constant(value)
+
+    def _node(self, value: Any) -> Term:
+        """Write the call that builds an instance of a registered class."""
+        tree, arrays = self.values.tree(value)
+        return self.built(tree, [self._array(a) for a in arrays], arrays)
+
+    def built(self, tree: Tree, terms: Sequence[Term], arrays: Sequence[Any]) -> Term:
+        """Write the expression that builds a tree; known sub-trees by their names."""
+        if isinstance(tree, Leaf):
+            return terms[tree.index]
+        parts = [self.built(child, terms, arrays) for child in tree.children]
+        if tree.kind == "none":
+            return Term(["None"])
+        if tree.kind in ("tuple", "list"):
+            return display("()" if tree.kind == "tuple" else "[]", parts)
+        if tree.kind == "dict":
+            return self._dict(list(zip(tree.keys, parts)))
+        name = self.program.class_name(tree)
+        fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
+        return call(Term([name]), fields)
+
+    # ---- statements ----------------------------------------------------------------
+
+    def body(self, calls: Sequence[Call]) -> None:
+        """Write recorded calls, in order."""
+        for item in calls:
+            self.statement(item)
+
+    def main_body(self, calls: Sequence[Call]) -> None:
+        """Write the calls of the main function, which is what the user's own one does."""
+        if len(calls) == 1 and calls[0].is_own:
+            calls = calls[0].bodies[0].calls
+        self.body(calls)
+
+    def statement(self, item: Call) -> None:
+        """Write one recorded call."""
+        if not self.is_new(item.result) and not self.program.has_effects(item):
+            return
+        self.program.calls.write(item, self)
+
+    def is_new(self, result: Any) -> bool:
+        """Tell whether a result holds anything that has no name yet."""
+        arrays = self.values.tree(result)[1]
+        if not arrays:
+            made = isinstance(result, jaxapi.FUNCTION_RESULTS)
+            return made and self.values.find(id(result)) is None
+        return any(self._is_unknown(array) for array in arrays)
+
+    def _is_unknown(self, array: Any) -> bool:
+        return self.find(id(array)) is None and (
+            isinstance(array, jaxapi.Tracer) or not isinstance(array, np.ndarray)
+        )
+
+    def assign(self, item: Call, term: Term) -> None:
+        """Assign the result of a call to the names that the caller gave it."""
+        target = item.target
+        is_effect = self.program.has_effects(item)
+        if callable(item.result) and not is_array(item.result) and target is None:
+            target = None
+        names = self.targets(item.result, target, item)
+        self.draft.statements.append(Statement(names, term, is_effect))
+
+    def targets(self, result: Any, target: Target, item: Call) -> Names:
+        """Make the names of a result and let them stand for its arrays."""
+        if (
+            isinstance(target, tuple)
+            and type(result) in (tuple, list)
+            and len(target) == len(result)
+        ):
+            return tuple([self.targets(r, t, item) for r, t in zip(result, target)])
+        given = isinstance(target, str) and target != "_"
+        hint = str(target) if given else self.program.calls.hint(item)
+        name = Name(hint, given)
+        self.values.define(result, name)
+        return name
+
+    def rename(self, result: Any, target: Target) -> None:
+        """Give the names of the caller to what a dissolved function returned."""
+        if isinstance(target, tuple) and type(result) in (tuple, list):
+            for part, name in zip(result, target):
+                self.rename(part, name)
+            return
+        if not isinstance(target, str) or target == "_" or not is_array(result):
+            return
+        found = self.values.find(id(result))
+        if found is None or found[1]:
+            return
+        name = found[0]
+        if not name.text and not any(name is p.name for p in self.draft.parameters):
+            name.hint, name.is_given = target, True
+
+    def nest(self, draft: Draft) -> Term:
+        """Define a function inside this one; return its name."""
+        name = Name(draft.name, True)
+        self.draft.statements.append(Statement(name, nested=draft))
+        return self.ref((name, ""))
+
+    # ---- parameters ----------------------------------------------------------------
+
+    def parameters(
+        self, values: Mapping[str, Any], code: types.CodeType, dropped: frozenset[str]
+    ) -> None:
+        """Make the parameters of a function that was passed to a transformation."""
+        n = code.co_argcount
+        keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
+        flags = code.co_flags
+        names = list(values)
+        for position, name in enumerate(names):
+            if name in dropped:
+                continue
+            stars = ""
+            if flags & inspect.CO_VARARGS and position == n + len(keywords):
+                stars = "*"
+            elif flags & inspect.CO_VARKEYWORDS and position == len(names) - 1:
+                stars = "**"
+            if stars and not has_array(values[name]):
+                continue
+            made = Name(name, True)
+            self.values.define(values[name], made)
+            self.draft.parameters.append(Parameter(made, stars, name in keywords))
+
+    def own_parameters(self, values: Mapping[str, Any]) -> list[tuple[Name, Any]]:
+        """Make a parameter of every argument that holds an array."""
+        made: list[tuple[Name, Any]] = []
+        for hint, value in values.items():
+            if has_array(value) and self._can_pass(value):
+                if hint in ("self", "cls"):
+                    hint = snake_case(type(value).__name__)
+                name = Name(identifier(hint), True)
+                self.values.define(value, name)
+                made.append((name, value))
+        return made
+
+    def _can_pass(self, value: Any) -> bool:
+        """Tell whether a caller can write a value: not if it holds foreign objects."""
+        if is_array(value):
+            return True
+        key = self.values.key(value)
+        if self.caller is not None and key is not None and self.caller.find(key):
+            return True
+        return _is_constructible(value)
+
+
+def _is_constructible(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return all(map(_is_constructible, value))
+    if type(value) is dict:
+        return all(map(_is_constructible, value.values()))
+    return is_array(value) or isinstance(value, _PLAIN) or _is_node(value)
+
+
+def _is_known(value: Any) -> bool:
+    """Tell whether a value is one of Python's or JAX's own, which can be spelled."""
+    module = type(value).__module__.partition(".")[0]
+    return isinstance(value, _PLAIN) or module in _KNOWN_MODULES
+
+
+_KNOWN_MODULES = frozenset(
+    {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
+)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
+
+
+def _is_node(value: Any) -> bool:
+    return not isinstance(value, _PLAIN) and not jax.tree_util.all_leaves([value])
+
+
+def _has_static(value: Any) -> bool:
+    """Tell whether a plain container holds what is no array, besides None."""
+    if type(value) in (tuple, list, dict):
+        items = value.values() if type(value) is dict else value
+        return any(_has_static(item) for item in items)
+    return isinstance(value, (bool, int, float, complex, str, bytes, slice))
+
+
+def snake_case(name: str) -> str:
+    """Write a class name as a function name.
+
+    >>> snake_case("LayerNorm"), snake_case("MLP"), snake_case("GRUCell")
+    ('layer_norm', 'mlp', 'gru_cell')
+    """
+    text = ""
+    for position, char in enumerate(name):
+        follows = position and (
+            not name[position - 1].isupper()
+            or (position + 1 < len(name) and name[position + 1].islower())
+        )
+        text += f"_{char.lower()}" if char.isupper() and follows else char.lower()
+    return text.replace("__", "_").strip("_") or "function"

@@ -1,0 +1,108 @@
+"""Record functions that the run did not need: derivative rules, traced apart."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.recovery.functions import innermost, rules
+from untrace.recovery.record import Body
+from untrace.recovery.recorder import Recorder
+
+Readers = Mapping[types.CodeType, Any]
+
+
+def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body]:
+    """Trace the rules of a custom function at the types that it was called with.
+
+    Args:
+      function: A `jax.custom_jvp` or `jax.custom_vjp`.
+      body: A run of the function itself or of its forward rule.
+      readers: How to read calls from frames.
+
+    Returns:
+      A run of each rule.
+    """
+    fixed = set(function.nondiff_argnums)
+    values = list(body.parameters.values())[: body.code.co_argcount]
+    static = [v for i, v in enumerate(values) if i in fixed]
+    dynamic = [_struct(v) for i, v in enumerate(values) if i not in fixed]
+    if isinstance(function, jaxapi.CUSTOM_JVP):
+        (rule,) = rules(function)
+        primals = tuple(dynamic)
+        return [
+            run_apart(rule, (primals, jax.tree.map(_tangent, primals)), readers, static)
+        ]
+    fwd, bwd = rules(function)
+    ordered = list(dynamic)
+    for i in sorted(fixed):
+        ordered.insert(i, values[i])
+    first = run_apart(fwd, tuple(dynamic), readers, ordered=ordered, fixed=fixed)
+    out, residuals = first.result
+    second = run_apart(bwd, (_struct(residuals), _struct(out)), readers, static)
+    return [first, second]
+
+
+def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:
+    """Trace a custom function itself, at the types of some arguments."""
+    fixed = set(function.nondiff_argnums)
+    dynamic = [_struct(v) for i, v in enumerate(args) if i not in fixed]
+    return run_apart(
+        function.fun, tuple(dynamic), readers, ordered=list(args), fixed=fixed
+    )
+
+
+def run_apart(
+    rule: Callable[..., Any],
+    args: tuple[Any, ...],
+    readers: Readers,
+    static: list[Any] | None = None,
+    *,
+    ordered: list[Any] | None = None,
+    fixed: set[int] | None = None,
+) -> Body:
+    """Trace a function at some types under a recorder of its own."""
+    bodies: list[Body] = []
+
+    def traced(*values: Any) -> Any:
+        given = iter(values)
+        if ordered is not None:
+            passed = [
+                v if i in (fixed or ()) else next(given) for i, v in enumerate(ordered)
+            ]
+        else:
+            passed = [*(static or []), *values]
+        root = Body(None, traced.__code__, {})
+        recorder = Recorder(readers)
+        with recorder.recording(root):
+            result = rule(*passed)
+        bodies.extend(c.bodies[0] for c in root.calls if c.is_own)
+        return result
+
+    jax.eval_shape(traced, *args)
+    plain = innermost(rule)
+    for body in bodies:
+        if plain is not None and body.code is plain.__code__:
+            return body
+    raise LookupError("the rule did not run")
+
+
+def _struct(value: Any) -> Any:
+    return jax.tree.map(_leaf_struct, value)
+
+
+def _leaf_struct(leaf: Any) -> Any:
+    aval = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _tangent(struct: Any) -> Any:
+    is_real = jax.dtypes.issubdtype(struct.dtype, np.inexact)
+    return jax.ShapeDtypeStruct(
+        struct.shape, struct.dtype if is_real else jax.dtypes.float0
+    )

@@ -1,0 +1,102 @@
+"""Read from bytecode what surrounds a call: the names it is assigned to, its spelling.
+
+`frame.f_lasti` of a caller points at the instruction that is being executed; the
+instructions after it say what happens to the result.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dis
+import functools
+import types
+
+from untrace.recovery.record import RETURNED, Spelling, Target
+
+_STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
+_LOADS = frozenset({"LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF"})
+_PAIRS = frozenset({"STORE_FAST_STORE_FAST"})
+
+
+def target(code: types.CodeType, lasti: int) -> Target:
+    """Return the names that take the result of the instruction at `lasti`.
+
+    `RETURNED` stands for a result that is returned at once; None for one that is used
+    in an expression.
+    """
+    instructions, offsets = _instructions(code)
+    names = _Targets(instructions, bisect.bisect_right(offsets, lasti))
+    return names.read()
+
+
+def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
+    """Return how the arguments of the call at `lasti` are written, if that is plain."""
+    instructions, offsets = _instructions(code)
+    index = bisect.bisect_right(offsets, lasti) - 1
+    if index < 0:
+        return None
+    call = instructions[index]
+    keywords: tuple[str, ...] = ()
+    if call.opname == "CALL_KW":  # Python 3.13: the names are on the stack
+        loaded = instructions[index - 1].argval
+        keywords = loaded if isinstance(loaded, tuple) else ()
+    elif call.opname in ("CALL", "PRECALL"):
+        before = index - 1
+        while before >= 0 and instructions[before].opname in ("PRECALL", "CACHE"):
+            before -= 1
+        if before >= 0 and instructions[before].opname == "KW_NAMES":
+            argument = instructions[before].arg or 0
+            keywords = code.co_consts[argument]
+    else:
+        return None
+    return Spelling((call.arg or 0) - len(keywords), keywords)
+
+
+class _Targets:
+    """Reads the targets of an assignment, from one instruction on."""
+
+    def __init__(self, instructions: list[dis.Instruction], index: int) -> None:
+        self._instructions = instructions
+        self._index = index
+        self._pending: list[str] = []
+
+    def read(self) -> Target:
+        if self._pending:
+            return self._pending.pop(0)
+        instruction = self._next()
+        if instruction is None:
+            return None
+        name = instruction.opname
+        if name in _STORES:
+            return str(instruction.argval)
+        if name in _PAIRS:
+            first, second = instruction.argval
+            self._pending.append(second)
+            return str(first)
+        if name == "STORE_FAST_LOAD_FAST":
+            return str(instruction.argval[0])
+        if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
+            if name == "UNPACK_EX":
+                return None
+            return tuple([self.read() for _ in range(instruction.arg or 0)])
+        if name in ("COPY", "DUP_TOP"):  # a = b = ...
+            return self.read()
+        if name == "RETURN_VALUE":
+            return RETURNED
+        if name in _LOADS:  # self.x = ...
+            following = self._next()
+            if following is not None and following.opname == "STORE_ATTR":
+                return str(following.argval)
+        return None
+
+    def _next(self) -> dis.Instruction | None:
+        if self._index >= len(self._instructions):
+            return None
+        self._index += 1
+        return self._instructions[self._index - 1]
+
+
+@functools.lru_cache(maxsize=4096)
+def _instructions(code: types.CodeType) -> tuple[list[dis.Instruction], list[int]]:
+    found = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP")]
+    return found, [instruction.offset for instruction in found]

@@ -1,0 +1,98 @@
+"""What a callable is made of: transformations, bound arguments, the code in the end."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from untrace import jaxapi
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layer:
+    """A callable with one wrapper taken off.
+
+    Attributes:
+      kind: "transformed", "partial", "method", "custom", "wrapper" or "function".
+      value: The wrapper: a `Transformed`, a partial, a bound method, ...
+      inner: What it wraps.
+    """
+
+    kind: str
+    value: Any
+    inner: Any
+
+
+def peel(function: Any) -> Layer | None:
+    """Take one wrapper off a callable; None if it is no callable that we know."""
+    if isinstance(function, jaxapi.Transformed):
+        return Layer("transformed", function, function.function)
+    if isinstance(function, functools.partial):
+        return Layer("partial", function, function.func)
+    if isinstance(function, types.MethodType):
+        return Layer("method", function, function.__func__)
+    if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
+        return Layer("custom", function, function.fun)
+    made = jaxapi.transformed(function)
+    if made is not None:
+        return Layer("transformed", made, made.function)
+    if isinstance(function, types.FunctionType):
+        plain = jaxapi.open_boundary(function)
+        inner = getattr(plain, "__wrapped__", None)
+        if inner is not None and plain.__code__.co_filename in jaxapi.SCOPE_FILES:
+            return Layer("wrapper", plain, inner)  # `jax.named_scope` as a decorator
+        return Layer("function", plain, None)
+    if isinstance(function, type):
+        return None
+    call = _plain_method(type(function))
+    if call is not None:
+        return Layer("method", types.MethodType(call, function), call)
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain_method(kind: type) -> types.FunctionType | None:
+    """Return the `__call__` of a class; frameworks put theirs into descriptors."""
+    found = inspect.getattr_static(kind, "__call__", None)
+    for name in ("", "method", "__func__", "__wrapped__"):
+        inner = getattr(found, name, None) if name else found
+        if isinstance(inner, types.FunctionType):
+            return inner
+    return None
+
+
+def innermost(function: Any) -> types.FunctionType | None:
+    """Return the Python function inside all wrappers."""
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None:
+            return None
+        if layer.kind == "function":
+            return layer.value
+        function = layer.inner
+    return None
+
+
+def is_function(value: Any) -> bool:
+    """Tell whether a value is a function, wrapped or not; no other callable object."""
+    if isinstance(value, types.BuiltinFunctionType):
+        return True
+    if not callable(value) or isinstance(value, type):
+        return False
+    layer = peel(value)
+    if layer is None:
+        return isinstance(value, jaxapi.UFUNC)
+    return layer.kind != "method" or isinstance(value, types.MethodType)
+
+
+def rules(function: Any) -> list[Any]:
+    """Return the derivative rules of a custom function: called at any later time."""
+    if isinstance(function, jaxapi.CUSTOM_JVP):
+        several = jaxapi.elementwise_rules(function)
+        return several or ([function.jvp] if function.jvp is not None else [])
+    if isinstance(function, jaxapi.CUSTOM_VJP):
+        return [rule for rule in (function.fwd, function.bwd) if rule is not None]
+    return []

@@ -1,0 +1,99 @@
+"""What a recording holds: calls with their actual arguments, in order.
+
+A `Call` keeps its arguments and result alive, so that `id` identifies every tracer for
+as long as the recording lives. Containers are copied when they are recorded: the
+program may change its own later.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Target = str | tuple["Target", ...] | None
+"""The names that an assignment binds, nested as its left-hand side is."""
+
+RETURNED = "return"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call was written."""
+
+    filename: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How the user wrote a call: so many positional arguments, these keywords."""
+
+    n_positional: int
+    keywords: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Body:
+    """One run of a function: parameters, calls and result.
+
+    Attributes:
+      function: The function object, where it is known.
+      code: Its code object.
+      parameters: What its parameters held when it began.
+      calls: The recorded calls that it made itself, in order.
+      result: What it returned.
+    """
+
+    function: Any
+    code: types.CodeType
+    parameters: Mapping[str, Any]
+    calls: list[Call] = field(default_factory=list["Call"])
+    result: Any = None
+    is_finished: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """A call of the public API, or of a function of the user or of a framework.
+
+    Attributes:
+      function: What was called; None for a function of the user, whose run is the only
+        element of `bodies`.
+      args: Positional arguments.
+      kwargs: Keyword arguments.
+      result: What it returned.
+      target: The names that the caller bound the result to.
+      spelling: How the arguments were written, where that is known.
+      place: Where the call was written.
+      bodies: The runs of functions that were passed to it.
+      returns: Tells that the caller returned the result at once.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    place: Place | None
+    spelling: Spelling | None = None
+    target: Target = None
+    returns: bool = False
+    bodies: list[Body] = field(default_factory=list[Body])
+    result: Any = None
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether this is a call of a function of the user or a framework."""
+        return self.function is None
+
+
+def snapshot(value: Any) -> Any:
+    """Copy the containers that a program may change in place."""
+    kind = type(value)
+    if kind is tuple:
+        return tuple([snapshot(item) for item in value])
+    if kind is list:
+        return [snapshot(item) for item in value]
+    if kind is dict:
+        return {key: snapshot(item) for key, item in value.items()}
+    return value

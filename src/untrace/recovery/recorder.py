@@ -1,0 +1,339 @@
+"""Record the calls that a function makes while JAX traces it.
+
+The recorder only watches: `sys.monitoring` (Python 3.12 and later) or `sys.setprofile`
+report the frames of this thread that begin and end. A call of the public API is opaque;
+below it only the functions that were passed to it are recorded, as its bodies. Calls of
+other Python functions, the user's and the frameworks', are recorded with all they do.
+"""
+
+# `sys._getframe` is how monitoring callbacks find their frame.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import re
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jaxlib
+import numpy as np
+
+import untrace
+from untrace import jaxapi
+from untrace.recovery import bytecode
+from untrace.recovery.functions import innermost, rules
+from untrace.recovery.record import RETURNED, Body, Call, Place, snapshot
+
+_TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
+_OWN = object()
+_Reader = Callable[[types.FrameType], Any]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A frame that is being recorded."""
+
+    frame: Any
+    call: Call | None
+    body: Body | None
+    codes: Mapping[types.CodeType, Any]
+    runs: Any = None
+    is_first: bool = False
+
+
+class Recorder:
+    """Records one run of a function.
+
+    Args:
+      readers: How to read a call from a frame, by code object.
+      transparent: Names of public functions to look into instead of recording them.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[types.CodeType, _Reader],
+        transparent: Iterable[str] = (),
+    ) -> None:
+        self._kinds: dict[types.CodeType, Any] = dict(readers)
+        self._rule_codes: dict[types.CodeType, tuple[Call, Any]] = {}
+        self._stack: list[_Entry] = []
+        self._thread = threading.get_ident()
+        self._transparent = frozenset(transparent)
+        self.n_calls = 0
+
+    @contextlib.contextmanager
+    def recording(self, body: Body) -> Generator[None, None, None]:
+        """Record all calls below the caller's frame into `body`."""
+        caller = sys._getframe(2)  # below `contextmanager`'s own frame
+        self._stack = [_Entry(caller, None, body, {})]
+        with jaxapi.without_trace_caches(), self._watching():
+            yield
+
+    # ---- events --------------------------------------------------------------------
+
+    def begin(self, frame: types.FrameType) -> None:
+        """Take note of a frame that begins."""
+        code = frame.f_code
+        top = self._stack[-1]
+        if top.call is not None:
+            self._begin_body(frame, code, top)
+            return
+        kind = self._kinds.get(code, _OWN)
+        if kind is _OWN:
+            kind = self._kinds[code] = _classify(code)
+        if kind is None:
+            return
+        if kind is _classify:
+            self._begin_own(frame, code)
+        else:
+            self._begin_call(frame, kind)
+
+    def end(self, frame: types.FrameType, value: Any) -> None:
+        """Take note of a frame that returns."""
+        entry = self._stack[-1]
+        if entry.frame is not frame or len(self._stack) == 1:
+            return
+        self._stack.pop()
+        value = snapshot(value[0] if entry.is_first and value else value)
+        if entry.body is not None:
+            entry.body.result = value
+            entry.body.is_finished = True
+        call = entry.call or entry.runs
+        if call is not None:
+            self._finish(call, entry, value)
+
+    def _finish(self, call: Call, entry: _Entry, value: Any) -> None:
+        call.result = value
+        parent = self._stack[-1]
+        if parent.body is None:
+            return
+        if call.is_own and not call.bodies[0].calls and not _has_tracer(value):
+            return
+        if _is_direct(entry.frame, parent.frame):
+            frame = parent.frame
+            target = bytecode.target(frame.f_code, frame.f_lasti)
+            if target == RETURNED:
+                call.returns = True
+            else:
+                call.target = target
+            call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
+        parent.body.calls.append(call)
+        self.n_calls += 1
+
+    def _begin_body(
+        self, frame: types.FrameType, code: types.CodeType, top: _Entry
+    ) -> None:
+        """Record a run of a function that was passed to an opaque call."""
+        function = top.codes.get(code)
+        call = top.call
+        if function is None:
+            if code not in self._rule_codes:
+                return
+            call, function = self._rule_codes[code]
+        assert call is not None
+        body = Body(function, code, _parameters(frame))
+        call.bodies.append(body)
+        self._stack.append(_Entry(frame, None, body, {}))
+
+    def _begin_own(self, frame: types.FrameType, code: types.CodeType) -> None:
+        body = Body(None, code, _parameters(frame))
+        call = Call(None, (), {}, _place(frame))
+        call.bodies.append(body)
+        self._stack.append(_Entry(frame, None, body, {}, runs=call))
+
+    def _begin_call(self, frame: types.FrameType, reader: _Reader) -> None:
+        called = reader(frame)
+        function = called.function
+        if self._is_transparent(function):
+            return
+        call = Call(
+            function,
+            tuple([snapshot(arg) for arg in called.args]),
+            {key: snapshot(value) for key, value in called.kwargs.items()},
+            _place(frame),
+        )
+        passed = [function, *_callables(called.args), *_callables(called.kwargs)]
+        codes: dict[types.CodeType, Any] = {}
+        for item in passed:
+            inner = innermost(item)
+            if inner is not None and not _is_inside_jax(inner.__code__):
+                codes[inner.__code__] = inner
+            for rule in rules(item):
+                plain = innermost(rule)
+                if plain is not None and not _is_inside_jax(plain.__code__):
+                    self._rule_codes[plain.__code__] = call, plain
+        self._stack.append(_Entry(frame, call, None, codes, None, called.is_first))
+
+    def _is_transparent(self, function: Any) -> bool:
+        if not self._transparent:
+            return False
+        if isinstance(function, jaxapi.Transformed):
+            return function.maker[1] in self._transparent
+        return getattr(function, "__name__", "") in self._transparent
+
+    # ---- watching ------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _watching(self) -> Generator[None, None, None]:
+        monitoring = getattr(sys, "monitoring", None)
+        if monitoring is not None and monitoring.get_tool(_TOOL) is None:
+            with self._monitored(monitoring):
+                yield
+            return
+        before = sys.getprofile()
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def _profile(self, frame: types.FrameType, event: str, value: Any) -> None:
+        if event == "call":
+            self.begin(frame)
+        elif event == "return":
+            self.end(frame, value)
+
+    @contextlib.contextmanager
+    def _monitored(self, monitoring: Any) -> Generator[None, None, None]:
+        events = monitoring.events
+
+        def begins(code: types.CodeType, offset: int) -> Any:
+            kind = self._kinds.get(code, _OWN)
+            if kind is _OWN:
+                kind = self._kinds[code] = _classify(code)
+            if kind is None:
+                return monitoring.DISABLE
+            if threading.get_ident() == self._thread:
+                self.begin(sys._getframe(1))
+            return None
+
+        def ends(code: types.CodeType, offset: int, value: Any) -> Any:
+            if self._kinds.get(code) is None:
+                return monitoring.DISABLE
+            if threading.get_ident() == self._thread:
+                self.end(sys._getframe(1), value)
+            return None
+
+        def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
+            if threading.get_ident() == self._thread:
+                self.end(sys._getframe(1), None)
+            return None
+
+        monitoring.use_tool_id(_TOOL, "untrace")
+        try:
+            monitoring.register_callback(_TOOL, events.PY_START, begins)
+            monitoring.register_callback(_TOOL, events.PY_RETURN, ends)
+            monitoring.register_callback(_TOOL, events.PY_UNWIND, unwinds)
+            watched = events.PY_START | events.PY_RETURN | events.PY_UNWIND
+            monitoring.set_events(_TOOL, watched)
+            monitoring.restart_events()
+            yield
+        finally:
+            monitoring.set_events(_TOOL, 0)
+            for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
+                monitoring.register_callback(_TOOL, event, None)
+            monitoring.free_tool_id(_TOOL)
+
+
+def _parameters(frame: types.FrameType) -> dict[str, Any]:
+    """Return what the parameters of a frame that begins hold."""
+    code = frame.f_code
+    n = code.co_argcount + code.co_kwonlyargcount
+    n += bool(code.co_flags & inspect.CO_VARARGS)
+    n += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    values = frame.f_locals
+    return {
+        name: snapshot(values[name]) for name in code.co_varnames[:n] if name in values
+    }
+
+
+def _place(frame: types.FrameType) -> Place | None:
+    back = frame.f_back
+    while back is not None and jaxapi.is_wrapper(back.f_code):
+        back = back.f_back
+    return Place(back.f_code.co_filename, back.f_lineno) if back is not None else None
+
+
+def _is_direct(frame: types.FrameType, parent: types.FrameType) -> bool:
+    """Tell whether `parent` itself made the call that runs in `frame`."""
+    back = frame.f_back
+    while back is not None and back is not parent and jaxapi.is_wrapper(back.f_code):
+        back = back.f_back
+    return back is parent
+
+
+def _callables(values: Any) -> Iterator[Any]:
+    """Yield the callables among arguments, and in the containers among them."""
+    for value in values.values() if isinstance(values, dict) else values:
+        if type(value) in (tuple, list, dict):
+            yield from _callables(value)
+        elif callable(value) and not isinstance(
+            value, (type, jaxapi.Tracer, jax.Array)
+        ):
+            yield value
+
+
+def _has_tracer(value: Any) -> bool:
+    return any(
+        isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
+    )
+
+
+# ---- which functions ---------------------------------------------------------------
+
+
+def _classify(code: types.CodeType) -> Any:
+    """Return `_classify` itself for functions of users and frameworks, else None."""
+    flags = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    if code.co_flags & flags:
+        return None
+    if code.co_name.startswith("<") and code.co_name != "<lambda>":
+        return None
+    return None if _is_ignored(code.co_filename) else _classify
+
+
+def _is_inside_jax(code: types.CodeType) -> bool:
+    return code.co_filename.startswith(_jax_folders())
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_ignored(filename: str) -> bool:
+    """Tell whether a file belongs to Python, NumPy, JAX or this package."""
+    if filename.startswith("<"):
+        return not filename.startswith(_TYPED)
+    if filename.startswith(_own_folders()):
+        return True
+    return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
+
+
+_TYPED = ("<ipython", "<stdin>", "<doctest", "<untrace")
+_PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
+
+
+@functools.cache
+def _jax_folders() -> tuple[str, ...]:
+    return _folder(jax), _folder(jaxlib)
+
+
+@functools.cache
+def _own_folders() -> tuple[str, ...]:
+    return *_jax_folders(), _folder(np), _folder(untrace)
+
+
+def _folder(module: types.ModuleType) -> str:
+    return os.path.dirname(str(module.__file__)) + os.sep
+
+
+@functools.cache
+def _python_folder() -> str:
+    return sysconfig.get_paths()["stdlib"] + os.sep
