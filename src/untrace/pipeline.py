@@ -19,7 +19,7 @@ from untrace.emission import emit
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.lift import Listing, count_blocks, lift
-from untrace.lifting.lost import known_lost_rules
+from untrace.lifting.lost import LostRules
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import check
@@ -116,10 +116,10 @@ def _lifted(
     try:
         return lift(captured, options, steps, block, floor)
     except LiftingError:
-        with known_lost_rules(captured.jaxpr) as are_lost:
-            if not are_lost:
-                raise
-            return lift(captured, options, steps, block, floor)
+        lost = LostRules(captured.jaxpr)
+        if not lost:
+            raise
+        return lift(captured, options, steps, block, floor, lost)
 
 
 @contextlib.contextmanager

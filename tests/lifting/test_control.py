@@ -12,6 +12,12 @@ import pytest
 from jax import lax
 
 import untrace
+from untrace.capture import capture
+from untrace.emission import emit
+from untrace.lifting.lift import lift
+from untrace.options import Options
+from untrace.lifting.printing import LOWEST_STEP
+from untrace.verification.check import check
 
 
 def recovered(function: Any, *args: Any) -> str:
@@ -36,6 +42,21 @@ def test_index_that_is_used_again_keeps_its_equation() -> None:
 
     text = recovered(function, True, 1.0)
     assert "cond_p.bind(" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "selector"),
+    [
+        (lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), True),
+        (lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.tan], x), np.int32(1)),
+    ],
+    ids=["cond", "switch"],
+)
+def test_bound_cond_has_its_index(function: Any, selector: Any) -> None:
+    captured = capture(function, (selector, 1.0), {})
+    module = emit(lift(captured, Options(), floor=LOWEST_STEP))
+    assert "cond_p.bind(" in module.body
+    assert check(module, captured, ()).strength == "identical"
 
 
 def test_switch_is_written_without_its_clamp() -> None:

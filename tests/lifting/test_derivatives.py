@@ -212,3 +212,62 @@ def test_a_batched_rule_over_a_closed_over_value_raises_as_in_jax() -> None:
     for each in (jax.vmap(function), again):
         with pytest.raises(jax.errors.UnexpectedTracerError):
             jax.jvp(each, (x, x), (x, x))
+
+
+class OddError(Exception):
+    """An exception that no message makes."""
+
+    def __init__(self, code: int, *, where: int) -> None:
+        self.code, self.where = code, where
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.where}"
+
+
+def local_error() -> Exception:
+    class LocalError(Exception):
+        pass
+
+    return LocalError("no name leads here")
+
+
+ERRORS = [
+    ValueError("a message\nof 'two' lines"),
+    KeyError("key"),
+    SystemError(),
+    OSError(2, "two arguments"),
+    UnicodeDecodeError("utf8", b"a", 0, 1, "a constructor of five arguments"),
+    OddError(1, where=2),
+    local_error(),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_rules_that_raise_do_so_again(error: Exception) -> None:
+    @jax.custom_jvp
+    def function(x: Any) -> Any:
+        return x * 2
+
+    @function.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        raise error
+
+    again = recovered(lambda x: function(x), 1.0).load()
+    with pytest.raises(Exception) as raised:
+        jax.grad(again)(1.0)
+    assert type(raised.value).__name__ == type(error).__name__
+    assert str(raised.value) == str(error)
+
+
+def test_rule_that_asks_a_tracer_for_a_bool_raises() -> None:
+    @jax.custom_vjp
+    def function(x: Any) -> Any:
+        return x * 2
+
+    def forward(x: Any) -> Any:
+        return (function(x.value), None) if x.value > 0 else (x.value, None)
+
+    function.defvjp(forward, lambda saved, ct: (ct,), symbolic_zeros=True)
+    again = recovered(lambda x: function(x), 1.0).load()
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        jax.jit(jax.grad(again))(1.0)

@@ -89,7 +89,9 @@ from untrace.jaxapi.kernels import (
     divided_cost,
     is_default_memory,
     is_on_device,
+    is_tensor_core_mesh,
     memory_home,
+    tensor_cores,
     unflatten_index,
     unflatten_operands,
 )
@@ -130,6 +132,7 @@ from untrace.jaxapi.recording import elementwise_rules as elementwise_rules
 from untrace.jaxapi.recording import is_wrapper as is_wrapper
 from untrace.jaxapi.recording import open_boundary as open_boundary
 from untrace.jaxapi.recording import transformed as transformed
+from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
 from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rules import (

@@ -58,3 +58,21 @@ def divided_cost(estimate: Any, size: int) -> Any:
         return None
     names = ("flops", "transcendentals", "bytes_accessed")
     return type(estimate)(**{name: getattr(estimate, name) // size for name in names})
+
+
+def is_tensor_core_mesh(kind: type) -> bool:
+    """Tell whether a class is Pallas' mesh of tensor cores, as jax 0.10 keeps it.
+
+    It holds an array of objects that have no public name; later ones hold a number.
+    """
+    is_pallas = kind.__module__.startswith("jax._src.pallas.")
+    fields = getattr(kind, "__dataclass_fields__", {})
+    return is_pallas and kind.__name__ == "TensorCoreMesh" and "devices" in fields
+
+
+def tensor_cores(mesh: Any) -> tuple[str, int] | None:
+    """Return the axis and size of a mesh over all cores from the first, else None."""
+    numbers = [getattr(core, "id", None) for core in mesh.devices.flat]
+    if mesh.devices.ndim != 1 or numbers != list(range(len(numbers))):
+        return None
+    return mesh.axis_names[0], len(numbers)

@@ -332,6 +332,19 @@ def _read_update(name: str, plain: Any, frame: types.FrameType) -> Called:
     return Called(Update(name), (ref.array, ref.index, *values), kwargs)
 
 
+def without_method_defaults(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the keyword arguments of an array's method that are the default."""
+    function = _array_methods._array_methods.get(name)
+    if not isinstance(function, types.FunctionType):
+        return kwargs
+    parameters = inspect.signature(function).parameters
+    return {
+        key: value
+        for key, value in kwargs.items()
+        if key not in parameters or not _is_default(value, parameters[key].default)
+    }
+
+
 def _without_defaults(plain: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     defaults = plain.__kwdefaults__ or {}
     return {

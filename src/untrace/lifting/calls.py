@@ -64,7 +64,7 @@ def jit_decorators(
     decorator = jit_decorator(options, lifter)
     if name == jit_name:
         return [decorator]
-    return [decorator, f"{lifter.helper('named')}({lifter.spell(jit_name)})"]
+    return [decorator, f"{lifter.helper('known_as')}({lifter.spell(jit_name)})"]
 
 
 def jit_decorator(options: tuple[str, ...], lifter: Lifter) -> str:

@@ -28,4 +28,6 @@ def converted(eqn: Equation, frame: Frame) -> Rhs | None:
     lifter = frame.lifter
     lifter.imports.attribute("jax.extend.core.primitives", "convert_element_type_p")
     dtype = spell_dtype(params["new_dtype"], lifter.imports)
-    return Rhs(f"{lifter.helper('converted')}({frame.text(operand)}, {dtype})")
+    return Rhs(
+        f"{lifter.helper('converted_with_sharding')}({frame.text(operand)}, {dtype})"
+    )

@@ -6,8 +6,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.lifting.arrays import spell_array, storage_view
+from untrace.lifting.arrays import storage_view
 from untrace.lifting.imports import Imports
+from untrace.lifting.jax_arrays import spell_constant, with_weak_type
 from untrace.lifting.spelling import spell
 from untrace.syntax.names import Scope
 
@@ -28,6 +29,12 @@ class Constants:
 
     def name(self, const: Any) -> str:
         """Return the text that stands for a constant."""
+        if const is None:  # of an open jaxpr, whose operands stand for its constants
+            raise LiftingError(
+                "a sub-program closes over values that its equation gives it; only the "
+                "function that made the equation could be called. Register a rule with "
+                "`untrace.register`."
+            )
         known = self._names.get(id(const))
         if known is None and jaxapi.is_ref(const):
             known = self._names[id(const)] = self._define_ref(const)
@@ -48,13 +55,14 @@ class Constants:
         name = self._scope.fresh_global(
             f"CONST_{len(self.lines) + len(self.stored_lines)}"
         )
-        text = spell_array(const, self._imports, inline_limit=self.inline_limit)
+        text = spell_constant(const, self._imports, inline_limit=self.inline_limit)
         if text is not None:
             self.lines.append(f"{name} = {self._placed(text, const)}")
             return name
         stored, template = storage_view(const, self._imports)
         self.stored[name] = stored
         loaded = template.format(array=f'CONSTANTS["{name}"]')
+        loaded = with_weak_type(loaded, const, self._imports)
         self.stored_lines.append(f"{name} = {self._placed(loaded, const)}")
         return name
 

@@ -25,9 +25,11 @@ from untrace.lifting.derivative_rules import (
 )
 from untrace.lifting.foreign import call_of_exported
 from untrace.lifting.frame import Frame, plain_results
-from untrace.lifting.lost import lost_rule, rule_callables
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.lost import rule_callables
 from untrace.lifting.naming import block_name
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control, fail
+from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import Scope, identifier
 
 
@@ -54,9 +56,9 @@ class _RuleError(Exception):
 
 
 @contextlib.contextmanager
-def _users_code(eqn: Equation) -> Generator[None]:
+def _users_code(eqn: Equation, lifter: Lifter) -> Generator[None]:
     """Trace rules of an equation in its context; they may raise anything."""
-    lost = lost_rule(rule_callables(eqn))
+    lost = lifter.lost.error(rule_callables(eqn)) if lifter.lost else None
     if lost is not None:
         raise _RuleError(lost)
     with jaxapi.rule_context(eqn.context):
@@ -71,7 +73,7 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a function decorated with `jax.custom_jvp`, its rule, and the call."""
 
     def trace() -> _Rules:
-        with _users_code(eqn):
+        with _users_code(eqn, frame.lifter):
             jaxpr, out_zeros = jaxapi.custom_jvp_rule(
                 dict(eqn.params), len(eqn.operands)
             )
@@ -114,7 +116,7 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
 
     def trace() -> _Rules:
         avals = [atom.aval for atom in eqn.operands]
-        with _users_code(eqn):
+        with _users_code(eqn, frame.lifter):
             rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
         if jaxapi.has_logs(rules):
             raise fail(eqn, "its backward rule returns logs")
@@ -280,10 +282,7 @@ def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
 def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
     """Describe rules that fail when traced: written, they fail in the same way."""
     lifter = frame.lifter
-    args = _alike(error)
-    kind = "RuntimeError" if args is None else lifter.spell(type(error))
-    shown = (str(error),) if args is None else args
-    text = f"{kind}({', '.join(map(lifter.spell, shown))})"
+    text = _exception_text(error, lifter)
 
     def write(name: str, parent: Frame) -> list[str]:
         lifter.note(f"The derivative rules of `{name}` fail in JAX, too.")
@@ -292,15 +291,32 @@ def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
     return _Rules((), write)
 
 
+def _exception_text(error: Exception, lifter: Lifter) -> str:
+    """Write an exception of the same class, or of one of its name, and the same text."""
+    message = lifter.spell(str(error))
+    try:
+        kind = lifter.spell(type(error))
+    except Unspellable:  # a class of a function
+        name = lifter.spell(type(error).__name__)
+        return f"type({name}, (Exception,), {{}})({message})"
+    args = _alike(error)
+    if args is None:
+        return f"{lifter.helper('unmade')}({kind}, {message})"
+    return f"{kind}({', '.join(map(lifter.spell, args))})"
+
+
 def _alike(error: Exception) -> tuple[str, ...] | None:
     """Return arguments that make an exception of the same class and text, if any."""
     kind, message = type(error), str(error)
-    candidates = [(message,), ()]
-    with contextlib.suppress(TypeError):
+    candidates: list[tuple[str, ...]] = [(message,), ()]
+    if all(type(arg) is str for arg in error.args):
+        candidates.insert(0, error.args)
+    # Constructors may take anything, and fail in any way on a text.
+    with contextlib.suppress(Exception):
         # JAX's own errors add the address of a page that explains them.
         candidates.append((message.removesuffix(str(kind(""))),))
     for args in candidates:
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(Exception):
             if str(kind(*args)) == message:
                 return args
     return None
@@ -311,6 +327,8 @@ def _raising_rules(eqn: Equation, name: str, error: str, parent: Frame) -> list[
     lines = Function(rule, "*args", [f"raise {error}"]).text_lines()
     is_jvp = eqn.name == "custom_jvp_call"
     rules = rule if is_jvp else f"{rule}, {rule}"
+    if eqn.params["symbolic_zeros"]:
+        rules += ", symbolic_zeros=True"
     return [
         "",
         "",

@@ -15,8 +15,9 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture import Captured, Tree
 from untrace.ir import Block
-from untrace.lifting.arrays import spell_array, spell_scalar
+from untrace.lifting.arrays import spell_scalar
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
+from untrace.lifting.jax_arrays import spell_typed_array, with_weak_type
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.spelling import spell_aval_struct, spell_dtype
 
@@ -77,10 +78,12 @@ def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
         and jaxapi.is_concrete(value)
         and np.size(value) <= EXAMPLE_LIMIT
     ):
-        text = spell_array(value, imports, inline_limit=EXAMPLE_LIMIT)
+        text = spell_typed_array(value, imports, inline_limit=EXAMPLE_LIMIT)
         if text is not None:
             return text
-    return _drawn(value, aval, lifter)
+    if getattr(aval, "weak_type", False) and aval.shape == ():
+        return spell_scalar(np.ones((), aval.dtype), aval, imports)
+    return with_weak_type(_drawn(value, aval, lifter), aval, imports)
 
 
 def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
@@ -94,8 +97,6 @@ def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
         if aval.shape:
             text = f"jax.random.split({text}, {count}).reshape({aval.shape!r})"
         return text
-    if getattr(aval, "weak_type", False) and aval.shape == ():
-        return spell_scalar(np.ones((), aval.dtype), aval, imports)
     shape = lifter.spell(tuple(aval.shape))
     dtype = spell_dtype(aval.dtype, imports)
     imports.module("numpy")

@@ -69,9 +69,9 @@ def unchecked_jvp(function):
 ''',
         ("jax",),
     ),
-    "converted": Helper(
+    "converted_with_sharding": Helper(
         '''\
-def converted(x, dtype):
+def converted_with_sharding(x, dtype):
     """Convert as derivative rules do: the equation names the sharding of `x`."""
     return convert_element_type_p.bind(
         x,
@@ -93,9 +93,17 @@ def staged(function, x, aval):
 ''',
         ("jax",),
     ),
-    "named": Helper(
+    "unmade": Helper(
         '''\
-def named(name):
+def unmade(kind, message):
+    """Make an exception of a class whose constructor takes more than a message."""
+    members = {"__init__": lambda self: None, "__str__": lambda self: message}
+    return type(kind.__name__, (kind,), members)()
+'''
+    ),
+    "known_as": Helper(
+        '''\
+def known_as(name):
     """Set the name under which JAX knows a function."""
 
     def rename(function):

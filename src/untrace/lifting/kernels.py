@@ -7,7 +7,7 @@ out. A kernel that `jax.vmap` has batched is written as it was before, under `ja
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,6 +96,22 @@ def pallas_call(eqn: Equation, frame: Frame) -> Rhs:
     return called(identifier(f"{kernel}_call"), text, args, frame)
 
 
+@control("core_map")
+def core_map(eqn: Equation, frame: Frame) -> Rhs:
+    """Write `pl.core_map(mesh)(body)`, whose body closes over refs (jax 0.10)."""
+    block: Block = eqn.params["jaxpr"]
+    groups = [Group("ref", 1)] * len(block.inputs)
+    body = closure(block, "body", eqn.operands, groups, frame)
+    params = {
+        **eqn.params,
+        "name": None if body == eqn.params["name"] else eqn.params["name"],
+    }
+    parts = [frame.lifter.spell(eqn.params["mesh"])]
+    parts += _named(params, frame)
+    parts += _scratch_keyword(eqn, [value.aval for value in block.inputs], frame)
+    return Rhs(f"{pallas(frame)}.core_map({', '.join(parts)})({body})", "".join)
+
+
 def called(hint: str, function: str, args: list[str], frame: Frame) -> Rhs:
     """Name a function made by a call, and call it in a statement of its own."""
     name = frame.names.fresh(hint)
@@ -130,7 +146,12 @@ def _out_shape(aval: Any, frame: Frame) -> str:
 def _keywords(eqn: Equation, call: Call, frame: Frame) -> list[str]:
     aliases = dict(eqn.params["input_output_aliases"])
     keywords = [f"input_output_aliases={aliases!r}"] if aliases else []
-    params = {**eqn.params, "cost_estimate": call.cost_estimate}
+    return keywords + _named({**eqn.params, "cost_estimate": call.cost_estimate}, frame)
+
+
+def _named(params: Mapping[str, Any], frame: Frame) -> list[str]:
+    """Write the keywords that are not what they are by default."""
+    keywords: list[str] = []
     for key, default in KEYWORDS.items():
         value = params.get(key, default)
         if value != default and not (key == "compiler_params" and not value):
@@ -150,18 +171,19 @@ def _grid_keywords(
             texts = [block_spec(spec, frame) for spec in specs]
             whole = f"[{', '.join(texts)}]" if key == "in_specs" else grouped(texts)
             keywords.append(f"{key}={whole}")
-    scratch = [scratch_text(aval, frame) for aval in mapping.scratch_avals]
-    if None in scratch:
-        raise fail(eqn, "a scratch buffer has no notation")
-    if scratch:
-        keywords.append(
-            f"scratch_shapes=[{', '.join(text for text in scratch if text)}]"
-        )
+    keywords += _scratch_keyword(eqn, mapping.scratch_avals, frame)
     if not mapping.num_index_operands:
         return keywords
     tpu = frame.lifter.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
     count = f"num_scalar_prefetch={mapping.num_index_operands}"
     return [f"grid_spec={tpu}.PrefetchScalarGridSpec({', '.join([count, *keywords])})"]
+
+
+def _scratch_keyword(eqn: Equation, avals: Sequence[Any], frame: Frame) -> list[str]:
+    texts = [scratch_text(aval, frame) for aval in avals]
+    if None in texts:
+        raise fail(eqn, "a scratch buffer has no notation")
+    return [f"scratch_shapes=[{', '.join(filter(None, texts))}]"] if texts else []
 
 
 def _grid(call: Call, bounds: Any, frame: Frame) -> str:

@@ -24,6 +24,7 @@ from untrace.lifting.examples import example_lines
 from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
+from untrace.lifting.lost import LostRules
 from untrace.lifting.printing import Function
 from untrace.options import Options
 from untrace.syntax.importable import public_home
@@ -75,6 +76,7 @@ def lift(
     steps: Mapping[Equation, int] | None = None,
     block: Block | None = None,
     floor: int = 0,
+    lost: LostRules | None = None,
 ) -> Listing:
     """Write the statements of a captured computation.
 
@@ -84,9 +86,10 @@ def lift(
       steps: Equations to print one (1) or two (2) steps lower than usual.
       block: The program, if it was read before.
       floor: How many steps lower to print all others.
+      lost: Derivative rules that JAX itself cannot use.
     """
     block = block or from_jaxpr(captured.jaxpr)
-    lifter = Lifter(options, steps, floor)
+    lifter = Lifter(options, steps, floor, lost)
     lifter.n_equations, lifter.shared = count_blocks(block)
     name = lifter.scope.fresh_global(
         identifier(options.name or captured.name, "function")

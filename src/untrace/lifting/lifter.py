@@ -17,6 +17,7 @@ from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports, NotShared, SharedImports
 from untrace.lifting.literals import Literals, spell_param
+from untrace.lifting.lost import LostRules
 from untrace.lifting.printing import Function
 from untrace.lifting.table import Rule, accepted
 from untrace.options import Options
@@ -31,8 +32,10 @@ class Lifter:
         options: Options,
         steps: Mapping[Equation, int] | None = None,
         floor: int = 0,
+        lost: LostRules | None = None,
     ) -> None:
         self.floor = floor
+        self.lost = lost
         self.options = options
         self.scope = Scope()
         for name in HELPERS:  # their sources name themselves

@@ -8,81 +8,69 @@ made after writing has failed, and rules that it finds are written as ones that 
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
 
-_lost: contextvars.ContextVar[dict[Any, RuntimeError]] = contextvars.ContextVar(
-    "untrace_lost_rules"
-)
 
+class LostRules:
+    """The rules in a program that close over lost values; false if there are none."""
 
-@contextlib.contextmanager
-def known_lost_rules(jaxpr: Any) -> Generator[bool]:
-    """Let `lost_rule` know the rules of a program; yield whether any are lost."""
-    walk = _Walk()
-    walk.jaxpr(jaxpr, (), [])
-    token = _lost.set(walk.lost)
-    try:
-        yield bool(walk.lost)
-    finally:
-        _lost.reset(token)
+    def __init__(self, jaxpr: Any) -> None:
+        self._errors: dict[Any, RuntimeError] = {}
+        self._seen: set[Any] = set()
+        self._alive: list[Any] = []  # what `_seen` and `_errors` know by address
+        self._jaxpr(jaxpr, (), [])
 
+    def __bool__(self) -> bool:
+        return bool(self._errors)
 
-def lost_rule(rules: Any) -> RuntimeError | None:
-    """Return the error that stands for rules which are lost, None for other rules."""
-    known = _lost.get({})
-    return known.get(jaxapi.rule_identity(rules)) if known else None
+    def error(self, rules: Any) -> RuntimeError | None:
+        """Return the error that stands for rules which are lost, None for others."""
+        return self._errors.get(jaxapi.rule_identity(rules))
 
-
-class _Walk:
-    def __init__(self) -> None:
-        self.lost: dict[Any, RuntimeError] = {}
-        self.seen: set[Any] = set()
-        self.alive: list[Any] = []
-
-    def jaxpr(self, jaxpr: Any, around: tuple[set[Any], ...], names: list[str]) -> None:
+    def _jaxpr(
+        self, jaxpr: Any, around: tuple[set[Any], ...], names: list[str]
+    ) -> None:
         """Walk a jaxpr; `around` has the variables of those around it."""
-        if id(jaxpr) in self.seen:
+        if id(jaxpr) in self._seen:
             return
-        self.seen.add(id(jaxpr))
-        self.alive.append(jaxpr)
+        self._seen.add(id(jaxpr))
+        self._alive.append(jaxpr)
         body, _ = jaxapi.split_jaxpr(jaxpr)
         own = {*body.invars, *body.constvars}
         own.update(var for eqn in body.eqns for var in eqn.outvars)
         for eqn in body.eqns:
             if eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call"):
-                self.rules(eqn, (*around, own), names)
+                self._rules(eqn, (*around, own), names)
         for inner in jaxapi.sub_jaxprs(body):
-            self.jaxpr(inner, (*around, own), names)
+            self._jaxpr(inner, (*around, own), names)
 
-    def rules(self, eqn: Any, around: tuple[set[Any], ...], names: list[str]) -> None:
+    def _rules(self, eqn: Any, around: tuple[set[Any], ...], names: list[str]) -> None:
         """Trace the rules of an equation, and walk them if they are not lost."""
         identity = jaxapi.rule_identity(rule_callables(eqn))
         key = (identity, tuple(str(var.aval) for var in eqn.invars))
         body, _ = jaxapi.split_jaxpr(eqn.params["call_jaxpr"])
         name = body.debug_info.func_name or ""
-        if key in self.seen or not jaxapi.follows_rules(names, name, body):
+        if key in self._seen or not jaxapi.follows_rules(names, name, body):
             return
-        self.seen.add(key)
-        self.alive.append(eqn)
+        self._seen.add(key)
+        self._alive.append(eqn)
         try:
             with jaxapi.rule_context(eqn.ctx):
                 traced = _trace(eqn)
         except Exception:  # the user's code; it fails again when it is written
             return
-        self.alive.append(traced)
+        self._alive.append(traced)
         error = jaxapi.lost_capture(
             traced, lambda var: any(var in own for own in around)
         )
         if error is not None:
-            self.lost[identity] = error
+            self._errors[identity] = error
             return
         for rule in traced:
-            self.jaxpr(rule, around, [*names, name])
+            self._jaxpr(rule, around, [*names, name])
 
 
 def rule_callables(eqn: Any) -> Any:

@@ -26,6 +26,7 @@ LOWEST_STEP = 2
 
 
 INDENT = "    "
+MAX_HEAD = 84  # columns of a `def` line with its comment, which may be indented
 
 
 # Frozen for the type checker alone, as in `ir.program`: every equation makes one.
@@ -50,15 +51,21 @@ class Function:
     lines: list[str]
     decorators: list[str] = field(default_factory=list[str])
     after: list[str] = field(default_factory=list[str])
+    comment: str = ""
 
     def text_lines(self) -> list[str]:
         """Write the function out, unindented."""
         body = self.lines or ["pass"]
         head = [
             *(f"@{d}" for d in self.decorators),
-            f"def {self.name}({self.parameters}):",
+            self._head(),
         ]
         return [*head, *(INDENT + line if line else "" for line in body), *self.after]
+
+    def _head(self) -> str:
+        head = f"def {self.name}({self.parameters}):"
+        line = f"{head}  # {self.comment}"
+        return line if self.comment and len(line) <= MAX_HEAD else head
 
 
 @dataclass(frozen=True, slots=True)

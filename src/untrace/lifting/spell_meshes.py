@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.lifting.spell_base import Speller, Unspellable, writes
+from untrace.lifting.spell_base import FALLBACKS, Speller, Unspellable, Writer, writes
 from untrace.lifting.spell_records import spell_record
 
 
@@ -184,3 +184,22 @@ def _spell_single_device_sharding(speller: Speller, value: Any) -> str:
     if jax.sharding.SingleDeviceSharding(value._device) == value:
         return speller.call(home, [value._device])
     return speller.call(home, [value._device], memory_kind=value.memory_kind)
+
+
+# ---- cores -------------------------------------------------------------------------
+
+
+def _spell_tensor_cores(speller: Speller, value: Any) -> str:
+    cores = jaxapi.tensor_cores(value)
+    if cores is None:
+        raise Unspellable(value, "its cores are not in their order")
+    axis, size = cores
+    tpu = speller.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
+    return speller.call(f"{tpu}.create_tensorcore_mesh", [axis], num_cores=size)
+
+
+def _choose(kind: type) -> Writer | None:
+    return _spell_tensor_cores if jaxapi.is_tensor_core_mesh(kind) else None
+
+
+FALLBACKS.insert(0, _choose)  # before those that write any object

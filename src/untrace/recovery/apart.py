@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
@@ -17,7 +18,7 @@ from untrace.recovery.recorder import Recorder
 Readers = Mapping[types.CodeType, Any]
 
 
-def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body]:
+def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None]:
     """Trace the rules of a custom function at the types that it was called with.
 
     Args:
@@ -26,15 +27,23 @@ def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body]:
       readers: How to read calls from frames.
 
     Returns:
-      A run of each rule.
+      A run of each rule; None for an argument without one.
     """
     fixed = set(function.nondiff_argnums)
     values = list(body.parameters.values())[: body.code.co_argcount]
     static = [v for i, v in enumerate(values) if i in fixed]
     dynamic = [_struct(v) for i, v in enumerate(values) if i not in fixed]
     if isinstance(function, jaxapi.CUSTOM_JVP):
-        (rule,) = rules(function)
         primals = tuple(dynamic)
+        if jaxapi.elementwise_rules(function):
+            out = _struct(body.result)
+            return [
+                None
+                if rule is None
+                else run_apart(rule, (_tangent(x), out, *primals), readers)
+                for rule, x in zip(rules(function), primals)
+            ]
+        (rule,) = rules(function)
         return [
             run_apart(rule, (primals, jax.tree.map(_tangent, primals)), readers, static)
         ]
@@ -102,7 +111,7 @@ def _leaf_struct(leaf: Any) -> Any:
 
 
 def _tangent(struct: Any) -> Any:
-    is_real = jax.dtypes.issubdtype(struct.dtype, np.inexact)
+    is_real = jnp.issubdtype(struct.dtype, jnp.inexact)
     return jax.ShapeDtypeStruct(
         struct.shape, struct.dtype if is_real else jax.dtypes.float0
     )

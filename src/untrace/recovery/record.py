@@ -44,6 +44,7 @@ class Body:
       parameters: What its parameters held when it began.
       calls: The recorded calls that it made itself, in order.
       result: What it returned.
+      locals: The arrays that its local variables held in the end.
     """
 
     function: Any
@@ -51,6 +52,7 @@ class Body:
     parameters: Mapping[str, Any]
     calls: list[Call] = field(default_factory=list["Call"])
     result: Any = None
+    locals: dict[str, Any] = field(default_factory=dict[str, Any])
     is_finished: bool = False
 
 

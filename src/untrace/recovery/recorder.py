@@ -107,6 +107,7 @@ class Recorder:
         value = snapshot(value[0] if entry.is_first and value else value)
         if entry.body is not None:
             entry.body.result = value
+            entry.body.locals = _arrays(frame)
             entry.body.is_finished = True
         call = entry.call or entry.runs
         if call is not None:
@@ -169,7 +170,7 @@ class Recorder:
             if inner is not None and not _is_inside_jax(inner.__code__):
                 codes[inner.__code__] = inner
             for rule in rules(item):
-                plain = innermost(rule)
+                plain = innermost(rule) if rule is not None else None
                 if plain is not None and not _is_inside_jax(plain.__code__):
                     self._rule_codes[plain.__code__] = call, plain
         self._stack.append(_Entry(frame, call, None, codes, None, called.is_first))
@@ -254,6 +255,15 @@ def _parameters(frame: types.FrameType) -> dict[str, Any]:
     values = frame.f_locals
     return {
         name: snapshot(values[name]) for name in code.co_varnames[:n] if name in values
+    }
+
+
+def _arrays(frame: types.FrameType) -> dict[str, Any]:
+    """Return the arrays among the local variables of a frame that ends."""
+    return {
+        name: value
+        for name, value in frame.f_locals.items()
+        if isinstance(value, (jaxapi.Tracer, jax.Array))
     }
 
 

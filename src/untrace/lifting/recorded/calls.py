@@ -36,7 +36,13 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.values import has_array
-from untrace.lifting.recorded.writer import Unwritable, Writer, snake_case
+from untrace.lifting.recorded.writer import (
+    UnknownArray,
+    Unwritable,
+    Writer,
+    signature_types,
+    snake_case,
+)
 from untrace.lifting.spell_homes import find_public_home
 from untrace.lifting.spelling import spell_home
 from untrace.recovery.functions import innermost, is_function, peel, rules
@@ -77,8 +83,6 @@ _SAME_ARGUMENTS = frozenset(
     {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
 )
 
-_DEFINE = {"custom_jvp": "defjvp", "custom_vjp": "defvjp"}
-
 # Nouns for the results of common functions, where the user gave them no name.
 _HINTS = {
     "sum": "total",
@@ -102,6 +106,10 @@ _HINTS = {
     "grad": "grads",
     "split": "parts",
 }
+
+
+class Unrolled(Exception):
+    """A function that did different things for different leaves of a tree."""
 
 
 class Calls:
@@ -147,7 +155,13 @@ class Calls:
         elif isinstance(function, jaxapi.Primitive):
             raise Unwritable(f"`{function.name}` was bound outside any public function")
         elif not self._is_maker(item):
-            writer.assign(item, self._call(item, writer))
+            try:
+                term = self._call(item, writer)
+            except Unrolled:
+                for run in item.bodies:
+                    writer.body(run.calls)
+            else:
+                writer.assign(item, term)
 
     @staticmethod
     def _is_maker(item: Call) -> bool:
@@ -200,12 +214,16 @@ class Calls:
             if item.step is not None:
                 parts += [":", *placed(writer.value(item.step), LAMBDA)]
             return parts
+        if item is Ellipsis:
+            return ["..."]
         return placed(writer.value(item), LAMBDA)
 
     def _method(self, item: Call, writer: Writer) -> Term:
         owner, *rest = item.args
-        function = Term([*placed(writer.value(owner), ATOM), f".{item.function.name}"])
-        return call(function, self._given(rest, item.kwargs, writer))
+        name = item.function.name
+        function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
+        kwargs = jaxapi.without_method_defaults(name, item.kwargs)
+        return call(function, self._given(rest, kwargs, writer))
 
     def _given(
         self, args: Sequence[Any], kwargs: dict[str, Any], writer: Writer
@@ -241,6 +259,8 @@ class Calls:
         if known is not None:
             return call(writer.ref(known), self._given(item.args, item.kwargs, writer))
         home = public_name(function)
+        if home is not None and home[0].startswith("jax.tree"):
+            return self._tree_call(home, item, writer)
         if home is not None:
             text = self._home(home)
             args = self._public_arguments(item, writer)
@@ -253,6 +273,32 @@ class Calls:
             args = [a for i, a in enumerate(item.args) if i not in fixed]
             return call(made, self._given(args, item.kwargs, writer))
         raise Unwritable(f"`{function_name(function)}` has no public name")
+
+    def _tree_call(self, home: tuple[str, str], item: Call, writer: Writer) -> Term:
+        """Write `jax.tree.map(f, tree)`, if `f` did the same for every leaf."""
+        runs = [b for b in item.bodies if any(map(has_array, b.parameters.values()))]
+        item.bodies[:] = runs
+        item.kwargs.pop("is_leaf", None)
+        try:
+            texts = {self._run_text(run, writer) for run in runs}
+            if len(texts) <= 1:
+                return call(self._home(home), self._public_arguments(item, writer))
+        except UnknownArray:
+            raise
+        except Unwritable:  # a tree of what is no array directs the function
+            pass
+        raise Unrolled
+
+    def _run_text(self, run: Body, writer: Writer) -> Any:
+        """Return the text of one run of a function, to compare it with others."""
+        draft = Draft("run")
+        inner = Writer(self.program, draft, parent=writer)
+        inner.parameters(run.parameters, run.code, self._bound(run.function, run))
+        inner.body(run.calls)
+        draft.result = inner.value(run.result)
+        draft.finish()
+        made = draft.render()
+        return made.parameters, tuple(made.lines)
 
     def _public_arguments(self, item: Call, writer: Writer) -> list[Term]:
         """Write arguments as the user did where that is known; no default values."""
@@ -395,7 +441,7 @@ class Calls:
         if made.maker[1] in _SAME_ARGUMENTS:
             dropped = self._dropped(made, self._body(made.function, item.bodies))
             args = [a for i, a in enumerate(args) if i not in dropped]
-            kwargs = {k: v for k, v in kwargs.items() if k not in dropped}
+            kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
         return call(function, self._given(args, kwargs, writer))
 
     @staticmethod
@@ -429,7 +475,10 @@ class Calls:
             dropped |= _static_names(body)
         inner.parameters(body.parameters, body.code, dropped)
         inner.body(body.calls)
+        inner.name_locals(body.locals)
         draft.result = inner.value(body.result)
+        shown = [v for n, v in body.parameters.items() if n not in dropped]
+        draft.types = signature_types(shown, body.result)
         draft.decorators = list(decorators)
         draft.finish()
         is_lambda = name == "function" or body.code.co_name == "<lambda>"
@@ -495,9 +544,10 @@ class Calls:
         if body is None:
             raise Unwritable(f"`{function_name(function.fun)}` was not run")
         is_jvp = isinstance(function, jaxapi.CUSTOM_JVP)
-        if is_jvp and len(rules(function)) != 1:
-            raise Unwritable("rules given one for each argument")
         name = "custom_jvp" if is_jvp else "custom_vjp"
+        define = "defjvp" if is_jvp else "defvjp"
+        if jaxapi.elementwise_rules(function):
+            define = "defjvps"
         decorator = self._home(("jax", name))
         fixed = function.nondiff_argnums
         made = self.define(
@@ -508,13 +558,13 @@ class Calls:
         is_global = type(made.parts[0]) is Global
         if is_global and not any(list(term.refs()) for term in defined):
             texts = ", ".join(term.render() for term in defined)
-            text = f"{made.render()}.{_DEFINE[name]}({texts})"
+            text = f"{made.render()}.{define}({texts})"
             last = [t for t in defined if type(t.parts[0]) is Global]
             self.program.add_after((last[-1] if last else made).render(), text)
             return made
         if not is_global:
             del self._customs[id(function)]
-        term = Term([*placed(made, ATOM), f".{_DEFINE[name]}(", *joined(defined), ")"])
+        term = Term([*placed(made, ATOM), f".{define}(", *joined(defined), ")"])
         writer.draft.statements.append(Statement(None, term, True))
         return made
 
@@ -526,6 +576,9 @@ class Calls:
         runs = self.program.rule_bodies(function, body, bodies)
         made: list[Term] = []
         for rule, run in zip(rules(function), runs):
+            if run is None:
+                made.append(Term(["None"]))
+                continue
             is_forward = rule is getattr(function, "fwd", None)
             positions = fixed if is_forward else range(len(fixed))
             made.append(self.define(rule, run, writer, fixed=positions))
@@ -536,7 +589,11 @@ class Calls:
     def _own_call(self, item: Call, writer: Writer) -> None:
         body = item.bodies[0]
         if self.program.is_dissolved(item):
+            is_weak = "site-packages" in body.code.co_filename
+            writer.n_dissolving += is_weak
             writer.body(body.calls)
+            writer.name_locals(body.locals)
+            writer.n_dissolving -= is_weak
             writer.rename(item.result, item.target)
             return
         self._kept_call(item, body, writer)
@@ -545,17 +602,23 @@ class Calls:
         draft = Draft(self._function_name(None, body))
         inner = Writer(self.program, draft, caller=writer)
         made = inner.own_parameters(body.parameters)
+        self.program.open_calls.append(item)
         inner.body(body.calls)
+        inner.name_locals(body.locals)
         draft.result = inner.value(item.result)
+        draft.types = signature_types([value for _, value in made], item.result)
+        self.program.open_calls.pop()
         draft.finish()
         arguments: list[Term] = []
         for name, value in made:
             if name.uses or name.captured:
                 draft.parameters.append(Parameter(name))
                 arguments.append(writer.value(value))
-        for name, found in _grouped(inner.lifted):
+        if inner.lifted:
+            draft.types = ""
+        for name, origin in _grouped(inner.lifted):
             draft.parameters.append(Parameter(name))
-            arguments.append(writer.ref(found))
+            arguments.append(writer.reach(origin, name.is_tree))
         function = Term([Global(self.program.function(draft))])
         writer.assign(item, call(function, arguments))
 
@@ -567,19 +630,19 @@ def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
         groups.setdefault(id(found[0]), []).append((name, found))
     made: list[tuple[Name, Any]] = []
     for group in groups.values():
-        outer = group[0][1][0]
-        steps = [_steps(found[1]) for _, found in group]
-        shared = _common(steps)
-        if len(group) == 1 or any(len(s) == len(shared) for s in steps):
-            shared = steps[0] if len(group) == 1 else shared
-        name = Name(
-            _last_word(shared) if len(group) == 1 and shared else outer.hint, True
-        )
-        for (inner, _), path in zip(group, steps):
+        origin = group[0][1][0]
+        paths = [_steps(found[1]) for _, found in group]
+        shared = _common(paths)
+        is_tree = len(group) > 1 or group[0][0].is_tree
+        hint = origin.hint
+        if shared:  # the same for every layer, so that layers can share a function
+            hint = "params" if is_tree else _last_word(shared)
+        name = Name(hint, True, is_tree=is_tree)
+        for (inner, _), path in zip(group, paths):
             inner.alias = name, "".join(path[len(shared) :])
             name.uses += inner.uses
             name.captured = name.captured or inner.captured
-        made.append((name, (outer, "".join(shared))))
+        made.append((name, (origin, "".join(shared))))
     return made
 
 

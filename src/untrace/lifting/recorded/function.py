@@ -66,7 +66,9 @@ class Draft:
             if text != "None":
                 lines.append(f"return {_bare_tuple(text)}")
         decorators = [term.render() for term in self.decorators]
-        return Function(self.name, self.parameter_text(), lines, decorators)
+        return Function(
+            self.name, self.parameter_text(), lines, decorators, comment=self.types
+        )
 
     def parameter_text(self) -> str:
         """Write the parameter list."""

@@ -21,15 +21,17 @@ from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import Name, Term, text_term
-from untrace.lifting.recorded.values import is_array
-from untrace.lifting.recorded.writer import UnknownArray, Writer
+from untrace.lifting.recorded.values import has_array, is_array
+from untrace.lifting.recorded.writer import UnknownArray, Writer, signature_types
 from untrace.options import Options
 from untrace.recovery.apart import trace_primal, trace_rules
 from untrace.recovery.functions import innermost, peel, rules
 from untrace.recovery.record import Body, Call
 from untrace.syntax.names import identifier
 
-SHORT = 3  # statements of a framework's function that is not kept as one
+# Calls in a module of a framework, and in any other function of one, that are enough
+# for a function of its own.
+SHORT, LONG = 3, 8
 _EFFECTS = frozenset(
     {"print", "callback", "io_callback", "breakpoint", "check", "debug_callback"}
 )
@@ -42,11 +44,12 @@ class Program:
         self, lifter: Lifter, options: Options, dissolved: Collection[Call] = ()
     ) -> None:
         self._dissolved = dissolved
+        self.open_calls: list[Call] = []
         self.lifter = lifter
         self.options = options
         self.calls = Calls(self)
         self.classes: dict[Any, tuple[str, list[str]]] = {}
-        self._functions: dict[Any, str] = {}
+        self._functions: dict[Any, Function] = {}
         self._effects: dict[int, bool] = {}
 
     # ---- shared parts --------------------------------------------------------------
@@ -86,12 +89,14 @@ class Program:
         """
         made = draft.render()
         text = (draft.name, made.parameters, tuple(made.lines), tuple(made.decorators))
-        name = self._functions.get((*text, id(key)))
-        if name is None:
-            name = made.name = self.lifter.scope.fresh_global(draft.name)
+        known = self._functions.get((*text, id(key)))
+        if known is None:
+            made.name = self.lifter.scope.fresh_global(draft.name)
             self.lifter.functions.append(made)
-            self._functions[*text, id(key)] = name
-        return name
+            known = self._functions[*text, id(key)] = made
+        elif known.comment != made.comment:
+            known.comment = ""  # called at several types
+        return known.name
 
     def add_after(self, name: str, text: str) -> None:
         """Write a statement after a function of the module."""
@@ -115,7 +120,7 @@ class Program:
 
     def rule_bodies(
         self, function: Any, body: Body, bodies: Sequence[Body]
-    ) -> list[Body]:
+    ) -> list[Body | None]:
         """Return a run of each derivative rule, tracing those that were not needed."""
         given = {
             innermost(rule): run
@@ -139,13 +144,36 @@ class Program:
             return True
         if code.co_name == "<lambda>" or code.co_name == "__init__":
             return True
-        is_framework = "site-packages" in code.co_filename
-        return is_framework and count_calls(item.bodies[0]) < SHORT
+        if "site-packages" not in code.co_filename:
+            return False
+        body = item.bodies[0]
+        if is_wrapper(body):
+            return True
+        is_module = code.co_name == "__call__"
+        return count_calls(body) < (SHORT if is_module else LONG)
+
+
+def is_wrapper(body: Body) -> bool:
+    """Tell whether all that a run does is done by one function that it calls."""
+    busy = [c for c in body.calls if _is_busy(c)]
+    return len(busy) == 1 and busy[0].is_own
+
+
+def _is_busy(item: Call) -> bool:
+    if item.is_own:
+        return count_calls(item.bodies[0]) > 0
+    return has_array(item.result) and not _is_tree_function(item.function)
+
+
+def _is_tree_function(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("jax._src.tree")
 
 
 def count_calls(body: Body) -> int:
     """Count the calls of public functions that a run makes."""
-    return sum(count_calls(c.bodies[0]) if c.is_own else 1 for c in body.calls)
+    return sum(
+        count_calls(c.bodies[0]) if c.is_own else _is_busy(c) for c in body.calls
+    )
 
 
 def lift_recorded(captured: Captured, options: Options, block: Block) -> Listing:
@@ -156,11 +184,14 @@ def lift_recorded(captured: Captured, options: Options, block: Block) -> Listing
     """
     dissolved: set[Call] = set()
     while True:
+        lifter = Lifter(options)
+        program = Program(lifter, options, dissolved)
         try:
-            return _lift(captured, options, block, dissolved)
+            return _lift(captured, program, block)
         except UnknownArray as error:
-            # Made inside a function that returns it by some other way.
+            # Made inside a function that hands it on without returning it.
             found = set(makers(captured.recording, error.array)) - dissolved
+            found -= set(program.open_calls)
             if not found:
                 raise
             dissolved |= found
@@ -185,11 +216,8 @@ def _holds(result: Any, array: Any) -> bool:
     return any(leaf is array for leaf in found)
 
 
-def _lift(
-    captured: Captured, options: Options, block: Block, dissolved: Collection[Call]
-) -> Listing:
-    lifter = Lifter(options)
-    program = Program(lifter, options, dissolved)
+def _lift(captured: Captured, program: Program, block: Block) -> Listing:
+    lifter, options = program.lifter, program.options
     for note in captured.notes:
         lifter.note(note)
     lifter.imports.dims = name_dimensions(block, lifter.scope)
@@ -238,16 +266,27 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     writer = Writer(program, draft)
     for parameter in captured.parameters:
         made = Name(parameter.name, True)
-        writer.values.define(values[parameter.name], made)
+        writer.define(values[parameter.name], made)
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
     writer.main_body(calls)
+    writer.name_locals(_main_locals(whole, root))
     draft.result = writer.value(result)
     draft.decorators = decorators
+    draft.types = signature_types([values[p.name] for p in captured.parameters], result)
     draft.finish()
     made_function = draft.render()
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+def _main_locals(whole: Call | None, root: Body) -> dict[str, Any]:
+    """Return the local variables of the user's function."""
+    if whole is not None:
+        return whole.bodies[-1].locals
+    if len(root.calls) == 1 and root.calls[0].is_own:
+        return root.calls[0].bodies[0].locals
+    return {}
 
 
 def _whole_call(root: Body) -> Call | None:

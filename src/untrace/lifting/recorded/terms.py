@@ -21,10 +21,12 @@ class Name:
     Attributes:
       hint: What to call it.
       is_given: Somebody named it; it is not folded away.
+      is_weak: That was inside a function that is dissolved; its caller may rename it.
       text: The final identifier, once it is known.
       uses: How many references there are.
       captured: A nested function refers to it.
       folded: The expression that is written in its place.
+      is_tree: It stands for a container.
       alias: Another name and the path that leads from there to this value.
     """
 
@@ -35,6 +37,8 @@ class Name:
     last_use: int = -1
     captured: bool = False
     folded: Term | None = None
+    is_tree: bool = False
+    is_weak: bool = False
     alias: tuple[Name, str] | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -75,6 +76,9 @@ class Writer:
         self.values = Values(program.options.keep_types)
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
+        self.owned: set[int] = set()
+        self.n_dissolving = 0
+        self._origins: dict[int, Found] = {}
 
     # ---- names ---------------------------------------------------------------------
 
@@ -90,17 +94,44 @@ class Writer:
                 found[0].captured = True
             return found
         if self.caller is not None:
-            found = self.caller.find(key)
-            if found is not None:
-                return self._lift(key, found)
+            origin = self.caller.locate(key)
+            if origin is not None:
+                name = self._lifted(origin)
+                self.values.add(key, name)
+                return name, ""
         return None
 
-    def _lift(self, key: Any, found: Found) -> Found:
-        """Make a value of the caller a parameter; which part of it, is decided later."""
-        name = Name(found[0].hint, True)
-        self.lifted.append((name, found))
-        self.values.add(key, name)
-        return name, ""
+    def locate(self, key: Any) -> Found | None:
+        """Return the name that holds what has a key in the function that made it."""
+        found = self.values.find(key)
+        if found is not None:
+            return self._origins.get(id(found[0]), found)
+        around = self.parent or self.caller
+        return around.locate(key) if around is not None else None
+
+    def _lifted(self, origin: Found) -> Name:
+        """Make a value from outside a parameter; `grouped` decides which part of it."""
+        for name, known in self.lifted:
+            if known[0] is origin[0] and known[1] == origin[1]:
+                return name
+        name = Name(origin[0].hint, True)
+        self.lifted.append((name, origin))
+        self._origins[id(name)] = origin
+        return name
+
+    def reach(self, origin: Found, is_tree: bool = False) -> Term:
+        """Refer to a part of what a name holds that another function defined."""
+        if id(origin[0]) in self.owned:
+            return self.ref(origin)
+        if self.parent is not None:
+            self.is_closure = True
+            term = self.parent.reach(origin, is_tree)
+            for ref in term.refs():
+                ref.name.captured = True
+            return term
+        name = self._lifted(origin)
+        name.is_tree = name.is_tree or is_tree
+        return self.ref((name, ""))
 
     def ref(self, found: Found) -> Term:
         """Refer to a name, counting the use."""
@@ -136,7 +167,7 @@ class Writer:
             return call(text_term("slice"), [self.value(item) for item in items])
         if is_function(value):
             return self.program.calls.function(value, [], self)
-        if has_array(value) or _is_node(value):
+        if has_array(value) or (_is_node(value) and not _is_known(value)):
             return self._node(value)
         return self.static(value)
 
@@ -193,8 +224,20 @@ class Writer:
 
     def body(self, calls: Sequence[Call]) -> None:
         """Write recorded calls, in order."""
-        for item in calls:
-            self.statement(item)
+        rest = list(calls)
+        while rest:
+            item = rest.pop(0)
+            n_calls, rows = _rows(item, rest)
+            if n_calls:
+                del rest[:n_calls]
+                self.unpack(item, rows)
+            else:
+                self.statement(item)
+
+    def unpack(self, item: Call, rows: Sequence[Any]) -> None:
+        """Write `a, b = array`, which takes the rows of an array."""
+        whole = replace(item, result=tuple(rows))
+        self.program.calls.write(whole, self)
 
     def main_body(self, calls: Sequence[Call]) -> None:
         """Write the calls of the main function, which is what the user's own one does."""
@@ -204,7 +247,12 @@ class Writer:
 
     def statement(self, item: Call) -> None:
         """Write one recorded call."""
-        if not self.is_new(item.result) and not self.program.has_effects(item):
+        is_opened = item.is_own and self.program.is_dissolved(item)
+        if (
+            not is_opened
+            and not self.is_new(item.result)
+            and not self.program.has_effects(item)
+        ):
             return
         self.program.calls.write(item, self)
 
@@ -240,9 +288,25 @@ class Writer:
             return tuple([self.targets(r, t, item) for r, t in zip(result, target)])
         given = isinstance(target, str) and target != "_"
         hint = str(target) if given else self.program.calls.hint(item)
-        name = Name(hint, given)
-        self.values.define(result, name)
+        name = Name(hint, given, is_weak=self.n_dissolving > 0)
+        self.define(result, name)
         return name
+
+    def define(self, value: Any, name: Name) -> None:
+        """Let a name of this function stand for a value."""
+        self.owned.add(id(name))
+        self.values.define(value, name)
+
+    def name_locals(self, values: Mapping[str, Any]) -> None:
+        """Name results after the local variables that held them in the end."""
+        for hint, value in values.items():
+            found = self.values.find(id(value))
+            if found is None or found[1] or hint == "_":
+                continue
+            name = found[0]
+            if not name.text and id(name) in self.owned and can_rename(name):
+                name.hint, name.is_given = identifier(hint), True
+                name.is_weak = self.n_dissolving > 0
 
     def rename(self, result: Any, target: Target) -> None:
         """Give the names of the caller to what a dissolved function returned."""
@@ -256,8 +320,10 @@ class Writer:
         if found is None or found[1]:
             return
         name = found[0]
-        if not name.text and not any(name is p.name for p in self.draft.parameters):
+        is_parameter = any(name is p.name for p in self.draft.parameters)
+        if not name.text and not is_parameter and id(name) in self.owned:
             name.hint, name.is_given = target, True
+            name.is_weak = self.n_dissolving > 0
 
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one; return its name."""
@@ -286,7 +352,7 @@ class Writer:
             if stars and not has_array(values[name]):
                 continue
             made = Name(name, True)
-            self.values.define(values[name], made)
+            self.define(values[name], made)
             self.draft.parameters.append(Parameter(made, stars, name in keywords))
 
     def own_parameters(self, values: Mapping[str, Any]) -> list[tuple[Name, Any]]:
@@ -297,7 +363,7 @@ class Writer:
                 if hint in ("self", "cls"):
                     hint = snake_case(type(value).__name__)
                 name = Name(identifier(hint), True)
-                self.values.define(value, name)
+                self.define(value, name)
                 made.append((name, value))
         return made
 
@@ -328,6 +394,30 @@ def _is_known(value: Any) -> bool:
 _KNOWN_MODULES = frozenset(
     {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
 )
+
+
+def _rows(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
+    """Return the rows of an array that is unpacked at once, and how many calls took them."""
+    if not isinstance(item.target, tuple) or not is_array(item.result) or not rest:
+        return 0, ()
+    n = len(item.target)
+    if _takes(rest[0], "unstack", item.result) and len(rest[0].result) == n:
+        return 1, rest[0].result
+    rows = rest[:n]
+    if len(rows) == n and all(
+        _takes(row, "index_in_dim", item.result) and row.args[1] == i
+        for i, row in enumerate(rows)
+    ):
+        return n, [row.result for row in rows]
+    return 0, ()
+
+
+def _takes(item: Call, name: str, array: Any) -> bool:
+    """Tell whether a call is of a function of some name on an array."""
+    called = getattr(item.function, "__name__", "")
+    return called == name and bool(item.args) and item.args[0] is array
+
+
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
 
 
@@ -341,6 +431,33 @@ def _has_static(value: Any) -> bool:
         items = value.values() if type(value) is dict else value
         return any(_has_static(item) for item in items)
     return isinstance(value, (bool, int, float, complex, str, bytes, slice))
+
+
+def can_rename(name: Name) -> bool:
+    """Tell whether a better name may be given."""
+    return name.is_weak or not name.is_given
+
+
+MAX_TYPES = 4
+
+
+def signature_types(values: Sequence[Any], result: Any) -> str:
+    """Write the types of parameters and result, if they are few."""
+    texts = [_types(value) for value in values]
+    returned = _types(result)
+    if not texts or not all(texts) or not returned:
+        return ""
+    return f"{', '.join(texts)} -> {returned}"
+
+
+def _types(value: Any) -> str:
+    """Write the type of an array, or of a short tuple of arrays."""
+    if is_array(value):
+        return jaxapi.short_type(jax.typeof(value))
+    if type(value) is tuple and 0 < len(value) <= MAX_TYPES:
+        texts = [_types(item) for item in value]
+        return f"({', '.join(texts)})" if all(texts) else ""
+    return ""
 
 
 def snake_case(name: str) -> str:

@@ -1,0 +1,35 @@
+"""The frames behind an equation: which lines, and which part of a line, made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jax._src import source_info_util as _source_info_util
+
+
+@dataclass(frozen=True, slots=True)
+class UserFrame:
+    """A frame outside JAX, and the place in its file that was being executed.
+
+    Lines count from 1, columns from 0; the end is exclusive.
+    """
+
+    file: str
+    function: str
+    place: tuple[int, int, int, int]
+
+
+def user_frames(source_info: Any) -> list[UserFrame]:
+    """List the frames of an equation outside JAX, innermost first."""
+    traceback = source_info.traceback
+    if traceback is None:
+        return []
+    return [
+        UserFrame(
+            frame.file_name,
+            frame.function_name.rpartition(".")[2],
+            (frame.start_line, frame.start_column, frame.end_line, frame.end_column),
+        )
+        for frame in _source_info_util.user_frames(traceback)
+    ]

@@ -1,0 +1,19 @@
+"""Idioms: public calls that are found again in equations, by tracing them."""
+
+import importlib
+
+TABLES = (
+    "operators",
+    "networks",
+    "indexing",
+    "reducing",
+    "arrays",
+    "library",
+    "sampling",
+)
+
+
+def load() -> None:
+    """Import the tables, which registers their idioms."""
+    for name in TABLES:
+        importlib.import_module(f"untrace.lifting.idioms.{name}")

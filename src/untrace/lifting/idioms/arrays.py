@@ -1,0 +1,96 @@
+"""Idioms that make, join, cut and reorder arrays, and sums of products."""
+
+from __future__ import annotations
+
+from untrace.lifting.idioms.domains import (
+    AXES,
+    AXIS,
+    DTYPE,
+    INTEGER,
+    LITERAL,
+    OFFSET,
+    PARTS,
+    SHAPE,
+    SIZE,
+    SUBSCRIPTS,
+)
+from untrace.lifting.idioms.table import idiom
+
+idiom("{x} @ {y}.T", "f32[2,3] f32[4,3]")
+idiom("{x}.T @ {y}", "f32[3,2] f32[3,4]")
+idiom("jnp.dot({x}, {y})", "f32[2,3] f32[3,4]", "f32[] f32[]")
+idiom("jnp.outer({x}, {y})", "f32[2] f32[3]")
+idiom("jnp.inner({x}, {y})", "f32[2] f32[2]")
+idiom("jnp.vdot({x}, {y})", "f32[2] f32[2]")
+idiom("jnp.cross({x}, {y})", "f32[3] f32[3]")
+idiom("jnp.kron({x}, {y})", "f32[2,2] f32[3,3]")
+idiom("jnp.einsum({subscripts}, {x}, {y})", "f32[2,3] f32[3,4]", subscripts=SUBSCRIPTS)
+idiom(
+    "jnp.einsum({subscripts}, {x}, {y}, preferred_element_type={dtype})",
+    "f32[2,3] f32[3,4]",
+    subscripts=SUBSCRIPTS,
+    dtype=DTYPE,
+)
+for precision in ("DEFAULT", "HIGH", "HIGHEST"):
+    idiom(
+        f"jnp.einsum({{subscripts}}, {{x}}, {{y}}, precision=jax.lax.Precision.{precision})",
+        "f32[2,3] f32[3,4]",
+        subscripts=SUBSCRIPTS,
+    )
+idiom('jnp.einsum("ij,ij->i", {x}, {y})', "f32[2,3] f32[2,3]")
+idiom("jnp.trace({x})", "f32[3,3]")
+idiom("jnp.diag({x})", "f32[3,3]", "f32[3]")
+idiom("jnp.diagonal({x})", "f32[3,3]")
+
+idiom("jnp.arange({n})", "", n=SIZE)
+idiom("jnp.arange({n}, dtype={dtype})", "", n=SIZE, dtype=DTYPE)
+idiom("jnp.arange({k}, {l})", "; k=1; l=4", k=LITERAL, l=LITERAL)
+idiom("jnp.arange({n})[:, None]", "", n=SIZE)
+idiom("jnp.arange({n})[None, :]", "", n=SIZE)
+idiom(
+    "jnp.linspace({k}, {l}, {n})", "; k=0.0; l=1.0; n=5", k=LITERAL, l=LITERAL, n=SIZE
+)
+idiom("jnp.linspace({x}, {y}, {n})", "f32[] f32[]; n=5", n=SIZE)
+idiom("jnp.eye({n})", "", n=SIZE)
+idiom("jnp.eye({n}, dtype={dtype})", "", "; dtype=bool", n=SIZE, dtype=DTYPE)
+idiom("jnp.identity({n})", "", n=SIZE)
+idiom("jnp.tri({n})", "", n=SIZE)
+for name in ("tril", "triu"):
+    idiom(f"jnp.{name}({{x}})", "f32[3,3]")
+    idiom(f"jnp.{name}({{x}}, {{k}})", "f32[3,3]; k=1", k=INTEGER)
+    idiom(f"jnp.{name}(jnp.ones({{shape}}, dtype=bool))", "; shape=(3, 3)", shape=SHAPE)
+    idiom(f"jnp.{name}(jnp.ones({{shape}}))", "; shape=(3, 3)", shape=SHAPE)
+idiom("jnp.zeros_like({x})")
+idiom("jnp.ones_like({x})")
+idiom("jnp.zeros({shape})", "", shape=SHAPE)
+idiom("jnp.ones({shape})", "", shape=SHAPE)
+idiom("jnp.zeros({shape}, {dtype})", "", shape=SHAPE, dtype=DTYPE)
+idiom("jnp.ones({shape}, {dtype})", "", shape=SHAPE, dtype=DTYPE)
+
+idiom("jnp.stack([{x}, {y}])")
+idiom("jnp.stack([{x}, {y}], axis={axis})", axis=AXIS)
+idiom("jnp.stack([{x}, {y}, {z}])")
+idiom("jnp.stack([{x}, {y}, {z}], axis={axis})", axis=AXIS)
+idiom("jnp.concatenate([{x}, {y}], axis={axis})", axis=AXIS)
+idiom("jnp.concatenate([{x}, {y}, {z}], axis={axis})", axis=AXIS)
+idiom("jnp.array([{x}, {y}])", "f32[] f32[]")
+idiom("jnp.array([{x}, {y}, {z}])", "f32[] f32[] f32[]")
+idiom("jnp.hstack([{x}, {y}])", "f32[] f32[]")
+idiom("jnp.split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
+idiom("jnp.array_split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
+idiom("jnp.repeat({x}, {n}, axis={axis})", "f32[2,3]; n=2", n=SIZE, axis=AXIS)
+idiom("jnp.tile({x}, {n})", "f32[3]; n=2", n=SIZE)
+idiom("jnp.tile({x}, ({n}, {m}))", "f32[2,3]; n=2; m=1", n=SIZE, m=SIZE)
+idiom("jnp.roll({x}, {n})", "f32[5]", n=OFFSET)
+idiom("jnp.roll({x}, {n}, axis={axis})", "f32[5,2]", n=OFFSET, axis=AXIS)
+idiom("jnp.flip({x}, axis={axis})", axis=AXIS)
+idiom("jnp.flip({x}, axis={axis})", axis=AXES)
+idiom("jnp.pad({x}, {n})", "f32[5]; n=1", n=INTEGER)
+idiom(
+    "jnp.moveaxis({x}, {axis}, {to})", "f32[2,3,4]; axis=0; to=-1", axis=AXIS, to=AXIS
+)
+idiom(
+    "jnp.swapaxes({x}, {axis}, {to})", "f32[2,3,4]; axis=0; to=-1", axis=AXIS, to=AXIS
+)
+idiom("jnp.reshape({x}, {shape})", shape=SHAPE)
+idiom("{x}.reshape(-1)")

@@ -1,0 +1,180 @@
+"""Domains of params: the texts that a region suggests for an axis, a shape, a literal."""
+
+from __future__ import annotations
+
+import itertools
+import string
+from collections.abc import Iterator
+from typing import Any
+
+from untrace.ir import Equation, Literal
+from untrace.lifting.idioms.regions import Region
+from untrace.lifting.idioms.table import Domain
+from untrace.lifting.idioms.texts import literal_texts
+
+AXIS_PARAMS = ("axes", "axis", "dimension", "dimensions", "permutation")
+
+
+def _unique(texts: Iterator[str]) -> Iterator[str]:
+    return iter(dict.fromkeys(texts))
+
+
+# ---- axes --------------------------------------------------------------------------
+
+
+def _rank(region: Region) -> int:
+    ranks = [len(value.aval.shape) for value in region.inputs if _is_array(value)]
+    return max(ranks, default=len(region.root.result_avals[0].shape))
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value.aval, "shape")
+
+
+def _axis_params(region: Region) -> Iterator[Any]:
+    for eqn in region.flat():
+        for key in AXIS_PARAMS:
+            if eqn.params.get(key) is not None:
+                yield eqn.params[key]
+
+
+def _one_axis(region: Region) -> Iterator[str]:
+    rank = _rank(region)
+    suggested: list[int] = []
+    for found in _axis_params(region):
+        suggested += [found] if isinstance(found, int) else [int(i) for i in found]
+    for axis in [*suggested, *range(rank - 1, -1, -1)]:
+        if 0 <= axis < rank:
+            yield "-1" if axis == rank - 1 and rank > 1 else str(axis)
+    yield str(rank)
+
+
+def _many_axes(region: Region) -> Iterator[str]:
+    for found in _axis_params(region):
+        if isinstance(found, tuple) and len(found) > 1:  # pyright: ignore[reportUnknownArgumentType]
+            yield f"({', '.join(str(int(i)) for i in found)})"  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+
+
+AXIS = Domain(lambda region: _unique(_one_axis(region)), "-1")
+AXES = Domain(lambda region: _unique(_many_axes(region)), "(0, 1)")
+
+
+# ---- literals ----------------------------------------------------------------------
+
+
+def region_literals(region: Region) -> list[Literal]:
+    """List the literals that stand in the operands of a region's equations."""
+    return [
+        atom
+        for eqn in region.flat()
+        for atom in eqn.operands
+        if isinstance(atom, Literal)
+    ]
+
+
+def _literals(region: Region) -> Iterator[str]:
+    for literal in region_literals(region):
+        yield from literal_texts(literal)
+
+
+def _integers(region: Region) -> Iterator[str]:
+    return (text for text in _literals(region) if text.lstrip("-").isdigit())
+
+
+LITERAL = Domain(lambda region: _unique(_literals(region)), "0.5")
+INTEGER = Domain(lambda region: _unique(_integers(region)), "1")
+
+
+# ---- shapes and dtypes -------------------------------------------------------------
+
+
+def _result(region: Region) -> Any:
+    results = zip(region.root.results, region.root.result_avals)
+    return next(aval for value, aval in results if value is not None)
+
+
+def shape_text(shape: Any) -> str:
+    """Write a shape."""
+    return repr(tuple(int(size) for size in shape))
+
+
+def _shape(region: Region) -> Iterator[str]:
+    yield shape_text(_result(region).shape)
+
+
+def _parts(region: Region) -> Iterator[str]:
+    yield str(len(region.root.results))
+
+
+def _sizes(region: Region) -> Iterator[str]:
+    sizes = [*_result(region).shape]
+    for value in region.inputs:
+        sizes += value.aval.shape
+    yield from (str(int(size)) for size in sizes)
+
+
+def _dtype(region: Region) -> Iterator[str]:
+    yield dtype_text(_result(region))
+
+
+def dtype_text(aval: Any) -> str:
+    """Write the dtype of a type."""
+    name = str(aval.dtype)
+    return "bool" if name == "bool" else f"jnp.{name}"
+
+
+def _offsets(region: Region) -> Iterator[str]:
+    """List how far the parts of a rolled array were moved: the lengths of slices."""
+    for eqn in region.flat():
+        if eqn.name == "slice":
+            sizes = zip(eqn.params["limit_indices"], eqn.params["start_indices"])
+            for size in (int(stop) - int(start) for stop, start in sizes):
+                yield str(size)
+                yield str(-size)
+
+
+SHAPE = Domain(_shape, "(2, 3)")
+PARTS = Domain(_parts, "3")
+SIZE = Domain(lambda region: _unique(_sizes(region)), "3")
+DTYPE = Domain(_dtype, "jnp.float32")
+OFFSET = Domain(lambda region: _unique(_offsets(region)), "1")
+
+
+# ---- sums of products --------------------------------------------------------------
+
+
+def _subscripts(region: Region) -> Iterator[str]:
+    """Write `einsum` subscripts for a `dot_general`, perhaps transposed, both ways round."""
+    found = [eqn for eqn in region.flat() if eqn.name == "dot_general"]
+    if len(found) != 1:
+        return
+    eqn = found[0]
+    left, right, result = _labels(eqn)
+    for later in region.flat():
+        if later.name == "transpose":
+            result = "".join(result[int(i)] for i in later.params["permutation"])
+    names = dict(zip(dict.fromkeys(left + right), string.ascii_lowercase[8:]))
+    left, right, result = (
+        "".join(names[c] for c in labels) for labels in (left, right, result)
+    )
+    yield f'"{left},{right}->{result}"'
+    yield f'"{right},{left}->{result}"'
+
+
+def _labels(eqn: Equation) -> tuple[str, str, str]:
+    """Give the axes of both operands and of the result one letter each."""
+    (left_sum, right_sum), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    ranks = [len(atom.aval.shape) for atom in eqn.operands]
+    letters = iter(string.ascii_letters)
+    left = [next(letters) for _ in range(ranks[0])]
+    right = [""] * ranks[1]
+    for i, j in itertools.chain(zip(left_sum, right_sum), zip(left_batch, right_batch)):
+        right[j] = left[i]
+    right = [label or next(letters) for label in right]
+    batch = [left[i] for i in left_batch]
+    free_left = [c for i, c in enumerate(left) if i not in (*left_sum, *left_batch)]
+    free_right = [c for i, c in enumerate(right) if i not in (*right_sum, *right_batch)]
+    return "".join(left), "".join(right), "".join([*batch, *free_left, *free_right])
+
+
+SUBSCRIPTS = Domain(_subscripts, '"ij,jk->ik"')

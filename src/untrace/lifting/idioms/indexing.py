@@ -1,0 +1,87 @@
+"""Idioms that read and write parts of arrays."""
+
+from __future__ import annotations
+
+from untrace.lifting.idioms.domains import AXIS, INTEGER, SIZE
+from untrace.lifting.idioms.index_texts import STATIC_INDEX
+from untrace.lifting.idioms.table import idiom
+
+idiom("{x}[{index}]", index=STATIC_INDEX)
+idiom("{x}[{index}]", "f32[2,3]; index=:, None", index=STATIC_INDEX)
+idiom("{x}[{index}]", "f32[2,3]; index=:1", index=STATIC_INDEX)
+
+ONE = (
+    "f32[4,3,5] i32[]",
+    "f32[4,3,5] i32[2]",
+    "f32[4,3,5] u32[2]",
+    "f32[4,3] bool[4,3]",
+)
+for index in ("{i}", ":, {i}", "..., {i}", ":, :, {i}"):
+    idiom(f"{{x}}[{index}]", *ONE[:3])
+TWO = (
+    "f32[4,3,5] i32[2] i32[2]",
+    "f32[4,3,5] i32[2,1] i32[3]",
+    "f32[4,3,5] i32[] i32[]",
+)
+for index in ("{i}, {j}", ":, {i}, {j}", "{i}, :, {j}", "{i}[:, None], {j}"):
+    idiom(f"{{x}}[{index}]", *TWO)
+for index in ("{i}, {k}", "{k}, {i}"):
+    idiom(f"{{x}}[{index}]", *ONE[:2], k=INTEGER)
+for mode in ("", ', mode="clip"', ', mode="wrap"', ', mode="fill"', ", fill_value=0"):
+    idiom(f"jnp.take({{x}}, {{i}}, axis={{axis}}{mode})", *ONE[:2], axis=AXIS)
+    idiom(f"jnp.take({{x}}, {{i}}{mode})", *ONE[:2])
+    idiom(
+        f"jnp.take_along_axis({{x}}, {{i}}, axis={{axis}}{mode})",
+        "f32[2,3] i32[2,3]",
+        axis=AXIS,
+    )
+idiom("jnp.take_along_axis({x}, {i}[:, None], axis=-1)", "f32[2,3] i32[2]")
+idiom("jnp.take_along_axis({x}, {i}[..., None], axis=-1)", "f32[2,3] i32[2]")
+
+for method in ("set", "add", "multiply", "min", "max"):
+    for index in ("{i}", ":, {i}", "..., {i}"):
+        values = (
+            "f32[4,3,5] i32[] f32[]",
+            "f32[4,3,5] i32[2] f32[]",
+            "f32[4,4,4] u32[2] f32[]",
+        )
+        idiom(f"{{x}}.at[{index}].{method}({{y}})", *values)
+        idiom(
+            f"{{x}}.at[{index}].{method}({{k}})",
+            *(v.rpartition(" ")[0] + "; k=1.0" for v in values),
+            k=INTEGER,
+        )
+    idiom(f"{{x}}.at[{{i}}, {{j}}].{method}({{y}})", "f32[4,3,5] i32[2] i32[2] f32[]")
+    idiom(
+        f"{{x}}.at[{{index}}].{method}({{y}})",
+        "f32[4,3] f32[]; index=0",
+        "f32[4,3] f32[]; index=1:3",
+        index=AXIS,
+    )
+
+idiom(
+    "jax.lax.dynamic_slice_in_dim({x}, {i}, {n}, axis={axis})",
+    "f32[4,3] i32[]",
+    n=SIZE,
+    axis=AXIS,
+)
+idiom(
+    "jax.lax.dynamic_index_in_dim({x}, {i}, axis={axis})", "f32[4,3] i32[]", axis=AXIS
+)
+idiom(
+    "jax.lax.dynamic_index_in_dim({x}, {i}, axis={axis}, keepdims=False)",
+    "f32[4,3] i32[]",
+    axis=AXIS,
+)
+idiom(
+    "jax.lax.dynamic_update_index_in_dim({x}, {y}, {i}, axis={axis})",
+    "f32[4,3] f32[3] i32[]; axis=0",
+    axis=AXIS,
+)
+idiom(
+    "jax.lax.dynamic_update_slice_in_dim({x}, {y}, {i}, axis={axis})",
+    "f32[4,3] f32[2,3] i32[]; axis=0",
+    axis=AXIS,
+)
+for name, types in (("segment_sum", "f32[6,2] i32[6]"), ("segment_max", "f32[6,2] i32[6]"), ("segment_min", "f32[6,2] i32[6]"), ("segment_prod", "f32[6,2] i32[6]")):  # fmt: skip
+    idiom(f"jax.ops.{name}({{x}}, {{i}}, {{n}})", types, n=SIZE)

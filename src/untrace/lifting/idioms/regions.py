@@ -1,0 +1,171 @@
+"""Regions: the equations that compute a value from some others, and what they look like.
+
+A region ends in its root. It grows by the latest equation that it needs: the operands of
+a call were computed before the call's own equations, so the region of a call is reached
+by steps of one equation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from untrace.ir import Atom, Block, Equation, Literal, Value
+
+# Equations that come and go with shapes and dtypes; they say little of what is computed.
+NEUTRAL = frozenset(
+    """broadcast_in_dim reshape squeeze expand_dims convert_element_type transpose copy
+    copy_p stop_gradient pvary""".split()
+)
+CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Equations that end in a root.
+
+    Attributes:
+      equations: In program order; the root is the last.
+      inputs: What they read from outside, in the order of first use.
+    """
+
+    equations: tuple[Equation, ...]
+    inputs: tuple[Value, ...]
+
+    @property
+    def root(self) -> Equation:
+        """Return the equation whose results the region computes."""
+        return self.equations[-1]
+
+    def flat(self) -> Iterator[Equation]:
+        """List the equations, those of plain calls in the place of the call."""
+        return flattened(self.equations)
+
+
+def flattened(equations: tuple[Equation, ...]) -> Iterator[Equation]:
+    """List equations, those of plain calls in the place of the call."""
+    for eqn in equations:
+        inner = called(eqn)
+        if inner is None:
+            yield eqn
+        else:
+            yield from flattened(inner.equations)
+
+
+def called(eqn: Equation) -> Block | None:
+    """Return what a plain call calls."""
+    block = eqn.params.get(CALLS.get(eqn.name, ""))
+    return block if isinstance(block, Block) else None
+
+
+def regions(
+    root: Equation, producers: Mapping[Value, int], equations: list[Equation], size: int
+) -> Iterator[tuple[Region, int]]:
+    """List the regions that end in a root, smallest first, each with its look.
+
+    Args:
+      root: The last equation.
+      producers: The position of the equation that makes a value.
+      equations: Of the block.
+      size: How many equations a region may have.
+    """
+    last = producers[next(v for v in root.results if v is not None)]
+    taken = [last]
+    look = looks(root)
+    open_values = {v for v in root.operands if type(v) is Value}
+    while True:
+        chosen = sorted(taken)
+        members = tuple([equations[i] for i in chosen])
+        yield Region(members, _inputs(members)), look_key(look, root)
+        next_at = max((producers.get(v, -1) for v in open_values), default=-1)
+        if next_at < 0 or len(taken) >= size:
+            return
+        eqn = equations[next_at]
+        if eqn.effects:
+            return
+        taken.append(next_at)
+        look += looks(eqn)
+        open_values.difference_update(eqn.results)
+        open_values.update(v for v in eqn.operands if type(v) is Value)
+
+
+def _inputs(equations: tuple[Equation, ...]) -> tuple[Value, ...]:
+    made = {value for eqn in equations for value in eqn.results}
+    read = [v for eqn in equations for v in eqn.operands if type(v) is Value]
+    return tuple(dict.fromkeys(v for v in read if v not in made))
+
+
+# ---- looks -------------------------------------------------------------------------
+
+
+def looks(eqn: Equation) -> int:
+    """Return a number that tells which primitives an equation applies, in any order."""
+    inner = called(eqn)
+    if inner is not None:
+        return sum(map(looks, inner.equations))
+    if eqn.name in NEUTRAL:
+        return 0
+    return _number(eqn.name)
+
+
+def look_key(look: int, root: Equation) -> int:
+    """Return the look of a region: that of its root if it only moves elements."""
+    return look or _number(tail(root))
+
+
+def tail(eqn: Equation) -> str:
+    """Return the name of the primitive that makes the results of an equation."""
+    inner = called(eqn)
+    if inner is None or not inner.equations:
+        return eqn.name
+    return tail(inner.equations[-1])
+
+
+@functools.cache
+def _number(name: str) -> int:
+    return hash((name, "look"))
+
+
+# ---- signatures --------------------------------------------------------------------
+
+
+def signature(region: Region) -> Any:
+    """Return what two regions share if one line fits both; None if it cannot be told."""
+    numbers: dict[Any, int] = {v: i for i, v in enumerate(region.inputs)}
+    parts: list[Any] = [tuple([str(v.aval) for v in region.inputs])]
+    for eqn in region.equations:
+        operands = tuple([_operand(atom, numbers) for atom in eqn.operands])
+        for value in eqn.results:
+            if value is not None:
+                numbers[value] = len(numbers)
+        used = tuple([value is not None for value in eqn.results])
+        types = tuple([str(aval) for aval in eqn.result_avals])
+        context = id(eqn.context)
+        parts.append((eqn.name, operands, used, types, _params(eqn.params), context))
+    return tuple(parts)
+
+
+def _operand(atom: Atom, numbers: dict[Any, int]) -> Any:
+    if isinstance(atom, Literal):
+        return (str(atom.aval), repr(atom.value))
+    return numbers[atom]
+
+
+def _params(params: Mapping[str, Any]) -> Any:
+    return tuple([(key, _param(value)) for key, value in params.items()])
+
+
+def _param(value: Any) -> Any:
+    if isinstance(value, Block):
+        return id(value)
+    if isinstance(value, tuple):
+        return tuple([_param(item) for item in value])  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+    if isinstance(value, (bool, int, float, complex)):
+        return repr(value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value

@@ -1,0 +1,286 @@
+"""Replace the equations of public calls by the calls: `lift_idioms`.
+
+Every block is read from its end. For each equation the regions that end in it are tried,
+and the largest one that some line traces to is replaced by a `CALL` equation, which
+holds the line. Equations that nothing needs any more are dropped; those that something
+else needs stay, and the line computes them once more, as JAX would.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from untrace import jaxapi
+from untrace.ir import Block, Equation, Literal, Value, from_jaxpr, to_jaxpr
+from untrace.lifting.idioms.attempts import Attempt, attempt
+from untrace.lifting.idioms.candidates import Line, is_sought, lines
+from untrace.lifting.idioms.learned import learned, live
+from untrace.lifting.idioms.printing import CALL, PRIMITIVE
+from untrace.lifting.idioms.regions import (
+    NEUTRAL,
+    Region,
+    flattened,
+    looks,
+    regions,
+    signature,
+    tail,
+)
+
+Accept = Callable[[Any, Any], bool]
+MAX_REGION = 40
+OPENED = frozenset(
+    """jit scan while cond remat2 checkpoint remat closed_call core_call custom_jvp_call
+    custom_vjp_call shard_map""".split()
+)
+"""Primitives in whose sub-programs idioms are sought."""
+LOW = frozenset(
+    """gather scatter scatter-add scatter-mul scatter-min scatter-max dot_general
+    dynamic_slice dynamic_update_slice select_n add_any split logistic""".split()
+)
+"""Primitives whose own line nobody writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A line that a region was traced to.
+
+    Attributes:
+      line: The line.
+      is_sequence: Whether its results have to be unpacked.
+      places: For each result of the line, the position of the root's result that it
+        gives, or None.
+    """
+
+    line: Line
+    is_sequence: bool
+    places: tuple[int | None, ...]
+
+
+def lift_idioms(
+    block: Block, accept: Accept, excluded: frozenset[str] = frozenset()
+) -> Block:
+    """Replace equations by the public calls that make them.
+
+    Args:
+      block: The program.
+      accept: Tells whether two jaxprs compute the same; takes the equations that are
+        there, and those of the line.
+      excluded: Lines that are not to be used.
+
+    Returns:
+      The program, with `CALL` equations where a line was found.
+    """
+    return _Rewriter(accept, excluded).block(block)
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    accept: Accept
+    excluded: frozenset[str]
+    blocks: dict[int, Block] = field(default_factory=dict[int, Block])
+    found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
+    alive: list[Any] = field(default_factory=list[Any])
+
+    def block(self, block: Block) -> Block:
+        """Rewrite a block and those inside it, each once."""
+        known = self.blocks.get(id(block))
+        if known is None:
+            self.alive.append(block)
+            equations = tuple(_Tiling(block, self).equations())
+            known = self.blocks[id(block)] = replace(block, equations=equations)
+            self.blocks[id(known)] = known
+            self.alive.append(known)
+        return known
+
+    def inside(self, eqn: Equation) -> Equation:
+        """Rewrite the sub-programs of an equation that stays."""
+        if eqn.name not in OPENED:
+            return eqn
+        params = {key: self._param(param) for key, param in eqn.params.items()}
+        return replace(eqn, params=params)
+
+    def _param(self, param: Any) -> Any:
+        if isinstance(param, Block):
+            return self.block(param)
+        if type(param) is tuple and any(isinstance(p, Block) for p in param):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            return tuple([self._param(item) for item in param])  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        return param
+
+    def line_for(self, region: Region, look: int, host: Block) -> Found | None:
+        """Find the line that traces to a region; regions that are alike share it."""
+        key = signature(region)
+        if key not in self.found:
+            self.alive.append(region)
+            self.found[key] = self._search(region, look, host)
+        return self.found[key]
+
+    def _search(self, region: Region, look: int, host: Block) -> Found | None:
+        wanted = [v for v in region.root.results if v is not None]
+        avals = [value.aval for value in region.inputs]
+        context = region.root.context
+        if any(eqn.context is not context for eqn in region.equations):
+            return None
+        context = None if context is jaxapi.ambient_context() else context
+        expected: Any = None
+        for line in lines(region, look):
+            if line.text in self.excluded:
+                continue
+            made = attempt(line.text, avals, line.imports, context)
+            places = None if made is None else _places(made, region.root)
+            if made is None or places is None:
+                continue
+            if expected is None:
+                expected = _jaxpr(region, wanted, host)
+            chosen = [i for i in places if i is not None]
+            order = [region.root.results[i] for i in chosen]
+            kept = [i for i, place in enumerate(places) if place is not None]
+            if order != wanted:
+                continue
+            if self.accept(expected, _with_results(made.jaxpr, kept)):
+                return Found(line, made.is_sequence, places)
+        return None
+
+
+def _places(made: Attempt, root: Equation) -> tuple[int | None, ...] | None:
+    """Say which result of the root each result of a line is; None if they do not fit."""
+    outputs = jaxapi.split_jaxpr(made.jaxpr)[0].outvars
+    types = [str(var.aval) for var in outputs]
+    used = [i for i, value in enumerate(root.results) if value is not None]
+    if len(types) == len(root.results):
+        places = [i if i in used else None for i in range(len(types))]
+    elif len(types) == len(used):
+        places = list(used)
+    else:
+        return None
+    wanted = [None if i is None else str(root.result_avals[i]) for i in places]
+    fits = all(w is None or w == t for w, t in zip(wanted, types))
+    return tuple(places) if fits and any(i is not None for i in places) else None
+
+
+def _jaxpr(region: Region, results: list[Value], host: Block) -> Any:
+    """Write a region as a jaxpr over its inputs."""
+    block = Block(
+        region.inputs, (), region.equations, tuple(results), set(), True, None, host.jaxpr
+    )
+    return to_jaxpr(block)
+
+
+def _with_results(jaxpr: Any, kept: list[int]) -> Any:
+    """Keep some of the results of a jaxpr."""
+    n = len(jaxapi.split_jaxpr(jaxpr)[0].outvars)
+    if kept == list(range(n)):
+        return jaxpr
+    block = from_jaxpr(jaxpr)
+    return to_jaxpr(replace(block, outputs=tuple([block.outputs[i] for i in kept])))
+
+
+# ---- one block ---------------------------------------------------------------------
+
+
+class _Tiling:
+    """Covers one block with lines, from its end."""
+
+    def __init__(self, block: Block, rewriter: _Rewriter) -> None:
+        self.host, self.rewriter = block, rewriter
+        self.original = list(block.equations)
+        self.made: dict[int, Equation] = {}
+        self.producers: dict[Value, int] = {
+            value: i
+            for i, eqn in enumerate(self.original)
+            for value in eqn.results
+            if value is not None
+        }
+        # How often each value is read by what is still there.
+        self.uses: collections.Counter[Any] = collections.Counter(block.outputs)
+        for eqn in self.original:
+            self.uses.update(eqn.operands)
+
+    def equations(self) -> list[Equation]:
+        """Return the equations that are left and made."""
+        dropped: set[int] = set()
+        for i in range(len(self.original) - 1, -1, -1):
+            eqn = self.original[i]
+            if self._is_dead(eqn):
+                dropped.add(i)
+                self.uses.subtract(eqn.operands)
+                continue
+            call = None if eqn.effects else self._call(eqn)
+            if call is not None:
+                self.uses.subtract(eqn.operands)
+                self.uses.update(call.operands)
+                self.made[i] = call
+        return [
+            self.made[i] if i in self.made else self.rewriter.inside(eqn)
+            for i, eqn in enumerate(self.original)
+            if i not in dropped
+        ]
+
+    def _is_dead(self, eqn: Equation) -> bool:
+        return not eqn.effects and not any(
+            value is not None and self.uses[value] > 0 for value in eqn.results
+        )
+
+    def _call(self, eqn: Equation) -> Equation | None:
+        """Make the call that computes the results of an equation from the most others."""
+        if all(value is None for value in eqn.results):
+            return None
+        size = min(learned().sizes.get(tail(eqn), 1), MAX_REGION)
+        best: tuple[int, Region, Found] | None = None
+        for region, look in regions(eqn, self.producers, self.original, size):
+            if not is_sought(region, look):
+                continue
+            gain = self._gain(region)
+            if best is not None and gain <= best[0]:
+                continue
+            if gain <= 0:
+                continue
+            found = self.rewriter.line_for(region, look, self.host)
+            if found is not None:
+                best = gain, region, found
+        return None if best is None else _call_equation(best[1], best[2])
+
+    def _gain(self, region: Region) -> int:
+        """Count the equations that a line for the region makes superfluous.
+
+        Returns 0 if it would compute much that is needed elsewhere, too.
+        """
+        uses: collections.Counter[Any] = collections.Counter()
+        gone = 0
+        for eqn in reversed(region.equations):
+            is_root = eqn is region.root
+            if is_root or all(
+                value is None or self.uses[value] <= uses[value] for value in eqn.results
+            ):
+                gone += 1
+                uses.update(eqn.operands)
+        n_kept = len(region.equations) - gone
+        is_low = tail(region.root) in LOW
+        if n_kept and gone <= n_kept and not (is_low and n_kept <= 5):
+            return 0
+        return gone
+
+
+def _call_equation(region: Region, found: Found) -> Equation:
+    root = region.root
+    results = tuple([None if i is None else root.results[i] for i in found.places])
+    avals = tuple([root.result_avals[i or 0] for i in found.places])
+    params = {
+        "line": found.line,
+        "is_sequence": found.is_sequence,
+        "equations": region.equations,
+    }
+    return Equation(
+        CALL,
+        PRIMITIVE,
+        region.inputs,
+        results,
+        params,
+        root.effects,
+        root.context,
+        root.source_info,
+        avals,
+    )

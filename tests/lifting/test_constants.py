@@ -1,0 +1,58 @@
+"""Arrays that a program closes over, and weakly typed ones, keep their types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.lifting.helpers import HELPERS
+from untrace.lifting.rules_names import NAMES
+from untrace.saved import verify_file
+
+ARRAYS = {
+    "scalar": jnp.float32(2),
+    "bool": jnp.array(True),
+    "half": jnp.bfloat16(1.5),
+    "payload": jnp.asarray(np.array(0x7FC00001, np.uint32).view(np.float32)),
+    "weak scalar": jnp.array(2.0),
+    "weak int": jnp.array(7),
+    "weak nan": jnp.array(jnp.nan),
+    "weak complex": jnp.array(1 - 2j),
+    "weak full": jnp.full((2, 3), 2.0),
+    "weak array": jnp.arange(6) * 1.5,
+    "weak and large": jnp.sin(jnp.arange(100)) * 1.5,
+    "of NumPy": np.array(2.0, np.float32),
+    "of NumPy, with axes": np.arange(3, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["plain", "jit"])
+def test_closed_over_arrays_keep_their_types(array: Any, wrap: Any) -> None:
+    src = untrace.source(wrap(lambda x: (x + array, array)))(np.float32(1))
+    assert src.report.strength == "identical", src
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())
+def test_example_inputs_keep_their_types(array: Any, tmp_path: Path) -> None:
+    def function(x: Any) -> Any:
+        return x * np.float32(2)
+
+    path = untrace.source(function)(array).save(tmp_path / "out.py")
+    assert verify_file(path).is_verified
+
+
+def test_types_are_enough_for_weak_inputs(tmp_path: Path) -> None:
+    weak = jax.ShapeDtypeStruct((3,), jnp.float32, weak_type=True)
+    path = untrace.source(lambda x: x * np.float32(2))(weak).save(tmp_path / "out.py")
+    assert verify_file(path).is_verified
+
+
+def test_helpers_take_no_name_that_a_value_would_get() -> None:
+    assert not set(HELPERS) & set(NAMES.values())
