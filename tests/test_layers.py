@@ -13,7 +13,7 @@ LAYERS = [
     {"lifting", "interpreters"},
     {"emission"},
     {"verification"},
-    {"pipeline", "recorded", "result", "saved", "highlight", "extension"},
+    {"pipeline", "idiomatic", "recorded", "result", "saved", "highlight", "extension"},
     {"reduction", "explorer"},
     {"__init__", "__main__", "api", "cli", "ipython"},
 ]

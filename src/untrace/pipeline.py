@@ -17,6 +17,7 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.emission import emit
 from untrace.errors import LiftingError, UnverifiedWarning
+from untrace.idiomatic import untrace_idioms
 from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.lift import Listing, count_blocks, lift
 from untrace.lifting.lost import LostRules
@@ -49,6 +50,11 @@ def untrace_captured(
     with jaxapi.deep_recursion():
         with paused_collection():
             block = from_jaxpr(captured.jaxpr)
+        if options.level == "api" and captured.recording is None:
+            note_progress("lifting")
+            source = untrace_idioms(captured, options, block)
+            if source is not None:
+                return source
         source = _best(captured, options, block, note_progress)
     if not _is_good(source.report):
         warnings.warn(

@@ -194,6 +194,25 @@ def batched_twice(x: Any) -> Any:
     return jax.vmap(inner, in_axes=(1, 0), out_axes=2)(x, jnp.ones((2, 8, 8)))
 
 
+MESH = pltpu.create_tensorcore_mesh("core", num_cores=1)
+
+
+def mapped_over_cores(x: Any) -> Any:
+    @pl.run_state
+    def doubled(refs: Any) -> None:
+        x_ref, o_ref = refs
+
+        @pl.core_map(MESH)
+        def _() -> None:
+            o_ref[...] = x_ref[...] * 2
+
+    return doubled((x, jnp.zeros_like(x)))[1]
+
+
+def kernel_over_cores(x: Any) -> Any:
+    return pl.kernel(pltpu.sync_copy, shape(8, 128), mesh=MESH)(x)
+
+
 ROW, SQUARE = jnp.ones(8), jnp.ones((8, 8))
 PROGRAMS: dict[Any, tuple[Any, ...]] = {
     add: (ROW, ROW),
@@ -225,6 +244,12 @@ def test_kernel_is_identical_and_computes_the_same(program: Any) -> None:
     assert src.report.strength == "identical", str(src)
     wanted, got = jax.jit(program)(*args), jax.jit(src.load())(*args)
     jax.tree.map(np.testing.assert_array_equal, wanted, got)
+
+
+@pytest.mark.parametrize("program", [mapped_over_cores, kernel_over_cores])
+def test_kernel_for_a_mesh_of_cores_is_identical(program: Any) -> None:
+    src = untrace.source(program)(jnp.ones((8, 128)))  # only a TPU could run it
+    assert src.report.strength == "identical", str(src)
 
 
 def test_kernel_reads_as_programmers_write_it() -> None:

@@ -62,6 +62,8 @@ from untrace.jaxapi.exports import (
     exported_dimensions,
     scope_constraints,
 )
+from untrace.jaxapi.frames import UserFrame as UserFrame
+from untrace.jaxapi.frames import user_frames as user_frames
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,
     ClosedJaxpr,

@@ -144,7 +144,7 @@ class Frame:
 
     def _assign(self, eqn: Equation, rhs: Rhs) -> None:
         names = [
-            self.define(value, result_name(eqn))
+            self.define(value, self.lifter.hints.get(value) or result_name(eqn))
             if value is not None and self.uses(value)
             else "_"
             for value in eqn.results

@@ -77,6 +77,7 @@ def lift(
     block: Block | None = None,
     floor: int = 0,
     lost: LostRules | None = None,
+    hints: Mapping[Value, str] | None = None,
 ) -> Listing:
     """Write the statements of a captured computation.
 
@@ -87,9 +88,11 @@ def lift(
       block: The program, if it was read before.
       floor: How many steps lower to print all others.
       lost: Derivative rules that JAX itself cannot use.
+      hints: Names for results.
     """
     block = block or from_jaxpr(captured.jaxpr)
     lifter = Lifter(options, steps, floor, lost)
+    lifter.hints = hints or {}
     lifter.n_equations, lifter.shared = count_blocks(block)
     name = lifter.scope.fresh_global(
         identifier(options.name or captured.name, "function")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation
+from untrace.ir import Block, Equation, Value
 from untrace.lifting.constants import Constants
 from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
@@ -48,6 +48,7 @@ class Lifter:
         self.notes: list[str] = []
         self.stand_ins: dict[Any, str] = {}
         self.steps = steps or {}
+        self.hints: Mapping[Value, str] = {}
         self.n_equations = 0
         self.shared: set[int] = set()
         self.selectors: dict[Equation, Any] = {}

@@ -259,12 +259,25 @@ def _parameters(frame: types.FrameType) -> dict[str, Any]:
 
 
 def _arrays(frame: types.FrameType) -> dict[str, Any]:
-    """Return the arrays among the local variables of a frame that ends."""
+    """Return the local variables of a frame that ends which may hold arrays."""
     return {
-        name: value
+        name: snapshot(value)
         for name, value in frame.f_locals.items()
-        if isinstance(value, (jaxapi.Tracer, jax.Array))
+        if not isinstance(value, _NO_ARRAYS) and not name.startswith(("_", "."))
     }
+
+
+_NO_ARRAYS = (
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    type,
+    type(None),
+    types.FunctionType,
+    types.ModuleType,
+)
 
 
 def _place(frame: types.FrameType) -> Place | None:

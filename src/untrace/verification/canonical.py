@@ -133,6 +133,9 @@ def _dtype(value: Any) -> Parts:
 
 
 def _array(value: Any) -> Parts:
+    if value.dtype == object:  # the cores of a mesh; the bits would be addresses
+        items = tuple([(f"[{i}]", item) for i, item in enumerate(value.flat)])
+        return Parts(("objects", value.shape), items)
     return Parts(array_key(value))
 
 

@@ -150,9 +150,11 @@ def _subscripts(region: Region) -> Iterator[str]:
         return
     eqn = found[0]
     left, right, result = _labels(eqn)
-    for later in region.flat():
-        if later.name == "transpose":
-            result = "".join(result[int(i)] for i in later.params["permutation"])
+    flat = list(region.flat())
+    for later in flat[flat.index(eqn) + 1 :]:
+        permutation: Any = later.params.get("permutation")
+        if later.name == "transpose" and len(permutation) == len(result):
+            result = "".join(result[int(i)] for i in permutation)
     names = dict(zip(dict.fromkeys(left + right), string.ascii_lowercase[8:]))
     left, right, result = (
         "".join(names[c] for c in labels) for labels in (left, right, result)

@@ -13,13 +13,13 @@ def _forms(function: str, types: tuple[str, ...], *more: str) -> None:
     """Declare a reduction over one axis, over several and over all, kept or dropped."""
     for extra in ("", *more):
         for keep in ("", ", keepdims=True"):
+            idiom(f"{function}({{x}}{extra}{keep})", *types)
             idiom(f"{function}({{x}}, axis={{axis}}{extra}{keep})", *types, axis=AXIS)
             idiom(
                 f"{function}({{x}}, axis={{axis}}{extra}{keep})",
                 "f32[2,3,4]",
                 axis=AXES,
             )
-            idiom(f"{function}({{x}}{extra}{keep})", *types)
 
 
 for name in REDUCTIONS:

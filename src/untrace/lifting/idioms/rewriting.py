@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,6 +75,30 @@ def lift_idioms(
       The program, with `CALL` equations where a line was found.
     """
     return _Rewriter(accept, excluded).block(block)
+
+
+def idioms_of(block: Block, text: str) -> set[str]:
+    """List the lines of a program that a line of generated text may come from."""
+    return {
+        eqn.params["line"].text
+        for eqn in _all_equations(block)
+        if eqn.name == CALL and all(p in text for p in _fixed(eqn.params["line"].text))
+    }
+
+
+def _fixed(text: str) -> list[str]:
+    """List the parts of a line between its operands."""
+    return [part for part in re.split(r"\bv\d+\b", text) if part.strip()]
+
+
+def _all_equations(block: Block) -> Iterator[Equation]:
+    for eqn in block.equations:
+        yield eqn
+        for param in eqn.params.values():
+            items: Any = param if isinstance(param, tuple) else (param,)
+            for item in items:
+                if isinstance(item, Block):
+                    yield from _all_equations(item)
 
 
 @dataclass(slots=True)
@@ -164,7 +188,14 @@ def _places(made: Attempt, root: Equation) -> tuple[int | None, ...] | None:
 def _jaxpr(region: Region, results: list[Value], host: Block) -> Any:
     """Write a region as a jaxpr over its inputs."""
     block = Block(
-        region.inputs, (), region.equations, tuple(results), set(), True, None, host.jaxpr
+        region.inputs,
+        (),
+        region.equations,
+        tuple(results),
+        set(),
+        True,
+        None,
+        host.jaxpr,
     )
     return to_jaxpr(block)
 
@@ -253,7 +284,8 @@ class _Tiling:
         for eqn in reversed(region.equations):
             is_root = eqn is region.root
             if is_root or all(
-                value is None or self.uses[value] <= uses[value] for value in eqn.results
+                value is None or self.uses[value] <= uses[value]
+                for value in eqn.results
             ):
                 gone += 1
                 uses.update(eqn.operands)

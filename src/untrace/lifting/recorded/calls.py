@@ -105,6 +105,9 @@ _HINTS = {
     "value_and_grad": "value_and_grad",
     "grad": "grads",
     "split": "parts",
+    "map": "mapped",
+    "tree_map": "mapped",
+    "index_in_dim": "row",
 }
 
 
@@ -276,7 +279,11 @@ class Calls:
 
     def _tree_call(self, home: tuple[str, str], item: Call, writer: Writer) -> Term:
         """Write `jax.tree.map(f, tree)`, if `f` did the same for every leaf."""
-        runs = [b for b in item.bodies if any(map(has_array, b.parameters.values()))]
+        runs = [
+            run
+            for run in _runs_of(item.args[0] if item.args else None, item.bodies)
+            if any(map(has_array, run.parameters.values()))
+        ]
         item.bodies[:] = runs
         item.kwargs.pop("is_leaf", None)
         try:
@@ -348,6 +355,9 @@ class Calls:
         if home is not None:
             return self._home(home)
         layer = peel(function)
+        if layer is None and getattr(function, "__module__", "") == "_operator":
+            operator = self.program.lifter.imports.module("operator")
+            return Term([Global(f"{operator}.{function.__name__}")])
         if layer is None:
             return writer.static(function)
         if layer.kind == "transformed":

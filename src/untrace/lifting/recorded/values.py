@@ -6,6 +6,7 @@ places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -60,7 +61,7 @@ class Values:
         if isinstance(tree, Leaf):
             self._known.setdefault(id(arrays[tree.index]), (name, path))
             return
-        key = _key(tree, arrays)
+        key = tree_key(tree, arrays)
         if key is not None:
             self._known.setdefault(key, (name, path))
         for part, child in zip(tree.keys, tree.children):
@@ -69,6 +70,10 @@ class Values:
     def add(self, key: Any, name: Name) -> None:
         """Let a name stand for what has a key."""
         self._known[key] = name, ""
+
+    def forget(self, name: Name) -> None:
+        """Take away all that a name stands for."""
+        self._known = {k: v for k, v in self._known.items() if v[0] is not name}
 
     def find(self, key: Any) -> Found | None:
         """Return where the array or container with a key is."""
@@ -81,16 +86,17 @@ class Values:
         tree, arrays = self.tree(value)
         if not arrays:
             return id(value) if callable(value) else None
-        return _key(tree, arrays)
+        return tree_key(tree, arrays)
 
 
-def _key(tree: Tree, arrays: list[Any]) -> Any:
+def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
+    """Return what identifies a tree of arrays; None if it holds none."""
     if isinstance(tree, Leaf):
         return id(arrays[tree.index])
     parts = [
         (label, key)
         for label, child in zip(tree.keys, tree.children)
-        if (key := _key(child, arrays)) is not None
+        if (key := tree_key(child, arrays)) is not None
     ]
     if not parts:
         return None

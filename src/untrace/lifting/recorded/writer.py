@@ -26,7 +26,7 @@ from untrace.lifting.recorded.terms import (
     placed,
     text_term,
 )
-from untrace.lifting.recorded.values import Found, Values, has_array, is_array
+from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery.functions import is_function
 from untrace.recovery.record import Call, Target
@@ -202,14 +202,17 @@ class Writer:
 
     def _node(self, value: Any) -> Term:
         """Write the call that builds an instance of a registered class."""
-        tree, arrays = self.values.tree(value)
-        return self.built(tree, [self._array(a) for a in arrays], arrays)
+        return self.built(*self.values.tree(value))
 
-    def built(self, tree: Tree, terms: Sequence[Term], arrays: Sequence[Any]) -> Term:
+    def built(self, tree: Tree, arrays: Sequence[Any]) -> Term:
         """Write the expression that builds a tree; known sub-trees by their names."""
         if isinstance(tree, Leaf):
-            return terms[tree.index]
-        parts = [self.built(child, terms, arrays) for child in tree.children]
+            return self._array(arrays[tree.index])
+        key = tree_key(tree, arrays)
+        found = self.find(key) if key is not None else None
+        if found is not None:
+            return self.ref(found)
+        parts = [self.built(child, arrays) for child in tree.children]
         if tree.kind == "none":
             return Term(["None"])
         if tree.kind in ("tuple", "list"):
@@ -300,7 +303,8 @@ class Writer:
     def name_locals(self, values: Mapping[str, Any]) -> None:
         """Name results after the local variables that held them in the end."""
         for hint, value in values.items():
-            found = self.values.find(id(value))
+            key = self.values.key(value)
+            found = self.values.find(key) if key is not None else None
             if found is None or found[1] or hint == "_":
                 continue
             name = found[0]
@@ -311,12 +315,14 @@ class Writer:
     def rename(self, result: Any, target: Target) -> None:
         """Give the names of the caller to what a dissolved function returned."""
         if isinstance(target, tuple) and type(result) in (tuple, list):
+            self._split(result, target)
             for part, name in zip(result, target):
                 self.rename(part, name)
             return
-        if not isinstance(target, str) or target == "_" or not is_array(result):
+        if not isinstance(target, str) or target == "_":
             return
-        found = self.values.find(id(result))
+        key = self.values.key(result)
+        found = self.values.find(key) if key is not None else None
         if found is None or found[1]:
             return
         name = found[0]
@@ -324,6 +330,26 @@ class Writer:
         if not name.text and not is_parameter and id(name) in self.owned:
             name.hint, name.is_given = target, True
             name.is_weak = self.n_dissolving > 0
+
+    def _split(self, result: Any, target: tuple[Target, ...]) -> None:
+        """Unpack a result that a dissolved function had returned as a whole."""
+        key = self.values.key(result)
+        found = self.values.find(key) if key is not None else None
+        if found is None or found[1] or found[0].uses or len(target) != len(result):
+            return
+        for statement in reversed(self.draft.statements):
+            if statement.targets is found[0]:
+                self.values.forget(found[0])
+                statement.targets = tuple(
+                    [self._target(r, t) for r, t in zip(result, target)]
+                )
+                return
+
+    def _target(self, result: Any, target: Target) -> Name:
+        hint = target if isinstance(target, str) else "value"
+        name = Name(identifier(hint), hint != "_", is_weak=self.n_dissolving > 0)
+        self.define(result, name)
+        return name
 
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one; return its name."""
