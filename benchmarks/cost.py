@@ -4,7 +4,7 @@
     python benchmarks/cost.py --quick    up to 10,000
 
 Three ratios, medians over repetitions: text without verification against
-`str(closed_jaxpr)`; all of `source(f)(x)`, verification included, against
+`str(closed_jaxpr)`; all of `source(f, level="lax")(x)`, verification included, against
 `jax.make_jaxpr(f)(x)`; peak extra memory against what the jaxpr itself takes.
 """
 
@@ -76,7 +76,9 @@ def measure(
     text = seconds(lambda: str(untrace.source(jaxpr, verify=False)), repetitions)
     # A new function each time: JAX remembers what it has traced.
     traced = seconds(lambda: jax.make_jaxpr(make(n_equations))(*ARGS), repetitions)
-    verified = seconds(lambda: untrace.source(make(n_equations))(*ARGS), repetitions)
+    verified = seconds(
+        lambda: untrace.source(make(n_equations), level="lax")(*ARGS), repetitions
+    )
     return [
         n,
         f"{printed / n * 1e6:.1f}",
@@ -142,7 +144,7 @@ def main() -> None:
     console.print(table)
     with jaxapi.deep_recursion():
         start = time.perf_counter()
-        deep = untrace.source(nest(200))(1.0)
+        deep = untrace.source(nest(200), level="lax")(1.0)
     console.print(
         f"nest of 200 levels: {deep.report.strength}, {time.perf_counter() - start:.1f} s"
     )

@@ -41,9 +41,9 @@ def test_generated_files_are_laid_out_as_ruff_does(tmp_path):
             jax.make_jaxpr(case.dyn_fun)(*args)
         except Exception:  # what JAX cannot trace is not ours
             continue
-        src = untrace.source(case.dyn_fun, verify=False, types=bool(position % 2))(
-            *args
-        )
+        src = untrace.source(
+            case.dyn_fun, verify=False, types=bool(position % 2), level="lax"
+        )(*args)
         (tmp_path / f"case_{position}.py").write_text(str(src))
     isolated = ("--isolated", "--line-length", "88")
     run(sys.executable, "-m", "ruff", "format", *isolated, "--check", str(tmp_path))

@@ -16,6 +16,7 @@ from untrace.recorded import recording, untrace_recorded
 from untrace.result import Source
 
 LEVELS = ("api", "lax")
+COMMENTS = ("none", "origin", "types", "both")
 
 MAX_FRAMES = 10_000
 """Python's recursion limit while the user's function is traced: deep nests are legal."""
@@ -24,12 +25,13 @@ MAX_FRAMES = 10_000
 def source(
     function: Any,
     *,
-    level: str = "lax",
+    level: str | None = None,
     verify: bool = True,
     types: bool = False,
     scopes: bool = False,
     name: str | None = None,
     keep_types: bool = False,
+    comments: str = "none",
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -40,12 +42,18 @@ def source(
       function: A callable, called as `source(f)(*args, **kwargs)` with arrays, scalars
         or `jax.ShapeDtypeStruct`s in any pytrees; or a `jax.core.ClosedJaxpr`, a
         `Jaxpr` or a `jax.stages.Traced`, which need no second call.
-      level: "lax": one statement per equation.
+      level: "api": the calls that the function made, as they were written, with the
+        user's names and functions; the default for functions. "lax": one statement per
+        equation; the default for traced computations, which hold no calls any more.
       verify: Execute, re-trace and compare the result.
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where the original had it; it does not change the
         equations, but names them in compiled programs and profiles.
       name: Name of the generated function; that of `function` by default.
+      keep_types: At level "api", import the classes of libraries (states of optimizers,
+        modules) where that is possible. Otherwise the file defines NamedTuples.
+      comments: At level "api": "origin" writes file, line and text of the user's
+        statement, "types" the types of results, "both" both.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -64,6 +72,12 @@ def source(
     'identical'
     """
     load_entry_points()
+    if level is None:
+        is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
+        level = "lax" if is_traced else "api"
+    if comments not in COMMENTS:
+        known = ", ".join(COMMENTS)
+        raise ValueError(f"comments must be one of {known}, not {comments!r}")
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     if not (
@@ -73,7 +87,7 @@ def source(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
         )
-    options = Options(level, verify, types, scopes, name, keep_types)
+    options = Options(level, verify, types, scopes, name, keep_types, comments)
     if jaxapi.is_jaxpr(function):
         return untrace_captured(capture_jaxpr(function), options, progress)
     if jaxapi.is_traced(function):

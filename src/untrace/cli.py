@@ -49,10 +49,9 @@ def main() -> None:
 )
 @click.option(
     "--level",
-    type=click.Choice(["lax"]),
-    default="lax",
-    show_default=True,
-    help="How far to lift: one statement per equation.",
+    type=click.Choice(["api", "lax"]),
+    help="Calls as they were written (api, the default for functions), or one "
+    "statement per equation (lax).",
 )
 @click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
 @click.option(
@@ -62,15 +61,27 @@ def main() -> None:
     "--scopes", is_flag=True, help="Write jax.named_scope where the original had it."
 )
 @click.option("--name", help="Name of the generated function.")
+@click.option(
+    "--comments",
+    type=click.Choice(["none", "origin", "types", "both"]),
+    default="none",
+    show_default=True,
+    help="Comment statements with where they were written, or the types of results.",
+)
+@click.option(
+    "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."
+)
 def show(
     target: str,
     call: str,
     output: str | None,
-    level: str,
+    level: str | None,
     no_verify: bool,
     types: bool,
     scopes: bool,
     name: str | None,
+    comments: str,
+    keep_types: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
@@ -89,6 +100,8 @@ def show(
             types=types,
             scopes=scopes,
             name=name,
+            comments=comments,
+            keep_types=keep_types,
             progress=status.update,
         )
         try:

@@ -16,6 +16,8 @@ class Options:
       scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
       keep_types: Import the classes of libraries that can be imported, at level "api".
+      comments: "origin" (file, line and text of the user's statement), "types" (of
+        results), "both" or "none".
     """
 
     level: str = "lax"
@@ -24,3 +26,4 @@ class Options:
     scopes: bool = False
     name: str | None = None
     keep_types: bool = False
+    comments: str = "none"

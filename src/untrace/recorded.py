@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,21 +14,22 @@ from untrace.ir import from_jaxpr
 from untrace.lifting.recorded.program import lift_recorded
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
-from untrace.pipeline import Progress, untrace_captured
+from untrace.pipeline import Progress, paused_collection, untrace_captured
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.result import Source
 from untrace.verification.check import check
+from untrace.verification.report import Report
 
 
-def recording(
-    transparent: Iterable[str] = (),
-) -> tuple[list[Body], Callable[[Callable[[], Any], dict[str, Any]], Any]]:
+def recording() -> tuple[
+    list[Body], Callable[[Callable[[], Any], dict[str, Any]], Any]
+]:
     """Return a list for the recorded run, and what `capture` calls to record it."""
     bodies: list[Body] = []
 
     def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
-        recorder = Recorder(public_readers(), transparent)
+        recorder = Recorder(public_readers())
         body = Body(None, run.__code__, arguments)
         with recorder.recording(body):
             result = run()
@@ -43,26 +43,38 @@ def recording(
 def untrace_recorded(
     captured: Captured, options: Options, progress: Progress | None = None
 ) -> Source:
-    """Turn a recorded computation into verified source at the level of calls."""
+    """Turn a recorded computation into verified source at the level of calls.
+
+    What cannot be written or proved at that level is written one step lower, and a note
+    says why.
+    """
     note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
-        block = from_jaxpr(captured.jaxpr)
-        note_progress("writing")
         try:
-            listing = lift_recorded(captured, options, block)
-            module = emit(listing)
-            note_progress("verifying")
-            report = check(module, captured, tuple(listing.lifter.notes))
-            reason = str(report.difference)
+            source = _attempt(captured, options, note_progress)
         except LiftingError as error:
-            if "raise" in sys.argv:
-                raise
             reason = str(error)
         else:
-            report = replace(report, n_equations=listing.lifter.n_equations)
-            source = Source(module, report, captured, block, options)
-            if report.is_verified or "show" in sys.argv:
+            if source.report.is_verified or not options.verify:
                 return source
-    note = f'Written at level "lax", since the calls could not be proved: {reason}'
-    lower = replace(captured, notes=(*captured.notes, note))
+            reason = "; ".join(source.report.difference_lines())
+    note = f'Written at level "lax": the calls could not be written as made ({reason}).'
+    lower = replace(captured, notes=(*captured.notes, note), recording=None)
     return untrace_captured(lower, replace(options, level="lax"), progress)
+
+
+def _attempt(captured: Captured, options: Options, progress: Progress) -> Source:
+    """Write the program and verify it."""
+    progress("writing")
+    with paused_collection():
+        block = from_jaxpr(captured.jaxpr)
+        listing = lift_recorded(captured, options, block)
+        module = emit(listing)
+    notes = tuple(listing.lifter.notes)
+    if options.verify:
+        progress("verifying")
+        report = check(module, captured, notes)
+    else:
+        report = Report("unverified", notes=notes)
+    report = replace(report, n_equations=listing.lifter.n_equations)
+    return Source(module, report, captured, block, options)

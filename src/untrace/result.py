@@ -142,7 +142,8 @@ def header_text(name: str, captured: Captured, report: Report) -> str:
 def fingerprint_line(name: str, captured: Captured, report: Report) -> str:
     """Write the line by which a saved file can be checked again."""
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
-    if report.strength != "identical" or any(map(is_symbolic, avals)):
+    if not report.is_verified or any(map(is_symbolic, avals)):
         return ""  # the example inputs of the file have sizes
-    digest = fingerprint(captured.jaxpr)[:DIGITS]
+    traced = captured.jaxpr if report.traced is None else report.traced
+    digest = fingerprint(traced)[:DIGITS]
     return f"Fingerprint of `{name}` on jax {jaxapi.jax_version()}: {digest}"

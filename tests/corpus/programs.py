@@ -136,10 +136,14 @@ def run(program: Program, stable: bool = True) -> Outcome:
                 name, "untraceable", f"{type(error).__name__}: {error}"[:200]
             )
         try:
-            src = untrace.source(program.function)(*program.args)
+            src = untrace.source(program.function, level="lax")(*program.args)
             text = str(src)
             compile(text, name, "exec")
-            if stable and str(untrace.source(program.function)(*program.args)) != text:
+            if (
+                stable
+                and str(untrace.source(program.function, level="lax")(*program.args))
+                != text
+            ):
                 return Outcome(
                     name, "unstable", "the second recovery gives another text"
                 )

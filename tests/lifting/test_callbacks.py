@@ -114,20 +114,20 @@ PROGRAMS: dict[Any, tuple[Any, ...]] = {
     "program", PROGRAMS, ids=lambda f: getattr(f, "__name__", "program")
 )
 def test_program_that_calls_the_host_is_identical(program: Any) -> None:
-    src = untrace.source(program)(*PROGRAMS[program])
+    src = untrace.source(program, level="lax")(*PROGRAMS[program])
     assert src.report.strength == "identical", str(src)
     assert not any("stand-in" in line for line in src.report.unproved)
 
 
 def test_debug_print_comes_back_as_it_was() -> None:
-    text = str(untrace.source(prints)(X, 2.0)).replace("'", '"')
+    text = str(untrace.source(prints, level="lax")(X, 2.0)).replace("'", '"')
     assert 'jax.debug.print("hi {x}", x=x)' in text
     assert 'jax.debug.print("x = {x}, y = {}", y, x=x)' in text
     assert 'jax.debug.print()("{ordered}", ordered=x)' in text
 
 
 def test_importable_host_function_is_imported() -> None:
-    text = str(untrace.source(pure)(X))
+    text = str(untrace.source(pure, level="lax")(X))
     assert "from tests.lifting.host_functions import double" in text
     assert "np.sin" in text
 
@@ -141,7 +141,7 @@ def with_local_host_function(x: Any) -> Any:
 
 
 def test_stand_in_is_marked_and_named_in_the_report() -> None:
-    src = untrace.source(with_local_host_function)(X)
+    src = untrace.source(with_local_host_function, level="lax")(X)
     assert src.report.strength == "identical", str(src)
     stand_ins = [line for line in src.report.unproved if "stand-in" in line]
     assert len(stand_ins) == 2
@@ -151,19 +151,19 @@ def test_stand_in_is_marked_and_named_in_the_report() -> None:
 
 
 def test_unverified_source_mentions_its_stand_ins() -> None:
-    src = untrace.source(with_local_host_function, verify=False)(X)
+    src = untrace.source(with_local_host_function, verify=False, level="lax")(X)
     assert "`local` stands in" in str(src)
 
 
 def test_stand_in_for_another_function_is_rejected() -> None:
-    src = untrace.source(with_local_host_function)(X)
+    src = untrace.source(with_local_host_function, level="lax")(X)
     body = src.module.body.replace("<locals>.local", "<locals>.other")
     report = check(dataclasses.replace(src.module, body=body), src.captured)
     assert report.strength == "different"
 
 
 def test_mutations_beside_a_stand_in_are_rejected() -> None:
-    src = untrace.source(with_local_host_function)(X)
+    src = untrace.source(with_local_host_function, level="lax")(X)
     for old, new in (
         (
             "jax.debug.callback(append, x)",
@@ -187,7 +187,7 @@ def test_function_with_a_batching_rule() -> None:
     def rule(size: Any, is_batched: Any, x: Any) -> Any:
         return jnp.sin(x), is_batched[0]
 
-    src = untrace.source(lambda x: sine(x))(X)
+    src = untrace.source(lambda x: sine(x), level="lax")(X)
     assert src.report.strength == "identical", str(src)
     assert any("rule" in line for line in src.report.unproved)
 
@@ -210,7 +210,7 @@ def test_errors_that_another_checkify_collected() -> None:
         checkify.check_error(error)
         return result
 
-    src = untrace.source(function)(jnp.ones(3))
+    src = untrace.source(function, level="lax")(jnp.ones(3))
     assert src.report.strength == "identical", f"{src.report}\n{src}"
     again = checkify.checkify(src.load())
     for x in (jnp.ones(3), -jnp.ones(3), jnp.array([-1.0, 2.0, 3.0])):

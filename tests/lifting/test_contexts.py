@@ -17,7 +17,7 @@ X = np.ones(4, np.float32)
 
 def recover(function: Any, *args: Any) -> str:
     """Return the text of a function that must come back identical."""
-    src = untrace.source(function)(*args)
+    src = untrace.source(function, level="lax")(*args)
     assert src.report.strength == "identical", f"{src.report}\n{src}"
     return str(src)
 

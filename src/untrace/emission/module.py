@@ -14,6 +14,7 @@ from untrace import jaxapi
 from untrace._version import __version__
 from untrace.lifting.arrays import sidecar_loader
 from untrace.lifting.lift import Listing
+from untrace.syntax.formatting import format_source
 from untrace.syntax.layout import lay_out
 
 # Known only when the file is saved.
@@ -78,10 +79,15 @@ def emit(listing: Listing) -> Module:
         line for _, lines in listing.classes.values() for line in ["", "", *lines]
     ]
     constants = _constants(listing)
-    rest = lay_out([*constants, *classes, *listing.helper_lines(), *functions, *tail])
-    text = "\n".join(rest)
-    imports = "\n".join(lay_out(_imports(listing, text)))
-    body = f"{imports}\n{text}".strip("\n") + "\n"
+    lines = [*constants, *classes, *listing.helper_lines(), *functions, *tail]
+    if lifter.options.level == "api":
+        text = "\n".join(lines)
+        body = format_source("\n".join([*_imports(listing, text), text]))
+    else:
+        text = "\n".join(lay_out(lines))
+        imports = "\n".join(lay_out(_imports(listing, text)))
+        body = f"{imports}\n{text}"
+    body = body.strip("\n") + "\n"
     names = {key: name for key, (name, _) in listing.classes.items()}
     return Module(body, listing.main.name, names, dict(lifter.constants.stored))
 

@@ -64,6 +64,7 @@ from untrace.jaxapi.exports import (
 )
 from untrace.jaxapi.frames import UserFrame as UserFrame
 from untrace.jaxapi.frames import user_frames as user_frames
+from untrace.jaxapi.frames import whole_tracebacks as whole_tracebacks
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,
     ClosedJaxpr,
@@ -285,6 +286,7 @@ __all__ = [
     "is_ref_aval",
     "is_simulated",
     "is_static_dim",
+    "is_tensor_core_mesh",
     "is_token",
     "is_traceable",
     "is_traced",
@@ -323,6 +325,7 @@ __all__ = [
     "stand_in_for",
     "static_arguments",
     "sub_jaxprs",
+    "tensor_cores",
     "trace_computation",
     "trace_flat",
     "tree_structure",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jax._src import config as _config
 from jax._src import source_info_util as _source_info_util
 
 
@@ -21,9 +22,13 @@ class UserFrame:
 
 
 def user_frames(source_info: Any) -> list[UserFrame]:
-    """List the frames of an equation outside JAX, innermost first."""
+    """List the frames of an equation outside JAX, innermost first.
+
+    Equations of a backward pass have none: they were not made by the code that their
+    tracebacks show.
+    """
     traceback = source_info.traceback
-    if traceback is None:
+    if traceback is None or "transpose(" in str(source_info.name_stack):
         return []
     return [
         UserFrame(
@@ -33,3 +38,8 @@ def user_frames(source_info: Any) -> list[UserFrame]:
         )
         for frame in _source_info_util.user_frames(traceback)
     ]
+
+
+def whole_tracebacks() -> Any:
+    """Return a context in which JAX does not filter tracebacks, which takes it long."""
+    return _config.traceback_filtering("off")

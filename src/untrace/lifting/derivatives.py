@@ -77,7 +77,7 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
             jaxpr, out_zeros = jaxapi.custom_jvp_rule(
                 dict(eqn.params), len(eqn.operands)
             )
-        rule = from_jaxpr(jaxpr)
+        rule = frame.lifter.rewrite(from_jaxpr(jaxpr))
         n = len(eqn.operands) - eqn.params["num_consts"]
 
         def write(name: str, parent: Frame) -> list[str]:
@@ -120,7 +120,9 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
             rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
         if jaxapi.has_logs(rules):
             raise fail(eqn, "its backward rule returns logs")
-        forward, backward = from_jaxpr(rules.forward), from_jaxpr(rules.backward)
+        rewrite = frame.lifter.rewrite
+        forward = rewrite(from_jaxpr(rules.forward))
+        backward = rewrite(from_jaxpr(rules.backward))
         symbolic = bool(eqn.params["symbolic_zeros"])
 
         def write(name: str, parent: Frame) -> list[str]:

@@ -21,10 +21,10 @@ _PYTHON_TYPES = {"i": int, "f": float, "c": complex}
 
 def spell_constant(value: Any, imports: Imports, *, inline_limit: int) -> str | None:
     """Write an array that is to be a constant of the jaxpr; None if it is too large."""
-    text = spell_typed_array(value, imports, inline_limit=inline_limit)
-    is_literal = np.shape(value) == () and text is not None
-    if not is_literal or jaxapi.is_key_array(value) or _is_weak(value):
-        return text
+    is_scalar = isinstance(value, jax.Array) and value.shape == ()
+    if not is_scalar or jaxapi.is_key_array(value) or _is_weak(value):
+        return spell_typed_array(value, imports, inline_limit=inline_limit)
+    text = spell_array(np.asarray(value)[()], imports)
     return f"{imports.module('jax.numpy')}.asarray({text})"
 
 

@@ -194,8 +194,8 @@ def _spell_tensor_cores(speller: Speller, value: Any) -> str:
     if cores is None:
         raise Unspellable(value, "its cores are not in their order")
     axis, size = cores
-    tpu = speller.imports.attribute("jax.experimental.pallas", "tpu", "pltpu")
-    return speller.call(f"{tpu}.create_tensorcore_mesh", [axis], num_cores=size)
+    made_by = speller.name("jax.experimental.pallas.tpu", "create_tensorcore_mesh")
+    return speller.call(made_by, [axis], num_cores=size)
 
 
 def _choose(kind: type) -> Writer | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from untrace import jaxapi
 from untrace.recovery.functions import innermost, rules

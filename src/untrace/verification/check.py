@@ -34,7 +34,9 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
         return Report("identical", None, "", tuple(unproved), notes)
     line = source_line(actual, difference, filename)
     if equivalent(captured.jaxpr, actual) is None:
-        return Report("equivalent", difference, line, tuple(unproved), notes)
+        return Report(
+            "equivalent", difference, line, tuple(unproved), notes, traced=actual
+        )
     agreement = outputs_agree(captured.jaxpr, actual, captured.values)
     if agreement:
         agreed = f"On the given inputs the outputs are {agreement}."

@@ -20,6 +20,7 @@ class Report:
       unproved: What could not be compared, such as host callbacks.
       notes: What the header mentions: stand-ins, replaced classes.
       n_equations: Equations of the program, nested ones included.
+      traced: The jaxpr that the text traced to, if it did.
     """
 
     strength: str
@@ -28,6 +29,7 @@ class Report:
     unproved: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     n_equations: int = 0
+    traced: Any = None
 
     @property
     def is_verified(self) -> bool:

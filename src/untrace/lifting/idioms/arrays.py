@@ -54,6 +54,7 @@ idiom("jnp.linspace({x}, {y}, {n})", "f32[] f32[]; n=5", n=SIZE)
 idiom("jnp.eye({n})", "", n=SIZE)
 idiom("jnp.eye({n}, dtype={dtype})", "", "; dtype=bool", n=SIZE, dtype=DTYPE)
 idiom("jnp.identity({n})", "", n=SIZE)
+idiom("jnp.tri({n}, dtype=bool)", "", n=SIZE)
 idiom("jnp.tri({n})", "", n=SIZE)
 for name in ("tril", "triu"):
     idiom(f"jnp.{name}({{x}})", "f32[3,3]")
@@ -77,6 +78,8 @@ idiom("jnp.array([{x}, {y}])", "f32[] f32[]")
 idiom("jnp.array([{x}, {y}, {z}])", "f32[] f32[] f32[]")
 idiom("jnp.hstack([{x}, {y}])", "f32[] f32[]")
 idiom("jnp.split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
+idiom("jnp.unstack({x})")
+idiom("jnp.unstack({x}, axis={axis})", axis=AXIS)
 idiom("jnp.array_split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
 idiom("jnp.repeat({x}, {n}, axis={axis})", "f32[2,3]; n=2", n=SIZE, axis=AXIS)
 idiom("jnp.tile({x}, {n})", "f32[3]; n=2", n=SIZE)
@@ -86,11 +89,5 @@ idiom("jnp.roll({x}, {n}, axis={axis})", "f32[5,2]", n=OFFSET, axis=AXIS)
 idiom("jnp.flip({x}, axis={axis})", axis=AXIS)
 idiom("jnp.flip({x}, axis={axis})", axis=AXES)
 idiom("jnp.pad({x}, {n})", "f32[5]; n=1", n=INTEGER)
-idiom(
-    "jnp.moveaxis({x}, {axis}, {to})", "f32[2,3,4]; axis=0; to=-1", axis=AXIS, to=AXIS
-)
-idiom(
-    "jnp.swapaxes({x}, {axis}, {to})", "f32[2,3,4]; axis=0; to=-1", axis=AXIS, to=AXIS
-)
 idiom("jnp.reshape({x}, {shape})", shape=SHAPE)
 idiom("{x}.reshape(-1)")

@@ -58,7 +58,7 @@ def attempt(
     )
     try:
         function = _function(text, len(avals), tuple(imports))
-        with warnings.catch_warnings(), manager:
+        with warnings.catch_warnings(), jaxapi.whole_tracebacks(), manager:
             # Nobody would write what JAX warns of.
             warnings.simplefilter("error")
             jaxpr = jaxapi.trace_flat(flat, avals, "idiom")

@@ -22,6 +22,7 @@ from untrace.lifting.idioms.table import NAMED, Idiom
 from untrace.lifting.idioms.texts import literal_texts
 
 MAX_OPERANDS, MAX_PARAMS, MAX_LINES = 12, 24, 120
+_OPERATOR = re.compile(r"[-~]?\{\w+\}( \S+ \{\w+\})?")
 HOMES = (
     "jax.nn", "jax.numpy", "jax.numpy.linalg", "jax.numpy.fft", "jax.random",
     "jax.scipy.special", "jax.scipy.linalg", "jax.lax",
@@ -73,27 +74,33 @@ def _filled(idiom: Idiom, region: Region) -> Iterator[Line]:
         [(name, text) for text in itertools.islice(domain.texts(region), 8)]
         for name, domain in idiom.params
     ]
-    for operands in _operands(len(idiom.operands), region, _is_operator(idiom)):
+    for operands in _operands(len(idiom.operands), region):
         texts = dict(zip(idiom.operands, operands))
         for params in itertools.islice(itertools.product(*choices), MAX_PARAMS):
-            yield Line(idiom.template.format(**texts, **dict(params)), idiom.imports)
+            fields = {**texts, **dict(params)}
+            if _OPERATOR.fullmatch(idiom.template):
+                fields = _in_brackets(fields, idiom.template)
+            yield Line(idiom.template.format(**fields), idiom.imports)
 
 
-def _is_operator(idiom: Idiom) -> bool:
-    return idiom.template.startswith(("{", "-", "~"))
+def _in_brackets(fields: dict[str, str], template: str) -> dict[str, str]:
+    """Put negative numbers in brackets, where they do not come first in a product."""
+    is_power = "**" in template
+    return {
+        name: f"({text})"
+        if text.startswith("-") and (is_power or not template.startswith(f"{{{name}}}"))
+        else text
+        for name, text in fields.items()
+    }
 
 
-def _operands(n: int, region: Region, is_operator: bool) -> Iterator[tuple[str, ...]]:
+def _operands(n: int, region: Region) -> Iterator[tuple[str, ...]]:
     """List the texts of `n` operands that use every input of the region."""
     seen: set[tuple[str, ...]] = set()
     for texts in itertools.islice(_unlimited(n, region), MAX_OPERANDS):
         if texts not in seen:
             seen.add(texts)
-            yield tuple(map(_in_brackets, texts)) if is_operator else texts
-
-
-def _in_brackets(text: str) -> str:
-    return f"({text})" if text.startswith("-") else text
+            yield texts
 
 
 def _unlimited(n: int, region: Region) -> Iterator[tuple[str, ...]]:

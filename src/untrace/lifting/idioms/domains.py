@@ -7,6 +7,8 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from untrace.ir import Equation, Literal
 from untrace.lifting.idioms.regions import Region
 from untrace.lifting.idioms.table import Domain
@@ -42,7 +44,7 @@ def _one_axis(region: Region) -> Iterator[str]:
     rank = _rank(region)
     suggested: list[int] = []
     for found in _axis_params(region):
-        suggested += [found] if isinstance(found, int) else [int(i) for i in found]
+        suggested += [int(i) for i in np.atleast_1d(found)]
     for axis in [*suggested, *range(rank - 1, -1, -1)]:
         if 0 <= axis < rank:
             yield "-1" if axis == rank - 1 and rank > 1 else str(axis)
@@ -155,12 +157,14 @@ def _subscripts(region: Region) -> Iterator[str]:
         permutation: Any = later.params.get("permutation")
         if later.name == "transpose" and len(permutation) == len(result):
             result = "".join(result[int(i)] for i in permutation)
-    names = dict(zip(dict.fromkeys(left + right), string.ascii_lowercase[8:]))
-    left, right, result = (
-        "".join(names[c] for c in labels) for labels in (left, right, result)
-    )
-    yield f'"{left},{right}->{result}"'
-    yield f'"{right},{left}->{result}"'
+    (summed, _), _ = eqn.params["dimension_numbers"]
+    in_order = "".join(left[int(i)] for i in summed)
+    # JAX sums over axes in the order of their letters.
+    for order in dict.fromkeys((left + right, in_order + left + right)):
+        names = dict(zip(dict.fromkeys(order), string.ascii_lowercase[8:]))
+        a, b, c = ("".join(names[n] for n in text) for text in (left, right, result))
+        yield f'"{a},{b}->{c}"'
+        yield f'"{b},{a}->{c}"'
 
 
 def _labels(eqn: Equation) -> tuple[str, str, str]:

@@ -10,6 +10,8 @@ idiom("{x}[{index}]", index=STATIC_INDEX)
 idiom("{x}[{index}]", "f32[2,3]; index=:, None", index=STATIC_INDEX)
 idiom("{x}[{index}]", "f32[2,3]; index=:1", index=STATIC_INDEX)
 
+# Indices of single elements are made good for every axis.
+RANKS = ("f32[4] i32[]", "f32[4,3] i32[]", "f32[4,3,5,2] i32[]", "f32[4,3] i32*[]")
 ONE = (
     "f32[4,3,5] i32[]",
     "f32[4,3,5] i32[2]",
@@ -17,16 +19,17 @@ ONE = (
     "f32[4,3] bool[4,3]",
 )
 for index in ("{i}", ":, {i}", "..., {i}", ":, :, {i}"):
-    idiom(f"{{x}}[{index}]", *ONE[:3])
+    idiom(f"{{x}}[{index}]", *ONE[:3], *RANKS)
 TWO = (
     "f32[4,3,5] i32[2] i32[2]",
     "f32[4,3,5] i32[2,1] i32[3]",
     "f32[4,3,5] i32[] i32[]",
+    "f32[4,3] i32[] i32[]",
 )
 for index in ("{i}, {j}", ":, {i}, {j}", "{i}, :, {j}", "{i}[:, None], {j}"):
     idiom(f"{{x}}[{index}]", *TWO)
 for index in ("{i}, {k}", "{k}, {i}"):
-    idiom(f"{{x}}[{index}]", *ONE[:2], k=INTEGER)
+    idiom(f"{{x}}[{index}]", *ONE[:2], *RANKS, k=INTEGER)
 for mode in ("", ', mode="clip"', ', mode="wrap"', ', mode="fill"', ", fill_value=0"):
     idiom(f"jnp.take({{x}}, {{i}}, axis={{axis}}{mode})", *ONE[:2], axis=AXIS)
     idiom(f"jnp.take({{x}}, {{i}}{mode})", *ONE[:2])
@@ -35,6 +38,7 @@ for mode in ("", ', mode="clip"', ', mode="wrap"', ', mode="fill"', ", fill_valu
         "f32[2,3] i32[2,3]",
         axis=AXIS,
     )
+idiom("{x}[{i}, {i}]", "f32[4,4] i32[]", "f32[4,4] i32[2]")
 idiom("jnp.take_along_axis({x}, {i}[:, None], axis=-1)", "f32[2,3] i32[2]")
 idiom("jnp.take_along_axis({x}, {i}[..., None], axis=-1)", "f32[2,3] i32[2]")
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from untrace.lifting.idioms.domains import AXIS, LITERAL, SIZE, DTYPE
+from untrace.lifting.idioms.domains import AXIS, DTYPE, LITERAL, SIZE
 from untrace.lifting.idioms.table import idiom
 
+FUNCTIONS = """relu relu6 sigmoid softplus silu gelu elu selu celu leaky_relu log_sigmoid
+soft_sign hard_tanh hard_sigmoid hard_silu mish squareplus sparse_plus glu"""
 for name in ("softmax", "log_softmax", "standardize"):
     idiom(f"jax.nn.{name}({{x}}, axis={{axis}})", axis=AXIS)
 idiom("jax.nn.softmax({x}, axis={axis}, where={m})", "f32[2,3] bool[2,3]", axis=AXIS)
 idiom("jax.nn.logsumexp({x}, axis={axis})", axis=AXIS)
 idiom("jax.nn.logsumexp({x}, axis={axis}, keepdims=True)", axis=AXIS)
 idiom("jax.nn.logsumexp({x})")
-for (
-    name
-) in """relu relu6 sigmoid softplus silu gelu elu selu celu leaky_relu log_sigmoid
-soft_sign hard_tanh hard_sigmoid hard_silu mish squareplus sparse_plus glu""".split():
+for name in FUNCTIONS.split():
     idiom(
         f"jax.nn.{name}({{x}})", "f32[2,4]", *(("f16[2,4]",) if name == "gelu" else ())
     )

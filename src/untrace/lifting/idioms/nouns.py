@@ -31,6 +31,8 @@ NOUNS = {
     "normal": "noise",
     "dynamic_slice_in_dim": "window",
     "astype": "cast",
+    "dynamic_index_in_dim": "item",
+    "abs": "magnitude",
 }
 _CALL = re.compile(r"(?:[\w.]+\.|^)([a-z]\w*)\(")
 

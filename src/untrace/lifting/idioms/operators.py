@@ -5,6 +5,10 @@ from __future__ import annotations
 from untrace.lifting.idioms.domains import DTYPE, LITERAL, SHAPE
 from untrace.lifting.idioms.table import idiom
 
+FUNCTIONS = """sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan arcsin arccos
+arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil round square reciprocal cbrt sign
+isnan isfinite isinf logical_not conj real imag angle positive negative rint trunc deg2rad
+rad2deg sinc nan_to_num bitwise_not"""
 TWO = ("f32[2,3] f32[2,3]", "i32[2] i32[2]", "i32[2] f32[2]")
 
 for symbol in ("@", "+", "-", "*", "/"):
@@ -28,17 +32,12 @@ for symbol in ("%", "//"):
     idiom(f"{{x}} {symbol} {{c}}", "f32[2,3]; c=2.0", "i32[2]; c=2", c=LITERAL)
 idiom("-{x}")
 idiom("~{x}", "bool[2]")
-idiom("abs({x})")
+idiom("jnp.abs({x})")
 
 idiom("{x}.astype({dtype})", "i32[2]", dtype=DTYPE)
 idiom("jnp.asarray({x}, {dtype})", "i32[2]", dtype=DTYPE)
 
-for (
-    name
-) in """sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan arcsin arccos arctan
-sinh cosh tanh arcsinh arccosh arctanh floor ceil round square reciprocal cbrt sign isnan
-isfinite isinf logical_not conj real imag angle positive negative rint trunc deg2rad rad2deg
-sinc nan_to_num bitwise_not""".split():
+for name in FUNCTIONS.split():
     if name == "rsqrt":
         idiom("jax.lax.rsqrt({x})")
         continue
@@ -54,6 +53,13 @@ for name in ("maximum", "minimum", "arctan2", "hypot", "logaddexp", "power", "mo
     if name in ("maximum", "minimum", "mod", "power", "logaddexp"):
         idiom(f"jnp.{name}({{x}}, {{c}})", c=LITERAL)
         idiom(f"jnp.{name}({{c}}, {{x}})", c=LITERAL)
+_BINARY = """add subtract multiply divide equal not_equal less less_equal greater
+greater_equal maximum minimum"""
+ZERO = "np.float32(0.0)"
+for name in _BINARY.split():
+    # Python would turn a comparison with a scalar in front of it round.
+    idiom(f"jnp.{name}({{k}}, {{x}})", f"f32[2,3]; k={ZERO}", k=LITERAL)
+    idiom(f"jnp.{name}({{k}}, {{l}})", f"; k={ZERO}; l={ZERO}", k=LITERAL, l=LITERAL)
 idiom("jax.lax.complex({x}, {y})")
 idiom("add_jaxvals({x}, {y})", imports={"add_jaxvals": "jax.interpreters.ad"})
 

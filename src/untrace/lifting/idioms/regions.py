@@ -15,10 +15,9 @@ from typing import Any
 from untrace.ir import Atom, Block, Equation, Literal, Value
 
 # Equations that come and go with shapes and dtypes; they say little of what is computed.
-NEUTRAL = frozenset(
-    """broadcast_in_dim reshape squeeze expand_dims convert_element_type transpose copy
-    copy_p stop_gradient pvary""".split()
-)
+_NEUTRAL = """broadcast_in_dim reshape squeeze expand_dims convert_element_type transpose
+copy copy_p stop_gradient pvary"""
+NEUTRAL = frozenset(_NEUTRAL.split())
 CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 
 

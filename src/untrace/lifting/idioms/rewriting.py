@@ -15,16 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation, Literal, Value, from_jaxpr, to_jaxpr
+from untrace.ir import Block, Equation, Value, from_jaxpr, to_jaxpr
 from untrace.lifting.idioms.attempts import Attempt, attempt
 from untrace.lifting.idioms.candidates import Line, is_sought, lines
-from untrace.lifting.idioms.learned import learned, live
+from untrace.lifting.idioms.learned import learned
 from untrace.lifting.idioms.printing import CALL, PRIMITIVE
+from untrace.lifting.idioms.public_lines import is_public
 from untrace.lifting.idioms.regions import (
-    NEUTRAL,
     Region,
-    flattened,
-    looks,
     regions,
     signature,
     tail,
@@ -33,13 +31,38 @@ from untrace.lifting.idioms.regions import (
 Accept = Callable[[Any, Any], bool]
 MAX_REGION = 40
 OPENED = frozenset(
-    """jit scan while cond remat2 checkpoint remat closed_call core_call custom_jvp_call
-    custom_vjp_call shard_map""".split()
+    [
+        "jit",
+        "scan",
+        "while",
+        "cond",
+        "remat2",
+        "checkpoint",
+        "remat",
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "shard_map",
+    ]
 )
 """Primitives in whose sub-programs idioms are sought."""
 LOW = frozenset(
-    """gather scatter scatter-add scatter-mul scatter-min scatter-max dot_general
-    dynamic_slice dynamic_update_slice select_n add_any split logistic""".split()
+    [
+        "gather",
+        "scatter",
+        "scatter-add",
+        "scatter-mul",
+        "scatter-min",
+        "scatter-max",
+        "dot_general",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "select_n",
+        "add_any",
+        "split",
+        "logistic",
+    ]
 )
 """Primitives whose own line nobody writes."""
 
@@ -225,6 +248,10 @@ class _Tiling:
             for value in eqn.results
             if value is not None
         }
+        # What selects a branch is printed with its `cond`.
+        self.selectors: set[Any] = {
+            eqn.operands[0] for eqn in self.original if eqn.name == "cond"
+        }
         # How often each value is read by what is still there.
         self.uses: collections.Counter[Any] = collections.Counter(block.outputs)
         for eqn in self.original:
@@ -239,7 +266,8 @@ class _Tiling:
                 dropped.add(i)
                 self.uses.subtract(eqn.operands)
                 continue
-            call = None if eqn.effects else self._call(eqn)
+            is_kept = eqn.effects or not self.selectors.isdisjoint(eqn.results)
+            call = None if is_kept else self._call(eqn)
             if call is not None:
                 self.uses.subtract(eqn.operands)
                 self.uses.update(call.operands)
@@ -267,7 +295,7 @@ class _Tiling:
             gain = self._gain(region)
             if best is not None and gain <= best[0]:
                 continue
-            if gain <= 0:
+            if gain <= 0 or (gain == 1 and is_public(region)):
                 continue
             found = self.rewriter.line_for(region, look, self.host)
             if found is not None:

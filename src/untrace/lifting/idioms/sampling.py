@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from untrace.lifting.idioms.domains import AXIS, DTYPE, LITERAL, PARTS, SHAPE, SIZE
+from untrace.lifting.idioms.domains import AXIS, DTYPE, LITERAL, SHAPE, SIZE
 from untrace.lifting.idioms.table import idiom
 
 for name in ("normal", "uniform", "exponential", "gumbel", "laplace", "cauchy", "logistic", "truncated_normal", "rademacher", "bits", "ball"):  # fmt: skip

@@ -357,7 +357,7 @@ class Calls:
         layer = peel(function)
         if layer is None and getattr(function, "__module__", "") == "_operator":
             operator = self.program.lifter.imports.module("operator")
-            return Term([Global(f"{operator}.{function.__name__}")])
+            return Term([Global(f"{operator}.{function_name(function)}")])
         if layer is None:
             return writer.static(function)
         if layer.kind == "transformed":
@@ -510,7 +510,9 @@ class Calls:
             return "function"
         if body.code.co_name == "__call__" and body.parameters:
             return snake_case(type(next(iter(body.parameters.values()))).__name__)
-        return identifier(body.code.co_name.lstrip("_"), "function")
+        known = getattr(body.function, "__name__", "")
+        name = known if isinstance(known, str) and known else body.code.co_name
+        return identifier(name.lstrip("_"), "function")
 
     def _bound(self, function: Any, body: Body) -> frozenset[str]:
         """Return the parameters that are bound already, or fixed, and so are dropped."""

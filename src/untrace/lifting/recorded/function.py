@@ -23,13 +23,23 @@ FOREVER = 1 << 60
 
 @dataclass(eq=False, slots=True)
 class Statement:
-    """`targets = term`, or the definition of a nested function."""
+    """`targets = term`, or the definition of a nested function.
+
+    Attributes:
+      targets: The names to assign to.
+      term: The value.
+      is_effect: It must stay even if nobody uses its value.
+      nested: The function to define.
+      comment: Written after the statement.
+      origin: The user's statement, written in a comment before.
+    """
 
     targets: Names | None = None
     term: Term = field(default_factory=Term)
     is_effect: bool = False
     nested: Draft | None = None
     comment: str = ""
+    origin: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -86,6 +96,7 @@ class Draft:
         """Write the statements, giving names in order."""
         holders = {p.name.text: p.name for p in self.parameters}
         lines: list[str] = []
+        origin = ""
         for index, statement in enumerate(self.statements):
             for name in _flat(statement.targets):
                 if name.folded is not None or name.alias is not None:
@@ -106,6 +117,9 @@ class Draft:
                 statement.nested.name = _target(statement.targets)
                 _define(statement.nested, lines)
                 continue
+            if statement.origin and statement.origin != origin:
+                origin = statement.origin
+                lines.append(f"# {origin}")
             text = statement.term.render()
             target = _target(statement.targets)
             comment = f"  {statement.comment}" if statement.comment else ""

@@ -27,6 +27,7 @@ from untrace.options import Options
 from untrace.recovery.apart import trace_primal, trace_rules
 from untrace.recovery.functions import innermost, peel, rules
 from untrace.recovery.record import Body, Call
+from untrace.syntax.importable import public_home
 from untrace.syntax.names import identifier
 
 # Calls in a module of a framework, and in any other function of one, that are enough
@@ -63,22 +64,19 @@ class Program:
         return text_term(self.lifter.constants.name(value))
 
     def class_name(self, node: Node) -> str:
-        """Return the NamedTuple that stands for a class, defining it when it is new."""
+        """Return the class of a node, imported or replaced by a NamedTuple."""
+        if node.kind != "replaced":
+            return self.lifter.imports.attribute(*public_home(node.cls))
         known = self.classes.get(replaced_key(node))
         if known is not None:
             return known[0]
         name = self.lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
         named_tuple = self.lifter.imports.attribute("typing", "NamedTuple")
         any_text = self.lifter.imports.attribute("typing", "Any") if node.keys else ""
-        lines = [
-            f"class {name}({named_tuple}):",
-            f'    """Stands for {node.cls.__module__}.{node.cls.__qualname__}."""',
-            *(
-                ["", *(f"    {key}: {any_text}" for key in node.keys)]
-                if node.keys
-                else []
-            ),
-        ]
+        origin = f"{node.cls.__module__}.{node.cls.__qualname__}"
+        self.lifter.note(f"`{name}` stands for {origin}, whose arrays it holds.")
+        fields = [f"    {key}: {any_text}" for key in node.keys] or ["    pass"]
+        lines = [f"class {name}({named_tuple}):", *fields]
         self.classes[replaced_key(node)] = name, lines
         return name
 

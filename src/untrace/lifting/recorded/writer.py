@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery.functions import is_function
-from untrace.recovery.record import Call, Target
+from untrace.recovery.record import Call, Place, Target
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -220,6 +221,9 @@ class Writer:
         if tree.kind == "dict":
             return self._dict(list(zip(tree.keys, parts)))
         name = self.program.class_name(tree)
+        if tree.kind == "items":
+            items = self._dict(list(zip(tree.keys, parts)))
+            return call(Term([name]), [items])
         fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
         return call(Term([name]), fields)
 
@@ -275,11 +279,15 @@ class Writer:
     def assign(self, item: Call, term: Term) -> None:
         """Assign the result of a call to the names that the caller gave it."""
         target = item.target
-        is_effect = self.program.has_effects(item)
-        if callable(item.result) and not is_array(item.result) and target is None:
-            target = None
         names = self.targets(item.result, target, item)
-        self.draft.statements.append(Statement(names, term, is_effect))
+        statement = Statement(names, term, self.program.has_effects(item))
+        comments = self.program.options.comments
+        if comments in ("types", "both"):
+            types = _types(item.result)
+            statement.comment = f"# {types}" if types else ""
+        if comments in ("origin", "both") and item.place is not None:
+            statement.origin = written(item.place)
+        self.draft.statements.append(statement)
 
     def targets(self, result: Any, target: Target, item: Call) -> Names:
         """Make the names of a result and let them stand for its arrays."""
@@ -462,6 +470,14 @@ def _has_static(value: Any) -> bool:
 def can_rename(name: Name) -> bool:
     """Tell whether a better name may be given."""
     return name.is_weak or not name.is_given
+
+
+def written(place: Place) -> str:
+    """Quote the user's line, and say where it stands."""
+    file = place.filename.replace("\\", "/").rpartition("/")[2]
+    line = " ".join(linecache.getline(place.filename, place.line).split())
+    text = f"{line}  ({file}:{place.line})" if line else f"{file}:{place.line}"
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 MAX_TYPES = 4
