@@ -4,6 +4,7 @@
     python -m benchmarks.readability gpt flax_adam          some of them
     python -m benchmarks.readability --write build/read     keep what comes out
     python -m benchmarks.readability gpt --missing          list what was lost
+    python -m benchmarks.readability --jaxpr                from their jaxprs alone
 
 Each program is recovered at a level, and the result measured: tokens against a
 hand-written version in plain JAX (for a program in plain JAX without one, against
@@ -41,6 +42,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name")
     parser.add_argument("--level", choices=("api", "lax"), default="api")
     parser.add_argument("--write", type=Path, metavar="DIR", help="save the files")
+    parser.add_argument(
+        "--jaxpr", action="store_true", help="recover them from their jaxprs alone"
+    )
     parser.add_argument("--values", action="store_true", help="compare outputs, too")
     parser.add_argument("--missing", action="store_true", help="list what was lost")
     parser.add_argument("--width", type=int, default=150, help="of the table")
@@ -54,7 +58,9 @@ def main() -> int:
     absent: list[str] = []
     for name in options.names or known:
         try:
-            result, src = scoring.score(name, options.level, options.values)
+            result, src = scoring.score(
+                name, options.level, options.values, options.jaxpr
+            )
         except corpus.MissingError as error:
             absent.append(f"{name}: {error}")
             continue
@@ -70,7 +76,8 @@ def main() -> int:
     for line in absent:
         console.print(f"skipped {line}", markup=False)
     is_met = True
-    for target, figure, passes in targets(scores, options.values):
+    wanted = jaxpr_targets if options.jaxpr else targets
+    for target, figure, passes in wanted(scores, options.values):
         is_met &= passes
         sign = "pass" if passes else "FAIL"
         console.print(f"{sign}  {target}: {figure}", markup=False, highlight=False)
@@ -228,6 +235,34 @@ def targets(scores: list[Score], with_values: bool) -> Iterator[tuple[str, str, 
     yield ("no function over 60 lines", ", ".join(long) or "none", not long)
     repeated = [one.name for one in scores if one.n_repeats]
     yield ("no block three times", ", ".join(repeated) or "none", not repeated)
+
+
+def jaxpr_targets(
+    scores: list[Score], with_values: bool
+) -> Iterator[tuple[str, str, bool]]:
+    """List the targets for programs of which there is nothing but the jaxpr."""
+    verified = [one for one in scores if one.verdict in ("identical", "equivalent")]
+    yield (
+        "all verified at least equivalent",
+        f"{len(verified)} of {len(scores)}",
+        len(verified) == len(scores),
+    )
+    scores = [one for one in scores if one.verdict != "error"]
+    if with_values:
+        equal = [one for one in scores if not one.differs]
+        yield (
+            "all outputs equal",
+            f"{len(equal)} of {len(scores)}",
+            len(equal) == len(scores),
+        )
+    yield at_least(
+        "statements at the level of the API",
+        0.80,
+        ((one.n_api_statements, one.n_statements) for one in scores),
+    )
+    yield at_least(
+        "names of locals", 0.60, (_counts(one.local_names) for one in scores)
+    )
 
 
 def at_least(

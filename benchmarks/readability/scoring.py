@@ -90,13 +90,16 @@ class Score:
         return self.n_tokens / self.n_lax if self.n_lax else None
 
 
-def score(name: str, level: str, values: bool = False) -> tuple[Score, Any]:
+def score(
+    name: str, level: str, values: bool = False, from_jaxpr: bool = False
+) -> tuple[Score, Any]:
     """Recover a program and measure the result.
 
     Args:
       name: Name of the program.
       level: Level of `untrace.source`.
       values: Also run both programs and compare the outputs.
+      from_jaxpr: Recover it from its jaxpr alone.
 
     Returns:
       The score and the `Source`, or None where there is none.
@@ -109,7 +112,7 @@ def score(name: str, level: str, values: bool = False) -> tuple[Score, Any]:
     result = Score(name, is_framework=not program.is_plain)
     start = time.perf_counter()
     try:
-        src = recover(program, level)
+        src = recover(program, level, from_jaxpr)
     except Exception as error:  # any failure is a result here
         result.verdict = "error"
         result.detail = f"{type(error).__name__}: {error}"
@@ -127,13 +130,17 @@ def score(name: str, level: str, values: bool = False) -> tuple[Score, Any]:
     measure_level(result, computation, observed)
     measure_names(result, computation, observed)
     if values:
-        result.differs = compare_values(program, src)
+        args = jax.tree.leaves(program.args) if from_jaxpr else program.args
+        result.differs = compare_values(program, src, args)
     return result, src
 
 
-def recover(program: corpus.Program, level: str) -> Any:
+def recover(program: corpus.Program, level: str, from_jaxpr: bool = False) -> Any:
     """Recover the source of a program, with nothing remembered from before."""
     jax.clear_caches()
+    if from_jaxpr:
+        jaxpr = jax.make_jaxpr(program.function)(*program.args)
+        return untrace.source(jaxpr, level=level)
     return untrace.source(program.function, level=level)(*program.args)
 
 
@@ -270,10 +277,10 @@ def _shape(statement: ast.stmt) -> str:
     return " ".join(tokens.words(ast.unparse(copy)))
 
 
-def compare_values(program: corpus.Program, src: Any) -> str:
+def compare_values(program: corpus.Program, src: Any, args: Any) -> str:
     """Run the original and the recovered function; say where the outputs differ."""
     expected = jax.tree.leaves(jax.jit(program.function)(*program.args))
-    actual = jax.tree.leaves(jax.jit(src.load())(*program.args))
+    actual = jax.tree.leaves(jax.jit(src.load())(*args))
     return compare_leaves(expected, actual)
 
 

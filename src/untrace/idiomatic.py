@@ -12,8 +12,7 @@ from untrace.capture import Captured
 from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.ir import Block
-from untrace.lifting.idioms.nouns import nouns
-from untrace.lifting.idioms.rewriting import idioms_of, lift_idioms
+from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.lost import LostRules
 from untrace.lifting.source_names import source_names
@@ -34,15 +33,15 @@ def untrace_idioms(captured: Captured, options: Options, block: Block) -> Source
     """
     excluded: set[str] = set()
     for _ in range(MAX_ROUNDS):
-        lifted = lift_idioms(block, accepts, frozenset(excluded))
+        rewriter = Rewriter(accepts, frozenset(excluded))
         try:
-            source = _attempt(captured, options, lifted)
+            source = _attempt(captured, options, rewriter.block(block), rewriter)
         except LiftingError:  # nothing was lost: level "lax" tells the user
             return None
         report = source.report
         if report.strength == "unverified" or report.is_verified:
             return source
-        wrong = idioms_of(lifted, report.line) - excluded
+        wrong = rewriter.lines_in(report.line) - excluded
         if not wrong:
             return None
         excluded |= wrong
@@ -54,8 +53,10 @@ def accepts(expected: object, actual: object) -> bool:
     return equivalent(expected, actual) is None
 
 
-def _attempt(captured: Captured, options: Options, lifted: Block) -> Source:
-    listing = _listing(captured, options, lifted)
+def _attempt(
+    captured: Captured, options: Options, lifted: Block, rewriter: Rewriter
+) -> Source:
+    listing = _listing(captured, options, lifted, rewriter)
     module = emit(listing)
     notes = tuple(listing.lifter.notes)
     report = Report("unverified", notes=notes)
@@ -65,12 +66,20 @@ def _attempt(captured: Captured, options: Options, lifted: Block) -> Source:
     return Source(module, report, captured, lifted, options)
 
 
-def _listing(captured: Captured, options: Options, lifted: Block) -> Listing:
-    hints = {**nouns(lifted), **source_names(lifted)}
+def _listing(
+    captured: Captured, options: Options, lifted: Block, rewriter: Rewriter
+) -> Listing:
+    hints = source_names(lifted)
+
+    def attempt(lost: LostRules | None) -> Listing:
+        return lift(
+            captured, options, None, lifted, 0, lost, hints, rewriter.block
+        )
+
     try:
-        return lift(captured, options, None, lifted, hints=hints)
+        return attempt(None)
     except LiftingError:
         lost = LostRules(captured.jaxpr)
         if not lost:
             raise
-        return lift(captured, options, None, lifted, lost=lost, hints=hints)
+        return attempt(lost)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,7 @@ def lift(
     floor: int = 0,
     lost: LostRules | None = None,
     hints: Mapping[Value, str] | None = None,
+    rewrite: Callable[[Block], Block] | None = None,
 ) -> Listing:
     """Write the statements of a captured computation.
 
@@ -89,10 +90,12 @@ def lift(
       floor: How many steps lower to print all others.
       lost: Derivative rules that JAX itself cannot use.
       hints: Names for results.
+      rewrite: What to do to programs that are read on the way, such as rules.
     """
     block = block or from_jaxpr(captured.jaxpr)
     lifter = Lifter(options, steps, floor, lost)
     lifter.hints = hints or {}
+    lifter.rewrite = rewrite or lifter.rewrite
     lifter.n_equations, lifter.shared = count_blocks(block)
     name = lifter.scope.fresh_global(
         identifier(options.name or captured.name, "function")

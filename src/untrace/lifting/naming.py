@@ -21,6 +21,8 @@ def _noun(primitive: str) -> str:
 def result_name(eqn: Equation) -> str:
     """Return a noun for the results of an equation."""
     name = eqn.name
+    if name == "idiom":
+        return eqn.params["noun"]
     if name == "jit":
         return _noun(str(eqn.params["name"]).strip("_<>"))
     return _noun(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from untrace.ir import Block, Equation, Value, from_jaxpr, to_jaxpr
 from untrace.lifting.idioms.attempts import Attempt, attempt
 from untrace.lifting.idioms.candidates import Line, is_sought, lines
 from untrace.lifting.idioms.learned import learned
+from untrace.lifting.idioms.nouns import noun
 from untrace.lifting.idioms.printing import CALL, PRIMITIVE
 from untrace.lifting.idioms.public_lines import is_public
 from untrace.lifting.idioms.regions import (
@@ -30,40 +31,13 @@ from untrace.lifting.idioms.regions import (
 
 Accept = Callable[[Any, Any], bool]
 MAX_REGION = 40
-OPENED = frozenset(
-    [
-        "jit",
-        "scan",
-        "while",
-        "cond",
-        "remat2",
-        "checkpoint",
-        "remat",
-        "closed_call",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "shard_map",
-    ]
-)
+_OPENED = """jit scan while cond remat2 checkpoint remat closed_call core_call
+custom_jvp_call custom_vjp_call shard_map"""
+OPENED = frozenset(_OPENED.split())
 """Primitives in whose sub-programs idioms are sought."""
-LOW = frozenset(
-    [
-        "gather",
-        "scatter",
-        "scatter-add",
-        "scatter-mul",
-        "scatter-min",
-        "scatter-max",
-        "dot_general",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "select_n",
-        "add_any",
-        "split",
-        "logistic",
-    ]
-)
+_LOW = """gather scatter scatter-add scatter-mul scatter-min scatter-max dot_general
+dynamic_slice dynamic_update_slice select_n add_any split logistic"""
+LOW = frozenset(_LOW.split())
 """Primitives whose own line nobody writes."""
 
 
@@ -97,35 +71,13 @@ def lift_idioms(
     Returns:
       The program, with `CALL` equations where a line was found.
     """
-    return _Rewriter(accept, excluded).block(block)
-
-
-def idioms_of(block: Block, text: str) -> set[str]:
-    """List the lines of a program that a line of generated text may come from."""
-    return {
-        eqn.params["line"].text
-        for eqn in _all_equations(block)
-        if eqn.name == CALL and all(p in text for p in _fixed(eqn.params["line"].text))
-    }
-
-
-def _fixed(text: str) -> list[str]:
-    """List the parts of a line between its operands."""
-    return [part for part in re.split(r"\bv\d+\b", text) if part.strip()]
-
-
-def _all_equations(block: Block) -> Iterator[Equation]:
-    for eqn in block.equations:
-        yield eqn
-        for param in eqn.params.values():
-            items: Any = param if isinstance(param, tuple) else (param,)
-            for item in items:
-                if isinstance(item, Block):
-                    yield from _all_equations(item)
+    return Rewriter(accept, excluded).block(block)
 
 
 @dataclass(slots=True)
-class _Rewriter:
+class Rewriter:
+    """Rewrites programs; what it finds for a region serves all that are alike."""
+
     accept: Accept
     excluded: frozenset[str]
     blocks: dict[int, Block] = field(default_factory=dict[int, Block])
@@ -142,6 +94,11 @@ class _Rewriter:
             self.blocks[id(known)] = known
             self.alive.append(known)
         return known
+
+    def lines_in(self, text: str) -> set[str]:
+        """List the lines that a line of generated text may have been made of."""
+        known = {found.line.text for found in self.found.values() if found}
+        return {line for line in known if all(part in text for part in _fixed(line))}
 
     def inside(self, eqn: Equation) -> Equation:
         """Rewrite the sub-programs of an equation that stays."""
@@ -232,13 +189,18 @@ def _with_results(jaxpr: Any, kept: list[int]) -> Any:
     return to_jaxpr(replace(block, outputs=tuple([block.outputs[i] for i in kept])))
 
 
+def _fixed(text: str) -> list[str]:
+    """List the parts of a line between its operands."""
+    return [part for part in re.split(r"\bv\d+\b", text) if part.strip()]
+
+
 # ---- one block ---------------------------------------------------------------------
 
 
 class _Tiling:
     """Covers one block with lines, from its end."""
 
-    def __init__(self, block: Block, rewriter: _Rewriter) -> None:
+    def __init__(self, block: Block, rewriter: Rewriter) -> None:
         self.host, self.rewriter = block, rewriter
         self.original = list(block.equations)
         self.made: dict[int, Equation] = {}
@@ -331,7 +293,7 @@ def _call_equation(region: Region, found: Found) -> Equation:
     params = {
         "line": found.line,
         "is_sequence": found.is_sequence,
-        "equations": region.equations,
+        "noun": noun(found.line.text, root),
     }
     return Equation(
         CALL,

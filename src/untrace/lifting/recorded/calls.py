@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
+from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import (
     ADD,
     AND,
@@ -282,7 +283,7 @@ class Calls:
         runs = [
             run
             for run in _runs_of(item.args[0] if item.args else None, item.bodies)
-            if any(map(has_array, run.parameters.values()))
+            if has_array(run.result) or any(map(has_array, run.parameters.values()))
         ]
         item.bodies[:] = runs
         item.kwargs.pop("is_leaf", None)
@@ -490,7 +491,7 @@ class Calls:
         shown = [v for n, v in body.parameters.items() if n not in dropped]
         draft.types = signature_types(shown, body.result)
         draft.decorators = list(decorators)
-        draft.finish()
+        self.program.finish(draft)
         is_lambda = name == "function" or body.code.co_name == "<lambda>"
         if is_lambda and not draft.statements_left() and not decorators:
             return _lambda(draft)
@@ -620,7 +621,7 @@ class Calls:
         draft.result = inner.value(item.result)
         draft.types = signature_types([value for _, value in made], item.result)
         self.program.open_calls.pop()
-        draft.finish()
+        self.program.finish(draft)
         arguments: list[Term] = []
         for name, value in made:
             if name.uses or name.captured:
@@ -643,12 +644,12 @@ def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
     made: list[tuple[Name, Any]] = []
     for group in groups.values():
         origin = group[0][1][0]
-        paths = [_steps(found[1]) for _, found in group]
-        shared = _common(paths)
+        paths = [steps(found[1]) for _, found in group]
+        shared = common(paths)
         is_tree = len(group) > 1 or group[0][0].is_tree
         hint = origin.hint
         if shared:  # the same for every layer, so that layers can share a function
-            hint = "params" if is_tree else _last_word(shared)
+            hint = "params" if is_tree else last_word(shared)
         name = Name(hint, True, is_tree=is_tree)
         for (inner, _), path in zip(group, paths):
             inner.alias = name, "".join(path[len(shared) :])
@@ -656,35 +657,6 @@ def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
             name.captured = name.captured or inner.captured
         made.append((name, (origin, "".join(shared))))
     return made
-
-
-def _steps(path: str) -> list[str]:
-    """Split the access to a part into its steps."""
-    steps: list[str] = []
-    depth = 0
-    for char in path:
-        if (char == "[" and depth == 0) or (char == "." and depth == 0):
-            steps.append("")
-        depth += (char == "[") - (char == "]")
-        steps[-1] += char
-    return steps
-
-
-def _common(paths: list[list[str]]) -> list[str]:
-    shared: list[str] = []
-    for steps in zip(*paths):
-        if len(set(steps)) > 1:
-            break
-        shared.append(steps[0])
-    return shared
-
-
-def _last_word(steps: list[str]) -> str:
-    for step in reversed(steps):
-        word = step.strip("[].\"'")
-        if not word.isdigit():
-            return identifier(word)
-    return "value"
 
 
 def _runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:

@@ -98,10 +98,11 @@ class Draft:
         lines: list[str] = []
         origin = ""
         for index, statement in enumerate(self.statements):
-            for name in _flat(statement.targets):
+            for name in flat(statement.targets):
                 if name.folded is not None or name.alias is not None:
                     continue
-                if name.uses == 0:
+                is_shown = name.is_given and not name.is_weak
+                if name.uses == 0 and not is_shown:
                     name.text = "_"
                     continue
                 busy = {
@@ -123,7 +124,7 @@ class Draft:
             text = statement.term.render()
             target = _target(statement.targets)
             comment = f"  {statement.comment}" if statement.comment else ""
-            is_unused = all(name.uses == 0 for name in _flat(statement.targets))
+            is_unused = all(name.uses == 0 for name in flat(statement.targets))
             if statement.targets is None or is_unused:
                 lines.append(text + comment)
             else:
@@ -133,7 +134,7 @@ class Draft:
     def _foreign_names(self) -> Iterator[str]:
         """Yield the names from outside that the function mentions."""
         own = {id(p.name) for p in self.parameters}
-        own |= {id(n) for s in self.statements for n in _flat(s.targets)}
+        own |= {id(n) for s in self.statements for n in flat(s.targets)}
         for part in self.parts():
             if type(part) is Global:
                 yield part.text.partition(".")[0]
@@ -162,14 +163,15 @@ class Draft:
 
     def finish(self) -> None:
         """Drop statements that nothing uses, fold single uses, note last uses."""
-        self._drop_dead()
+        self.drop_dead()
         self._fold()
         self._note_last_uses()
 
-    def _drop_dead(self) -> None:
+    def drop_dead(self) -> None:
+        """Drop the statements whose results nothing uses."""
         kept: list[Statement] = []
         for statement in reversed(self.statements):
-            names = list(_flat(statement.targets))
+            names = list(flat(statement.targets))
             is_used = any(name.uses or name.captured for name in names)
             if statement.is_effect or is_used:
                 kept.append(statement)
@@ -231,12 +233,13 @@ def _mark(term: Term, index: int) -> None:
             _mark(ref.name.folded, index)
 
 
-def _flat(targets: Names | None) -> Iterator[Name]:
+def flat(targets: Names | None) -> Iterator[Name]:
+    """Yield the names among nested targets."""
     if isinstance(targets, Name):
         yield targets
     elif targets is not None:
         for target in targets:
-            yield from _flat(target)
+            yield from flat(target)
 
 
 def _is_folded(targets: Names | None) -> bool:

@@ -20,6 +20,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.terms import Name, Term, text_term
 from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.recorded.writer import UnknownArray, Writer, signature_types
@@ -79,6 +80,12 @@ class Program:
         lines = [f"class {name}({named_tuple}):", *fields]
         self.classes[replaced_key(node)] = name, lines
         return name
+
+    def finish(self, draft: Draft) -> None:
+        """Complete a function: outline what repeats, fold single uses."""
+        draft.drop_dead()
+        outline_repeats(draft, self.function)
+        draft.finish()
 
     def function(self, draft: Draft, key: Any = None) -> str:
         """Add a function to the module, once; return its name.
@@ -263,7 +270,7 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     draft = Draft(name)
     writer = Writer(program, draft)
     for parameter in captured.parameters:
-        made = Name(parameter.name, True)
+        made = Name(parameter.name, True, is_parameter=True)
         writer.define(values[parameter.name], made)
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
@@ -272,7 +279,7 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     draft.result = writer.value(result)
     draft.decorators = decorators
     draft.types = signature_types([values[p.name] for p in captured.parameters], result)
-    draft.finish()
+    program.finish(draft)
     made_function = draft.render()
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function

@@ -26,6 +26,7 @@ class Name:
       uses: How many references there are.
       captured: A nested function refers to it.
       folded: The expression that is written in its place.
+      is_parameter: It is a parameter, which is never renamed.
       is_tree: It stands for a container.
       alias: Another name and the path that leads from there to this value.
     """
@@ -39,6 +40,7 @@ class Name:
     folded: Term | None = None
     is_tree: bool = False
     is_weak: bool = False
+    is_parameter: bool = False
     alias: tuple[Name, str] | None = None
 
 

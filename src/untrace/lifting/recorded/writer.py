@@ -334,8 +334,7 @@ class Writer:
         if found is None or found[1]:
             return
         name = found[0]
-        is_parameter = any(name is p.name for p in self.draft.parameters)
-        if not name.text and not is_parameter and id(name) in self.owned:
+        if not name.text and not name.is_parameter and id(name) in self.owned:
             name.hint, name.is_given = target, True
             name.is_weak = self.n_dissolving > 0
 
@@ -385,7 +384,7 @@ class Writer:
                 stars = "**"
             if stars and not has_array(values[name]):
                 continue
-            made = Name(name, True)
+            made = Name(name, True, is_parameter=True)
             self.define(values[name], made)
             self.draft.parameters.append(Parameter(made, stars, name in keywords))
 
@@ -396,7 +395,7 @@ class Writer:
             if has_array(value) and self._can_pass(value):
                 if hint in ("self", "cls"):
                     hint = snake_case(type(value).__name__)
-                name = Name(identifier(hint), True)
+                name = Name(identifier(hint), True, is_parameter=True)
                 self.define(value, name)
                 made.append((name, value))
         return made
@@ -469,7 +468,7 @@ def _has_static(value: Any) -> bool:
 
 def can_rename(name: Name) -> bool:
     """Tell whether a better name may be given."""
-    return name.is_weak or not name.is_given
+    return not name.is_parameter and (name.is_weak or not name.is_given)
 
 
 def written(place: Place) -> str:

@@ -1,0 +1,48 @@
+"""Accesses such as `["layers"][0].weight`, taken apart into steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from untrace.syntax.names import identifier
+
+
+def steps(path: str) -> list[str]:
+    """Split the access to a part into its steps.
+
+    >>> steps('["a"][0].b')
+    ['["a"]', '[0]', '.b']
+    """
+    found: list[str] = []
+    depth, quote = 0, ""
+    for char in path:
+        if not quote and depth == 0 and char in "[.":
+            found.append("")
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char == "[") - (char == "]")
+        found[-1] += char
+    return found
+
+
+def common(paths: Sequence[Sequence[str]]) -> list[str]:
+    """Return the steps that all paths begin with."""
+    shared: list[str] = []
+    for level in zip(*paths):
+        if len(set(level)) > 1:
+            break
+        shared.append(level[0])
+    return shared
+
+
+def last_word(way: Sequence[str]) -> str:
+    """Name a part after the last step that is no number; a plural loses its s."""
+    for position, step in enumerate(reversed(way)):
+        word = step.strip("[].\"'")
+        if not word.isdigit():
+            is_item = position > 0 and word.endswith("s") and len(word) > 3
+            return identifier(word[:-1] if is_item else word)
+    return "value"
