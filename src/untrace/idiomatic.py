@@ -72,9 +72,7 @@ def _listing(
     hints = source_names(lifted)
 
     def attempt(lost: LostRules | None) -> Listing:
-        return lift(
-            captured, options, None, lifted, 0, lost, hints, rewriter.block
-        )
+        return lift(captured, options, None, lifted, 0, lost, hints, rewriter.block)
 
     try:
         return attempt(None)

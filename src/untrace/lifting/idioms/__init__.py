@@ -3,8 +3,8 @@
 import importlib
 
 TABLES = (
-    "operators",
     "networks",
+    "operators",
     "indexing",
     "reducing",
     "arrays",

@@ -5,23 +5,22 @@ from __future__ import annotations
 from untrace.lifting.idioms.domains import (
     AXES,
     AXIS,
+    DIAGONAL,
     DTYPE,
     INTEGER,
     LITERAL,
     OFFSET,
     PARTS,
+    REPS,
     SHAPE,
     SIZE,
     SUBSCRIPTS,
+    TIMES,
 )
 from untrace.lifting.idioms.table import idiom
 
 idiom("{x} @ {y}.T", "f32[2,3] f32[4,3]")
 idiom("{x}.T @ {y}", "f32[3,2] f32[3,4]")
-idiom("jnp.dot({x}, {y})", "f32[2,3] f32[3,4]", "f32[] f32[]")
-idiom("jnp.outer({x}, {y})", "f32[2] f32[3]")
-idiom("jnp.inner({x}, {y})", "f32[2] f32[2]")
-idiom("jnp.vdot({x}, {y})", "f32[2] f32[2]")
 idiom("jnp.cross({x}, {y})", "f32[3] f32[3]")
 idiom("jnp.kron({x}, {y})", "f32[2,2] f32[3,3]")
 idiom("jnp.einsum({subscripts}, {x}, {y})", "f32[2,3] f32[3,4]", subscripts=SUBSCRIPTS)
@@ -38,6 +37,10 @@ for precision in ("DEFAULT", "HIGH", "HIGHEST"):
         subscripts=SUBSCRIPTS,
     )
 idiom('jnp.einsum("ij,ij->i", {x}, {y})', "f32[2,3] f32[2,3]")
+idiom("jnp.dot({x}, {y})", "f32[2,3] f32[3,4]", "f32[] f32[]")
+idiom("jnp.outer({x}, {y})", "f32[2] f32[3]")
+idiom("jnp.inner({x}, {y})", "f32[2] f32[2]")
+idiom("jnp.vdot({x}, {y})", "f32[2] f32[2]")
 idiom("jnp.trace({x})", "f32[3,3]")
 idiom("jnp.diag({x})", "f32[3,3]", "f32[3]")
 idiom("jnp.diagonal({x})", "f32[3,3]")
@@ -58,7 +61,7 @@ idiom("jnp.tri({n}, dtype=bool)", "", n=SIZE)
 idiom("jnp.tri({n})", "", n=SIZE)
 for name in ("tril", "triu"):
     idiom(f"jnp.{name}({{x}})", "f32[3,3]")
-    idiom(f"jnp.{name}({{x}}, {{k}})", "f32[3,3]; k=1", k=INTEGER)
+    idiom(f"jnp.{name}({{x}}, {{k}})", "f32[3,3]; k=1", k=DIAGONAL)
     idiom(f"jnp.{name}(jnp.ones({{shape}}, dtype=bool))", "; shape=(3, 3)", shape=SHAPE)
     idiom(f"jnp.{name}(jnp.ones({{shape}}))", "; shape=(3, 3)", shape=SHAPE)
 idiom("jnp.zeros_like({x})")
@@ -81,9 +84,9 @@ idiom("jnp.split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
 idiom("jnp.unstack({x})")
 idiom("jnp.unstack({x}, axis={axis})", axis=AXIS)
 idiom("jnp.array_split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
-idiom("jnp.repeat({x}, {n}, axis={axis})", "f32[2,3]; n=2", n=SIZE, axis=AXIS)
-idiom("jnp.tile({x}, {n})", "f32[3]; n=2", n=SIZE)
-idiom("jnp.tile({x}, ({n}, {m}))", "f32[2,3]; n=2; m=1", n=SIZE, m=SIZE)
+idiom("jnp.repeat({x}, {n}, axis={axis})", "f32[2,3]; n=2", n=TIMES, axis=AXIS)
+idiom("jnp.tile({x}, {n})", "f32[3]; n=2", n=TIMES)
+idiom("jnp.tile({x}, {reps})", "f32[2,3]; reps=(2, 1)", reps=REPS)
 idiom("jnp.roll({x}, {n})", "f32[5]", n=OFFSET)
 idiom("jnp.roll({x}, {n}, axis={axis})", "f32[5,2]", n=OFFSET, axis=AXIS)
 idiom("jnp.flip({x}, axis={axis})", axis=AXIS)

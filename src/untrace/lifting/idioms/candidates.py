@@ -47,7 +47,9 @@ def _lines(region: Region, look: int) -> Iterator[Line]:
     if name:
         for idiom in NAMED.get(name, ()):
             yield from _filled(idiom, region)
-    for idiom in learned().by_look.get(look, ()):
+    alike = learned().by_look.get(look, ())
+    wanted = f".{name.strip('_')}(" if name else ""
+    for idiom in sorted(alike, key=lambda idiom: wanted not in idiom.template):
         yield from _filled(idiom, region)
     if name:
         yield from _public_calls(name, region)

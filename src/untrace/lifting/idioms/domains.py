@@ -83,6 +83,14 @@ def _integers(region: Region) -> Iterator[str]:
     return (text for text in _literals(region) if text.lstrip("-").isdigit())
 
 
+def _diagonals(region: Region) -> Iterator[str]:
+    """List the integers, and those after them: `triu` is made of `tri` and not."""
+    for text in _integers(region):
+        yield text
+        yield str(int(text) + 1)
+
+
+DIAGONAL = Domain(lambda region: _unique(_diagonals(region)), "1")
 LITERAL = Domain(lambda region: _unique(_literals(region)), "0.5")
 INTEGER = Domain(lambda region: _unique(_integers(region)), "1")
 
@@ -135,6 +143,18 @@ def _offsets(region: Region) -> Iterator[str]:
                 yield str(-size)
 
 
+def _ratios(region: Region) -> tuple[int, ...]:
+    """Tell how many times larger each axis of the result is than that of the input."""
+    if len(region.inputs) != 1 or not _is_array(region.inputs[0]):
+        return ()
+    old, new = region.inputs[0].aval.shape, _result(region).shape
+    if len(old) != len(new) or 0 in old:
+        return ()
+    return tuple(int(n) // int(o) for o, n in zip(old, new))
+
+
+TIMES = Domain(lambda r: _unique(str(n) for n in _ratios(r) if n > 1), "2")
+REPS = Domain(lambda region: [repr(_ratios(region))], "(2, 1)")
 SHAPE = Domain(_shape, "(2, 3)")
 PARTS = Domain(_parts, "3")
 SIZE = Domain(lambda region: _unique(_sizes(region)), "3")

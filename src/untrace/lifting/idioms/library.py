@@ -6,6 +6,8 @@ from untrace.lifting.idioms.domains import AXIS, SIZE
 from untrace.lifting.idioms.table import idiom
 
 SQUARE = "f32[3,3]"
+SPECIAL = """erf erfc erfinv gammaln digamma ndtr ndtri log_ndtr expit logit i0e i1e i0 i1
+entr"""
 for name in (
     "inv",
     "det",
@@ -65,7 +67,7 @@ for mode in ("", ', mode="same"', ', mode="valid"'):
     idiom(f"jax.scipy.signal.convolve2d({{x}}, {{y}}{mode})", "f32[7,7] f32[3,3]")
     idiom(f"jax.scipy.signal.convolve({{x}}, {{y}}{mode})", "f32[7,7] f32[3,3]")
 idiom("jnp.interp({x}, {y}, {z})", "f32[4] f32[5] f32[5]")
-for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "ndtr", "ndtri", "log_ndtr", "expit", "logit", "i0e", "i1e", "i0", "i1", "entr"):  # fmt: skip
+for name in SPECIAL.split():
     idiom(f"jax.scipy.special.{name}({{x}})")
 for name in (
     "xlogy",

@@ -8,7 +8,9 @@ from untrace.lifting.idioms.table import idiom
 FUNCTIONS = """sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan arcsin arccos
 arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil round square reciprocal cbrt sign
 isnan isfinite isinf logical_not conj real imag angle positive negative rint trunc deg2rad
-rad2deg sinc nan_to_num bitwise_not"""
+rad2deg sinc nan_to_num"""
+BINARY = """maximum minimum arctan2 hypot logaddexp power fmod logical_and logical_or
+logical_xor copysign nextafter heaviside float_power gcd lcm fmax fmin"""
 TWO = ("f32[2,3] f32[2,3]", "i32[2] i32[2]", "i32[2] f32[2]")
 
 for symbol in ("@", "+", "-", "*", "/"):
@@ -45,29 +47,26 @@ for name in FUNCTIONS.split():
     idiom(f"jnp.{name}({{x}})", "f32[2,3]", *(["c64[2]"] if is_complex else []))
     if name in ("sqrt", "exp", "log", "sin", "cos"):
         idiom(f"jnp.{name}({{c}})", ";c=2.0", c=LITERAL)
-for name in ("maximum", "minimum", "arctan2", "hypot", "logaddexp", "power", "mod",
-             "remainder", "fmod", "floor_divide", "logical_and", "logical_or", "logical_xor",
-             "copysign", "nextafter", "heaviside", "float_power", "gcd", "lcm", "fmax", "fmin"):  # fmt: skip
+for name in BINARY.split():
     types = "i32[2,3] i32[3]" if name in ("gcd", "lcm") else "f32[2,3] f32[3]"
     idiom(f"jnp.{name}({{x}}, {{y}})", types)
-    if name in ("maximum", "minimum", "mod", "power", "logaddexp"):
+    if name in ("maximum", "minimum", "power", "logaddexp"):
         idiom(f"jnp.{name}({{x}}, {{c}})", c=LITERAL)
         idiom(f"jnp.{name}({{c}}, {{x}})", c=LITERAL)
-_BINARY = """add subtract multiply divide equal not_equal less less_equal greater
+STAGED = """add subtract multiply divide equal not_equal less less_equal greater
 greater_equal maximum minimum"""
 ZERO = "np.float32(0.0)"
-for name in _BINARY.split():
+for name in STAGED.split():
     # Python would turn a comparison with a scalar in front of it round.
     idiom(f"jnp.{name}({{k}}, {{x}})", f"f32[2,3]; k={ZERO}", k=LITERAL)
     idiom(f"jnp.{name}({{k}}, {{l}})", f"; k={ZERO}; l={ZERO}", k=LITERAL, l=LITERAL)
 idiom("jax.lax.complex({x}, {y})")
 idiom("add_jaxvals({x}, {y})", imports={"add_jaxvals": "jax.interpreters.ad"})
 
-for name in ("where",):
-    idiom("jnp.where({c}, {x}, {y})", "bool[2,3] f32[2,3] f32[2,3]")
-    idiom("jnp.where({c}, {x}, {k})", "bool[2,3] f32[2,3]; k=0.0", k=LITERAL)
-    idiom("jnp.where({c}, {k}, {x})", "bool[2,3] f32[2,3]; k=0.0", k=LITERAL)
-    idiom("jnp.where({c}, {k}, {l})", "bool[2,3]; k=0.0; l=1.0", k=LITERAL, l=LITERAL)
+idiom("jnp.where({c}, {x}, {y})", "bool[2,3] f32[2,3] f32[2,3]")
+idiom("jnp.where({c}, {x}, {k})", "bool[2,3] f32[2,3]; k=0.0", k=LITERAL)
+idiom("jnp.where({c}, {k}, {x})", "bool[2,3] f32[2,3]; k=0.0", k=LITERAL)
+idiom("jnp.where({c}, {k}, {l})", "bool[2,3]; k=0.0; l=1.0", k=LITERAL, l=LITERAL)
 idiom(
     "jnp.select([{c}, {d}], [{x}, {y}], {k})",
     "bool[2] bool[2] f32[2] f32[2]",

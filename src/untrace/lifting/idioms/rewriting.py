@@ -221,9 +221,11 @@ class _Tiling:
 
     def equations(self) -> list[Equation]:
         """Return the equations that are left and made."""
-        dropped: set[int] = set()
+        dropped = self._drop_dead()
         for i in range(len(self.original) - 1, -1, -1):
             eqn = self.original[i]
+            if i in dropped:
+                continue
             if self._is_dead(eqn):
                 dropped.add(i)
                 self.uses.subtract(eqn.operands)
@@ -239,6 +241,15 @@ class _Tiling:
             for i, eqn in enumerate(self.original)
             if i not in dropped
         ]
+
+    def _drop_dead(self) -> set[int]:
+        """Drop what nothing needs in the first place."""
+        dropped: set[int] = set()
+        for i in range(len(self.original) - 1, -1, -1):
+            if self._is_dead(self.original[i]):
+                dropped.add(i)
+                self.uses.subtract(self.original[i].operands)
+        return dropped
 
     def _is_dead(self, eqn: Equation) -> bool:
         return not eqn.effects and not any(

@@ -5,17 +5,12 @@ from __future__ import annotations
 from untrace.lifting.idioms.domains import AXIS, DTYPE, LITERAL, SHAPE, SIZE
 from untrace.lifting.idioms.table import idiom
 
-for name in ("normal", "uniform", "exponential", "gumbel", "laplace", "cauchy", "logistic", "truncated_normal", "rademacher", "bits", "ball"):  # fmt: skip
-    for jitted in (f"_{name}",):
-        idiom(
-            f"jax.random.{name}({{key}}, {{shape}})", names=(jitted, name), shape=SHAPE
-        )
-        idiom(
-            f"jax.random.{name}({{key}}, {{shape}}, dtype={{dtype}})",
-            names=(jitted, name),
-            shape=SHAPE,
-            dtype=DTYPE,
-        )
+SHAPED = """normal uniform exponential gumbel laplace cauchy logistic truncated_normal
+rademacher bits ball"""
+for name in SHAPED.split():
+    call, names = f"jax.random.{name}({{key}}, {{shape}}", (f"_{name}", name)
+    idiom(f"{call})", names=names, shape=SHAPE)
+    idiom(f"{call}, dtype={{dtype}})", names=names, shape=SHAPE, dtype=DTYPE)
 idiom("jax.random.normal({key})", names=("_normal",))
 idiom("jax.random.uniform({key})", names=("_uniform",))
 idiom(

@@ -41,6 +41,7 @@ from untrace.lifting.recorded.writer import (
     UnknownArray,
     Unwritable,
     Writer,
+    is_plain,
     signature_types,
     snake_case,
 )
@@ -112,6 +113,9 @@ _HINTS = {
 }
 
 
+MAX_VARIANTS = 8
+
+
 class Unrolled(Exception):
     """A function that did different things for different leaves of a tree."""
 
@@ -122,7 +126,7 @@ class Calls:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._bodies: dict[Any, Body] = {}
-        self._customs: dict[int, Term] = {}
+        self._customs: dict[Any, Term] = {}
 
     def hint(self, item: Call) -> str:
         """Name a result that the user gave no name."""
@@ -548,9 +552,15 @@ class Calls:
         """Define a function with its derivative rules."""
         if getattr(function, "symbolic_zeros", False):
             raise Unwritable("rules with symbolic zeros are written by equations only")
-        known = self._customs.get(id(function))
+        key = self._custom_key(function, args)
+        known = self._customs.get(key)
         if known is not None:
             return known
+        if sum(made[0] == id(function) for made in self._customs) > MAX_VARIANTS:
+            name = function_name(function.fun)
+            raise Unwritable(
+                f"the rules of `{name}` call it at ever new fixed arguments"
+            )
         body = self._body(function, bodies)
         if body is None and args:  # only its forward rule ran
             body = self.program.run_primal(function, args)
@@ -563,10 +573,8 @@ class Calls:
             define = "defjvps"
         decorator = self._home(("jax", name))
         fixed = function.nondiff_argnums
-        made = self.define(
-            function, body, writer, [decorator], key=function, fixed=fixed
-        )
-        self._customs[id(function)] = made  # its rules may call it
+        made = self.define(function, body, writer, [decorator], key=key, fixed=fixed)
+        self._customs[key] = made  # its rules may call it
         defined = self._rules(function, body, bodies, writer)
         is_global = type(made.parts[0]) is Global
         if is_global and not any(list(term.refs()) for term in defined):
@@ -576,10 +584,16 @@ class Calls:
             self.program.add_after((last[-1] if last else made).render(), text)
             return made
         if not is_global:
-            del self._customs[id(function)]
+            del self._customs[key]
         term = Term([*placed(made, ATOM), f".{define}(", *joined(defined), ")"])
         writer.draft.statements.append(Statement(None, term, True))
         return made
+
+    @staticmethod
+    def _custom_key(function: Any, args: Sequence[Any]) -> Any:
+        """Tell apart the variants of a function: one for each set of fixed arguments."""
+        fixed = [args[i] for i in function.nondiff_argnums if i < len(args)]
+        return (id(function), *[repr(a) if is_plain(a) else id(a) for a in fixed])
 
     def _rules(
         self, function: Any, body: Body, bodies: Sequence[Body], writer: Writer

@@ -94,11 +94,11 @@ class Program:
         """
         made = draft.render()
         text = (draft.name, made.parameters, tuple(made.lines), tuple(made.decorators))
-        known = self._functions.get((*text, id(key)))
+        known = self._functions.get((*text, key))
         if known is None:
             made.name = self.lifter.scope.fresh_global(draft.name)
             self.lifter.functions.append(made)
-            known = self._functions[*text, id(key)] = made
+            known = self._functions[*text, key] = made
         elif known.comment != made.comment:
             known.comment = ""  # called at several types
         return known.name

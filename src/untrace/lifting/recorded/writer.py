@@ -454,6 +454,11 @@ def _takes(item: Call, name: str, array: Any) -> bool:
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
 
 
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is a scalar, a string, a type or None."""
+    return isinstance(value, _PLAIN)
+
+
 def _is_node(value: Any) -> bool:
     return not isinstance(value, _PLAIN) and not jax.tree_util.all_leaves([value])
 

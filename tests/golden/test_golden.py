@@ -1,0 +1,54 @@
+"""What level "api" makes of the readability programs, as files to read."""
+
+import warnings
+from pathlib import Path
+
+import jax
+import pytest
+
+import untrace
+from benchmarks.readability import corpus
+
+FOLDER = Path(__file__).parent
+VERSION = "0.10."
+"""The JAX whose text is kept; frameworks differ a little between versions."""
+
+# Their frameworks trace by ways that the recorder cannot follow yet: axes found by
+# partial evaluation (flax's lifted scan) and host-side loops (diffrax).
+AT_LEVEL_LAX = {"diffrax_ode", "linen_gru"}
+
+# The order of the fields of its distributions is that of a Python set.
+UNSTABLE = {"numpyro_regression"}
+
+
+def load_or_none(name: str) -> corpus.Program | None:
+    try:
+        return corpus.load(name)
+    except corpus.MissingError:
+        return None
+
+
+def recover(program: corpus.Program) -> untrace.Source:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", untrace.UnverifiedWarning)
+        return untrace.source(program.function)(*program.args)
+
+
+def body(program: corpus.Program) -> str:
+    """Return the recovered functions, without header and example inputs."""
+    text = str(recover(program)).split('"""\n', 2)[-1]
+    return text.split("\n\n\ndef example_args")[0] + "\n"
+
+
+@pytest.mark.parametrize("name", corpus.names())
+def test_program_comes_back_as_calls(name: str) -> None:
+    program = load_or_none(name)
+    if program is None:
+        pytest.skip("its framework is not installed")
+    src = recover(program)
+    assert src.report.is_verified, str(src.report)
+    expected = "lax" if name in AT_LEVEL_LAX else "api"
+    assert src.options.level == expected
+    if jax.__version__.startswith(VERSION) and name not in UNSTABLE:
+        golden = (FOLDER / f"{name}.txt").read_text()
+        assert body(program) == golden, f"run `python -m tests.golden {name}`"

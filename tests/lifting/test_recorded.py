@@ -1,0 +1,204 @@
+"""Level "api": what was called comes back as it was written, verified."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert src.options.level == "api", src.report.notes
+    assert src.report.is_verified, str(src.report)
+    expected = jax.tree.leaves(jax.jit(function)(*args))
+    actual = jax.tree.leaves(jax.jit(src.load())(*args))
+    assert all(np.array_equal(a, b) for a, b in zip(expected, actual, strict=True))
+    return str(src)
+
+
+def calls_of_many_kinds(x):
+    y = x.sum(-1, keepdims=True) + jnp.mean(x, axis=0)
+    y = y.at[0, 1:].multiply(2.0)
+    z = jnp.where(y > 1, y[:, ::2].repeat(2, axis=1), -y)
+    return jnp.einsum("ij,kj->ik", z, x) ** 2 @ (1 - x), z[..., None].T
+
+
+def test_calls_come_back_as_written():
+    text = recover(calls_of_many_kinds, X)
+    for line in [
+        "y = x.sum(-1, keepdims=True) + jnp.mean(x, axis=0)",
+        "y = y.at[0, 1:].multiply(2.0)",
+        "z = jnp.where(y > 1, y[:, ::2].repeat(2, axis=1), -y)",
+        'return jnp.einsum("ij,kj->ik", z, x) ** 2 @ (1 - x), z[..., None].T',
+    ]:
+        assert line in text
+
+
+def loss(params, x):
+    hidden = jnp.tanh(x @ params["w"] + params["b"])
+    return jnp.mean(hidden**2)
+
+
+PARAMS = {"w": np.ones((4, 2), np.float32), "b": np.zeros(2, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (lambda p, x: jax.grad(loss)(p, x), "jax.grad(loss)(p, x)"),
+        (lambda p, x: jax.value_and_grad(loss)(p, x), "jax.value_and_grad(loss)(p, x)"),
+        (
+            lambda p, x: jax.vmap(loss, in_axes=(None, 0))(p, x),
+            "jax.vmap(loss, in_axes=(None, 0))(p, x)",
+        ),
+        (
+            lambda p, x: jax.jacrev(loss, argnums=1)(p, x),
+            "jax.jacrev(loss, argnums=1)(p, x)",
+        ),
+        (
+            lambda p, x: jax.vmap(jax.grad(loss), in_axes=(None, 0))(p, x),
+            "jax.vmap(jax.grad(loss), in_axes=(None, 0))(p, x)",
+        ),
+        (lambda p, x: jax.checkpoint(loss)(p, x), "@jax.checkpoint\ndef loss"),
+        (lambda p, x: jax.jit(loss)(p, x), "@jax.jit\ndef loss"),
+    ],
+)
+def test_transformations_come_back(function, line):
+    text = recover(function, PARAMS, X)
+    assert line in text
+    assert 'hidden = jnp.tanh(x @ params["w"] + params["b"])' in text
+
+
+def control_flow(x):
+    def step(carry, row):
+        carry = carry * 0.5 + row
+        return carry, carry.sum()
+
+    carry, sums = jax.lax.scan(step, x[0], x)
+    total = jax.lax.fori_loop(0, 3, lambda i, t: t + sums[i], 0.0)
+    small = jax.lax.while_loop(lambda t: t > 1.0, lambda t: t / 2, total)
+    return jax.lax.cond(small > 0.5, jnp.sin, lambda t: t * 3.0, small) + carry
+
+
+def test_control_flow_comes_back():
+    text = recover(control_flow, X)
+    assert "carry, sums = jax.lax.scan(step, x[0], x)" in text
+    assert "jax.lax.fori_loop(0, 3, lambda i, t: t + sums[i], 0.0)" in text
+    assert "jax.lax.while_loop(lambda t: t > 1.0, lambda t: t / 2, total)" in text
+
+
+@jax.custom_vjp
+def clip(x, limit):
+    return x
+
+
+clip.defvjp(
+    lambda x, limit: (x, limit),
+    lambda limit, g: (jnp.clip(g, -limit, limit), jnp.zeros_like(limit)),
+)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def power(x, n):
+    return x**n
+
+
+@power.defjvp
+def power_jvp(n, primals, tangents):
+    (x,), (t,) = primals, tangents
+    return power(x, n), n * x ** (n - 1) * t
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.grad])
+def test_derivative_rules_come_back(wrap):
+    def f(x):
+        return jnp.sum(clip(x, 0.1) * power(x, 3))
+
+    text = recover(wrap(f), X)
+    assert "@jax.custom_vjp" in text and "clip.defvjp(" in text
+    assert "@jax.custom_jvp" in text and "power.defjvp(" in text
+
+
+def test_closures_and_partials_come_back():
+    def f(x, scale):
+        def inner(offset, row):
+            return (row + offset) * scale
+
+        return jax.vmap(functools.partial(inner, x[0]))(x)
+
+    text = recover(f, X, np.float32(2))
+    assert "def inner(row):" in text and "* scale" in text
+
+
+def test_trees_keep_their_names():
+    class State(NamedTuple):
+        step: jax.Array
+        mu: dict
+
+    def update(state, grads):
+        mu = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mu, grads)
+        return State(state.step + 1, mu)
+
+    text = recover(update, State(np.int32(0), PARAMS), PARAMS)
+    assert "mu = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mu, grads)" in text
+    assert "return State(step=state.step + 1, mu=mu)" in text
+
+
+def test_repeated_stretches_become_a_function():
+    def f(layers, x):
+        for layer in layers:
+            h = jnp.tanh(x @ layer["w"])
+            h = h - h.mean(-1, keepdims=True)
+            x = x + h @ layer["w"].T
+        return x
+
+    layers = [{"w": np.eye(4, dtype=np.float32) * i} for i in range(5)]
+    text = recover(f, layers, X)
+    assert text.count("jnp.tanh") == 1
+    assert "x = f_step(" in text and "layers[4]" in text
+
+
+def test_order_of_evaluation_is_kept():
+    """Another order would add cotangents in another order."""
+
+    def f(x):
+        a = jnp.sin(x)
+        return jnp.sum((jnp.cos(x) * a + jnp.exp(a)) * (jnp.tanh(x) - a))
+
+    src = untrace.source(jax.grad(f))(X)
+    assert src.report.strength == "identical"
+
+
+def test_comments_say_where_and_what():
+    text = recover(loss, PARAMS, X, comments="both")
+    assert '# hidden = jnp.tanh(x @ params["w"] + params["b"])' in text
+    assert "(test_recorded.py:" in text and "# f32[3,2]" in text
+
+
+def test_what_cannot_be_written_as_made_falls_to_lax_with_a_reason(monkeypatch):
+    from untrace.lifting.recorded.calls import Calls
+    from untrace.lifting.recorded.writer import Unwritable
+
+    def refuse(self, item, writer):
+        raise Unwritable("no operators today")
+
+    monkeypatch.setattr(Calls, "_operator", refuse)
+    src = untrace.source(lambda x: x + 1.0)(X)
+    assert src.options.level == "lax"
+    assert src.report.strength == "identical"
+    assert "no operators today" in str(src)
+
+
+def test_a_wrong_call_is_never_silent(monkeypatch):
+    from untrace.lifting.recorded import calls
+
+    monkeypatch.setitem(calls._BINARY, "sub", ("+", calls.ADD))
+    src = untrace.source(lambda x, y: x - y)(X, X)
+    assert src.options.level == "lax" and src.report.strength == "identical"

@@ -1,0 +1,175 @@
+"""The recorder sees calls, names and functions, and never changes the trace."""
+
+import dis
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace import jaxapi
+from untrace.lifting.recorded.readers import public_readers
+from untrace.recovery import bytecode
+from untrace.recovery.functions import innermost, peel
+from untrace.recovery.record import RETURNED, Body
+from untrace.recovery.recorder import Recorder
+
+X = np.ones((3, 4), np.float32)
+
+
+def record(function, *args):
+    """Trace a function under the recorder; return its jaxpr and its run."""
+    root = Body(None, record.__code__, {})
+
+    def flat(*values):
+        with Recorder(public_readers()).recording(root):
+            result = function(*values)
+        return result
+
+    jaxpr = jax.make_jaxpr(flat)(*args)
+    return jaxpr, root.calls[0].bodies[0]
+
+
+def names(body):
+    return [
+        getattr(c.function, "name", None) or getattr(c.function, "__name__", "own")
+        for c in body.calls
+    ]
+
+
+def test_calls_operators_and_methods_are_seen():
+    def f(x):
+        y = jnp.tanh(x) @ x.T
+        return jnp.sum(y[0], axis=-1) + x.at[0].set(1.0).mean()
+
+    _, body = record(f, X)
+    assert names(body) == [
+        "tanh",
+        "T",
+        "__matmul__",
+        "__getitem__",
+        "sum",
+        "set",
+        "mean",
+        "__add__",
+    ]
+    assert body.calls[2].target == "y"
+    assert body.calls[-1].returns
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda f: f,
+        jax.jit,
+        jax.grad,
+        jax.checkpoint,
+        lambda f: jax.vmap(jax.grad(f)),
+        lambda f: jax.jit(jax.value_and_grad(f)),
+    ],
+)
+def test_recording_does_not_change_the_trace(wrap):
+    def loss(x):
+        return jax.nn.logsumexp(jnp.sin(x) * 2.0)
+
+    function = wrap(loss)
+    args = (X,)
+    plain = jax.make_jaxpr(lambda *values: function(*values))(*args)
+    recorded, _ = record(lambda *values: function(*values), *args)
+    assert str(plain) == str(recorded)
+
+
+def test_bodies_are_seen_although_their_traces_are_cached():
+    @jax.jit
+    def inner(x):
+        return jnp.cos(x)
+
+    inner(X)
+    jax.jit(lambda x: inner(x))(X)
+    _, body = record(lambda x: inner(x), X)
+    assert names(body.calls[0].bodies[0]) == ["cos"]
+
+
+def test_other_threads_are_not_recorded():
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            jax.make_jaxpr(lambda a: jnp.sin(a) * jnp.cos(a))(1.0)
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for _ in range(5):
+            _, body = record(lambda x: jnp.exp(x) + 1.0, X)
+            assert names(body) == ["exp", "__add__"]
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_an_error_in_the_function_leaves_nothing_behind():
+    import sys
+
+    def fails(x):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        untrace.source(fails)(X)
+    assert sys.getprofile() is None
+    assert untrace.source(jnp.sin)(X).report.is_verified
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("y = f(x)", "y"),
+        ("a, b = f(x)", ("a", "b")),
+        ("(a, b), c = f(x)", (("a", "b"), "c")),
+        ("self.y = f(x)", "y"),
+        ("return f(x)", RETURNED),
+        ("g(f(x))", None),
+        ("y = z = f(x)", "y"),
+    ],
+)
+def test_targets_of_assignments(statement, expected):
+    space = {}
+    exec(f"def h(self, f, g, x):\n    {statement}", space)
+    code = space["h"].__code__
+    calls = [i.offset for i in dis.get_instructions(code) if i.opname == "CALL"]
+    assert bytecode.target(code, calls[0]) == expected
+
+
+def test_spelling_of_arguments():
+    def h(f, x):
+        f(x, 1, axis=0)
+
+    calls = [
+        i.offset
+        for i in dis.get_instructions(h.__code__)
+        if i.opname in ("CALL", "CALL_KW")
+    ]
+    found = bytecode.spelling(h.__code__, calls[0])
+    assert (found.n_positional, found.keywords) == (2, ("axis",))
+
+
+def test_transformations_are_opened_without_losing_one():
+    def f(x):
+        return x.sum()
+
+    made = jaxapi.transformed(jax.vmap(jax.grad(f, argnums=(0,)), in_axes=1))
+    assert (made.maker, made.options) == (("jax", "vmap"), {"in_axes": 1})
+    inner = jaxapi.transformed(made.function)
+    assert (inner.maker, inner.options) == (("jax", "grad"), {"argnums": (0,)})
+    assert innermost(jax.jit(jax.checkpoint(f))) is f
+    assert peel(jax.jit(f, donate_argnums=0)).value.options["donate_argnums"] == (0,)
+
+
+def test_every_hook_is_there():
+    """Recording stands on private names of JAX; this fails when one has moved."""
+    readers = public_readers()
+    for function in [jnp.sum, jax.lax.scan, jax.nn.softmax, jax.random.normal]:
+        assert jaxapi.open_boundary(function).__code__ in readers
+    assert len(readers) > 900
