@@ -34,7 +34,7 @@ def test_calls_come_back_as_written():
     text = recover(calls_of_many_kinds, X)
     for line in [
         "y = x.sum(-1, keepdims=True) + jnp.mean(x, axis=0)",
-        "y = y.at[0, 1:].multiply(2.0)",
+        "y = y.at[0, 1:].mul(2.0)",
         "z = jnp.where(y > 1, y[:, ::2].repeat(2, axis=1), -y)",
         'return jnp.einsum("ij,kj->ik", z, x) ** 2 @ (1 - x), z[..., None].T',
     ]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import bisect
 import dis
 import functools
+import itertools
 import types
+from collections.abc import Mapping
 
 from untrace.recovery.record import RETURNED, Spelling, Target
 
@@ -50,6 +52,20 @@ def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
     else:
         return None
     return Spelling((call.arg or 0) - len(keywords), keywords)
+
+
+@functools.lru_cache(maxsize=4096)
+def unpacked(code: types.CodeType) -> Mapping[str, Target]:
+    """Return the parameters that a function unpacks, with the names that it uses."""
+    instructions, _ = _instructions(code)
+    parameters = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    found: dict[str, Target] = {}
+    for index, (load, unpack) in enumerate(itertools.pairwise(instructions)):
+        if unpack.opname != "UNPACK_SEQUENCE" or load.argval not in parameters:
+            continue
+        if load.opname.startswith("LOAD_"):
+            found.setdefault(load.argval, _Targets(instructions, index + 1).read())
+    return found
 
 
 class _Targets:

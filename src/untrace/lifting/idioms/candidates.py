@@ -17,7 +17,7 @@ from untrace.ir import Atom, Literal, Value
 from untrace.lifting.idioms.attempts import MODULES
 from untrace.lifting.idioms.domains import AXIS, SHAPE, region_literals
 from untrace.lifting.idioms.learned import learned
-from untrace.lifting.idioms.regions import Region, called
+from untrace.lifting.idioms.regions import Region, called, function_with_rules
 from untrace.lifting.idioms.table import NAMED, Idiom
 from untrace.lifting.idioms.texts import literal_texts
 
@@ -65,10 +65,9 @@ def _call_name(region: Region) -> str:
     root = region.root
     if len(region.equations) != 1:
         return ""
-    if root.name in ("custom_jvp_call", "custom_vjp_call"):
-        block = root.params.get("call_jaxpr")
-        return str(getattr(getattr(block, "debug_info", None), "func_name", "") or "")
-    return str(root.params.get("name", "")) if root.name == "jit" else ""
+    if root.name == "jit":
+        return str(root.params.get("name", ""))
+    return function_with_rules(root)
 
 
 def _filled(idiom: Idiom, region: Region) -> Iterator[Line]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation, Value, from_jaxpr
+from untrace.ir import Block, from_jaxpr
 from untrace.lifting.idioms import load
 from untrace.lifting.idioms.attempts import attempt
-from untrace.lifting.idioms.regions import flattened, look_key, looks, tail
+from untrace.lifting.idioms.regions import flattened, live, look_key, looks, tail
 from untrace.lifting.idioms.table import IDIOMS, Idiom
 
 DTYPES = {
@@ -100,21 +99,3 @@ def _aval(text: str) -> Any:
     return jaxapi.ShapedArray(
         shape, jnp.dtype(DTYPES[name.rstrip("*")]), weak_type=weak
     )
-
-
-def live(block: Block) -> list[Equation]:
-    """List the equations of a block that its results need."""
-    needed = {value for value in block.outputs if type(value) is Value}
-    found: list[Equation] = []
-    for eqn in reversed(block.equations):
-        if needed.isdisjoint(value for value in eqn.results if value is not None):
-            continue
-        found.append(eqn)
-        needed.update(_read(eqn))
-    return found[::-1]
-
-
-def _read(eqn: Equation) -> Iterator[Value]:
-    for atom in eqn.operands:
-        if type(atom) is Value:
-            yield atom

@@ -103,10 +103,47 @@ def looks(eqn: Equation) -> int:
     """Return a number that tells which primitives an equation applies, in any order."""
     inner = called(eqn)
     if inner is not None:
-        return sum(map(looks, inner.equations))
+        return _looks_of(inner)
     if eqn.name in NEUTRAL:
         return 0
-    return _number(eqn.name)
+    return _number(eqn.name + function_with_rules(eqn))
+
+
+@functools.lru_cache(maxsize=1024)
+def _looks_of(block: Block) -> int:
+    return sum(map(looks, live(block)))
+
+
+def look_of(block: Block) -> int:
+    """Return the look of a whole program."""
+    equations = live(block)
+    return look_key(_looks_of(block), equations[-1]) if equations else 0
+
+
+def live(block: Block) -> list[Equation]:
+    """List the equations of a block that its results need."""
+    needed = {value for value in block.outputs if type(value) is Value}
+    found: list[Equation] = []
+    for eqn in reversed(block.equations):
+        if needed.isdisjoint(value for value in eqn.results if value is not None):
+            continue
+        found.append(eqn)
+        needed.update(_read(eqn))
+    return found[::-1]
+
+
+def _read(eqn: Equation) -> Iterator[Value]:
+    for atom in eqn.operands:
+        if type(atom) is Value:
+            yield atom
+
+
+def function_with_rules(eqn: Equation) -> str:
+    """Return the name of the function with derivative rules that is called, or ""."""
+    if eqn.name not in ("custom_jvp_call", "custom_vjp_call"):
+        return ""
+    block = eqn.params.get("call_jaxpr")
+    return str(getattr(getattr(block, "debug_info", None), "func_name", "") or "")
 
 
 def look_key(look: int, root: Equation) -> int:

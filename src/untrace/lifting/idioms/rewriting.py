@@ -24,6 +24,7 @@ from untrace.lifting.idioms.printing import CALL, PRIMITIVE
 from untrace.lifting.idioms.public_lines import is_public
 from untrace.lifting.idioms.regions import (
     Region,
+    look_of,
     regions,
     signature,
     tail,
@@ -136,6 +137,8 @@ class Rewriter:
             made = attempt(line.text, avals, line.imports, context)
             places = None if made is None else _places(made, region.root)
             if made is None or places is None:
+                continue
+            if look_of(from_jaxpr(made.jaxpr)) != look:
                 continue
             if expected is None:
                 expected = _jaxpr(region, wanted, host)

@@ -306,6 +306,7 @@ class Calls:
         draft = Draft("run")
         inner = Writer(self.program, draft, parent=writer)
         inner.parameters(run.parameters, run.code, self._bound(run.function, run))
+        inner.unpack_parameters(run.parameters, run.code)
         inner.body(run.calls)
         draft.result = inner.value(run.result)
         draft.finish()
@@ -489,6 +490,7 @@ class Calls:
         if drops_static:
             dropped |= _static_names(body)
         inner.parameters(body.parameters, body.code, dropped)
+        inner.unpack_parameters(body.parameters, body.code)
         inner.body(body.calls)
         inner.name_locals(body.locals)
         draft.result = inner.value(body.result)
@@ -630,6 +632,7 @@ class Calls:
         inner = Writer(self.program, draft, caller=writer)
         made = inner.own_parameters(body.parameters)
         self.program.open_calls.append(item)
+        inner.unpack_parameters(body.parameters, body.code)
         inner.body(body.calls)
         inner.name_locals(body.locals)
         draft.result = inner.value(item.result)

@@ -274,8 +274,10 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
         writer.define(values[parameter.name], made)
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
+    run = _main_run(whole, root)
+    writer.unpack_parameters(values, run.code)
     writer.main_body(calls)
-    writer.name_locals(_main_locals(whole, root))
+    writer.name_locals(run.locals)
     draft.result = writer.value(result)
     draft.decorators = decorators
     draft.types = signature_types([values[p.name] for p in captured.parameters], result)
@@ -285,13 +287,13 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     return made_function
 
 
-def _main_locals(whole: Call | None, root: Body) -> dict[str, Any]:
-    """Return the local variables of the user's function."""
+def _main_run(whole: Call | None, root: Body) -> Body:
+    """Return the run of the user's own function."""
     if whole is not None:
-        return whole.bodies[-1].locals
+        return whole.bodies[-1]
     if len(root.calls) == 1 and root.calls[0].is_own:
-        return root.calls[0].bodies[0].locals
-    return {}
+        return root.calls[0].bodies[0]
+    return root
 
 
 def _whole_call(root: Body) -> Call | None:

@@ -29,6 +29,7 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
 from untrace.lifting.spelling import spell, spell_dtype
+from untrace.recovery import bytecode
 from untrace.recovery.functions import is_function
 from untrace.recovery.record import Call, Place, Target
 from untrace.syntax.names import identifier
@@ -79,6 +80,7 @@ class Writer:
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: set[int] = set()
         self.n_dissolving = 0
+        self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
 
     # ---- names ---------------------------------------------------------------------
@@ -233,6 +235,10 @@ class Writer:
         """Write recorded calls, in order."""
         rest = list(calls)
         while rest:
+            taken = self._rows_of_parameter(rest)
+            if taken:
+                del rest[:taken]
+                continue
             item = rest.pop(0)
             n_calls, rows = _rows(item, rest)
             if n_calls:
@@ -240,6 +246,58 @@ class Writer:
                 self.unpack(item, rows)
             else:
                 self.statement(item)
+
+    def unpack_parameters(
+        self, values: Mapping[str, Any], code: types.CodeType
+    ) -> None:
+        """Unpack the parameters that the user's function unpacks, with its names."""
+        for hint, target in bytecode.unpacked(code).items():
+            value = values.get(hint)
+            if not isinstance(target, tuple) or value is None:
+                continue
+            if is_array(value):
+                self._unpacked[id(value)] = target
+            elif type(value) in (tuple, list) and len(value) == len(target):
+                self._unpack_parameter(value, target)
+
+    def _unpack_parameter(self, value: Any, target: tuple[Target, ...]) -> None:
+        key = self.values.key(value)
+        found = self.values.find(key) if key is not None else None
+        if found is None or found[1] or id(found[0]) not in self.owned:
+            return
+        whole = self.ref(found)
+        self.values.forget(found[0])
+        names = tuple([self._part(v, t) for v, t in zip(value, target)])
+        self.values.define(value, found[0])
+        self.draft.statements.append(Statement(names, whole))
+
+    def _part(self, value: Any, target: Target) -> Names:
+        """Name a part of a parameter that is unpacked."""
+        if (
+            isinstance(target, tuple)
+            and type(value) in (tuple, list)
+            and len(target) == len(value)
+        ):
+            return tuple([self._part(v, t) for v, t in zip(value, target)])
+        hint = target if isinstance(target, str) else "value"
+        name = Name(identifier(hint), hint != "_")
+        self.define(value, name)
+        return name
+
+    def _rows_of_parameter(self, rest: Sequence[Call]) -> int:
+        """Write `a, b = x` for a parameter; return how many calls took its rows."""
+        if not self._unpacked or not rest or not rest[0].args:
+            return 0
+        array = rest[0].args[0]
+        target = self._unpacked.get(id(array))
+        if target is None:
+            return 0
+        whole = replace(rest[0], target=target, result=array)
+        n_calls, rows = _rows(whole, rest)
+        if n_calls:
+            names = tuple([self._part(r, t) for r, t in zip(rows, target)])
+            self.draft.statements.append(Statement(names, self.value(array)))
+        return n_calls
 
     def unpack(self, item: Call, rows: Sequence[Any]) -> None:
         """Write `a, b = array`, which takes the rows of an array."""
@@ -394,7 +452,7 @@ class Writer:
         for hint, value in values.items():
             if has_array(value) and self._can_pass(value):
                 if hint in ("self", "cls"):
-                    hint = snake_case(type(value).__name__)
+                    hint = "params"
                 name = Name(identifier(hint), True, is_parameter=True)
                 self.define(value, name)
                 made.append((name, value))
