@@ -11,6 +11,7 @@ from untrace.capture import Captured
 from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.ir import from_jaxpr
+from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.program import lift_recorded
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
@@ -76,5 +77,5 @@ def _attempt(captured: Captured, options: Options, progress: Progress) -> Source
         report = check(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
-    report = replace(report, n_equations=listing.lifter.n_equations)
+    report = replace(report, n_equations=count_blocks(block)[0])
     return Source(module, report, captured, block, options)

@@ -129,6 +129,8 @@ class Rewriter:
         context = region.root.context
         if any(eqn.context is not context for eqn in region.equations):
             return None
+        if not all(map(_has_fixed_shape, [*avals, *region.root.result_avals])):
+            return None
         context = None if context is jaxapi.ambient_context() else context
         expected: Any = None
         for line in lines(region, look):
@@ -150,6 +152,10 @@ class Rewriter:
             if self.accept(expected, _with_results(made.jaxpr, kept)):
                 return Found(line, made.is_sequence, places)
         return None
+
+
+def _has_fixed_shape(aval: Any) -> bool:
+    return all(map(jaxapi.is_static_dim, getattr(aval, "shape", ())))
 
 
 def _places(made: Attempt, root: Equation) -> tuple[int | None, ...] | None:
