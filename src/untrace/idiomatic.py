@@ -6,12 +6,13 @@ equivalent all the same, the lines behind the difference are given up, a few tim
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from untrace.capture import Captured
 from untrace.emission import emit
 from untrace.errors import LiftingError
-from untrace.ir import Block
+from untrace.ir import Block, Equation
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.lost import LostRules
@@ -25,22 +26,37 @@ from untrace.verification.report import Report
 MAX_ROUNDS = 6
 
 
-def untrace_idioms(captured: Captured, options: Options, block: Block) -> Source | None:
+def untrace_idioms(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    steps: Mapping[Equation, int] | None = None,
+) -> Source | None:
     """Turn a computation into source at the level of calls.
+
+    Args:
+      captured: The computation.
+      options: What the user asked for.
+      block: The computation, as it was read.
+      steps: Equations to print lower than usual, where they are left.
 
     Returns:
       Source that is at least equivalent, or None if there is none.
     """
     excluded: set[str] = set()
+    with_rules = True
     for _ in range(MAX_ROUNDS):
-        rewriter = Rewriter(accepts, frozenset(excluded))
+        rewriter = Rewriter(accepts, frozenset(excluded), with_rules)
         try:
-            source = _attempt(captured, options, rewriter.block(block), rewriter)
+            source = _attempt(captured, options, block, rewriter, steps)
         except LiftingError:  # nothing was lost: level "lax" tells the user
             return None
         report = source.report
         if report.strength == "unverified" or report.is_verified:
             return source
+        if with_rules and "custom_" in str(report.difference):
+            with_rules = False  # rules that make new rules are known by their equations
+            continue
         wrong = rewriter.lines_in(report.line) - excluded
         if not wrong:
             return None
@@ -54,30 +70,36 @@ def accepts(expected: object, actual: object) -> bool:
 
 
 def _attempt(
-    captured: Captured, options: Options, lifted: Block, rewriter: Rewriter
+    captured: Captured,
+    options: Options,
+    block: Block,
+    rewriter: Rewriter,
+    steps: Mapping[Equation, int] | None,
 ) -> Source:
-    listing = _listing(captured, options, lifted, rewriter)
-    module = emit(listing)
-    notes = tuple(listing.lifter.notes)
+    lifted = rewriter.block(block)
+    hints = source_names(lifted)
+    rewrite = rewriter.block if rewriter.with_rules else None
+
+    def listing(lost: LostRules | None) -> Listing:
+        return lift(captured, options, steps, lifted, 0, lost, hints, rewrite)
+
+    made = _with_lost_rules(captured, listing)
+    module = emit(made)
+    notes = tuple(made.lifter.notes)
     report = Report("unverified", notes=notes)
     if options.verify:
         report = check(module, captured, notes)
-    report = replace(report, n_equations=listing.lifter.n_equations)
+    report = replace(report, n_equations=made.lifter.n_equations)
     return Source(module, report, captured, lifted, options)
 
 
-def _listing(
-    captured: Captured, options: Options, lifted: Block, rewriter: Rewriter
+def _with_lost_rules(
+    captured: Captured, listing: Callable[[LostRules | None], Listing]
 ) -> Listing:
-    hints = source_names(lifted)
-
-    def attempt(lost: LostRules | None) -> Listing:
-        return lift(captured, options, None, lifted, 0, lost, hints, rewriter.block)
-
     try:
-        return attempt(None)
+        return listing(None)
     except LiftingError:
         lost = LostRules(captured.jaxpr)
         if not lost:
             raise
-        return attempt(lost)
+        return listing(lost)

@@ -55,7 +55,16 @@ def untrace_captured(
             source = untrace_idioms(captured, options, block)
             if source is not None:
                 return source
-        source = _best(captured, options, block, note_progress)
+            note = 'Written at level "lax", since the calls could not be proved.'
+            steps: dict[Equation, int] = {}
+            lower = replace(captured, notes=(*captured.notes, note))
+            source = _best(lower, options, block, note_progress, steps)
+            # What no rule could write at level "lax" stood in the way, perhaps.
+            again = untrace_idioms(captured, options, block, steps) if steps else None
+            if again is not None:
+                return again
+        else:
+            source = _best(captured, options, block, note_progress, {})
     if not _is_good(source.report):
         warnings.warn(
             f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3
@@ -64,10 +73,16 @@ def untrace_captured(
 
 
 def _best(
-    captured: Captured, options: Options, block: Block, progress: Progress
+    captured: Captured,
+    options: Options,
+    block: Block,
+    progress: Progress,
+    steps: dict[Equation, int],
 ) -> Source:
-    """Try until the equations are identical; return the best that was made."""
-    steps: dict[Equation, int] = {}
+    """Try until the equations are identical; return the best that was made.
+
+    What has to be printed lower than usual is added to `steps`.
+    """
     made = [_attempt(captured, options, block, steps, 0, progress)]
     try:
         for _ in range(MAX_ROUNDS):

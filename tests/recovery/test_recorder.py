@@ -171,5 +171,5 @@ def test_every_hook_is_there():
     """Recording stands on private names of JAX; this fails when one has moved."""
     readers = public_readers()
     for function in [jnp.sum, jax.lax.scan, jax.nn.softmax, jax.random.normal]:
-        assert jaxapi.open_boundary(function).__code__ in readers
+        assert id(jaxapi.open_boundary(function).__code__) in readers
     assert len(readers) > 900

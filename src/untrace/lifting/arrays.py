@@ -1,9 +1,10 @@
 """Write arrays and scalars as NumPy expressions that rebuild them bit for bit.
 
 The expressions use NumPy (and `jax.numpy` for dtypes that NumPy lacks), so that a
-generated module touches no device when it is imported. Patterns (zeros, eye, arange, …)
-are recognised first and accepted only if they give the same bits; other arrays are
-written out when they are small. Large ones go to a sidecar file (`spell_sidecar`).
+generated module touches no device when it is imported; what only JAX can make is in
+`jax_arrays.py`. Patterns (zeros, eye, arange, …) are recognised first and accepted only
+if they give the same bits; other arrays are written out when they are small. Large ones
+go to a sidecar file (`spell_sidecar`).
 """
 
 from __future__ import annotations

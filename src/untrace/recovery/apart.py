@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 
-Readers = Mapping[types.CodeType, Any]
+Readers = Mapping[int, Any]
 
 
 def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None]:

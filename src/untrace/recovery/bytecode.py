@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import dis
-import functools
 import itertools
 import types
 from collections.abc import Mapping
@@ -54,7 +53,6 @@ def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
     return Spelling((call.arg or 0) - len(keywords), keywords)
 
 
-@functools.lru_cache(maxsize=4096)
 def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     """Return the parameters that a function unpacks, with the names that it uses."""
     instructions, _ = _instructions(code)
@@ -112,7 +110,22 @@ class _Targets:
         return self._instructions[self._index - 1]
 
 
-@functools.lru_cache(maxsize=4096)
 def _instructions(code: types.CodeType) -> tuple[list[dis.Instruction], list[int]]:
+    known = _KNOWN.get(id(code))
+    if known is not None and known[0] is code:
+        return known[1]
+    if len(_KNOWN) >= MAX_KNOWN:
+        _KNOWN.clear()
+    read = _read(code)
+    _KNOWN[id(code)] = code, read
+    return read
+
+
+MAX_KNOWN = 4096
+# By the `id` of the code: its hash would cost more than the look-up saves.
+_KNOWN: dict[int, tuple[types.CodeType, tuple[list[dis.Instruction], list[int]]]] = {}
+
+
+def _read(code: types.CodeType) -> tuple[list[dis.Instruction], list[int]]:
     found = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP")]
     return found, [instruction.offset for instruction in found]

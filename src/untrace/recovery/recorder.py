@@ -46,7 +46,7 @@ class _Entry:
     frame: Any
     call: Call | None
     body: Body | None
-    codes: Mapping[types.CodeType, Any]
+    codes: Mapping[int, Any]
     runs: Any = None
     is_first: bool = False
 
@@ -55,17 +55,19 @@ class Recorder:
     """Records one run of a function.
 
     Args:
-      readers: How to read a call from a frame, by code object.
+      readers: How to read a call from a frame, by the `id` of its code. (The hash of a
+        code object is computed anew every time, from all of its parts.)
       transparent: Names of public functions to look into instead of recording them.
     """
 
     def __init__(
         self,
-        readers: Mapping[types.CodeType, _Reader],
+        readers: Mapping[int, _Reader],
         transparent: Iterable[str] = (),
     ) -> None:
-        self._kinds: dict[types.CodeType, Any] = dict(readers)
-        self._rule_codes: dict[types.CodeType, tuple[Call, Any]] = {}
+        self._kinds: dict[int, Any] = dict(readers)
+        self._alive: list[types.CodeType] = []
+        self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
         self._thread = threading.get_ident()
         self._transparent = frozenset(transparent)
@@ -79,6 +81,12 @@ class Recorder:
         with jaxapi.without_trace_caches(), self._watching():
             yield
 
+    def _kind(self, code: types.CodeType) -> Any:
+        """Decide once what a code object is."""
+        self._alive.append(code)
+        kind = self._kinds[id(code)] = _classify(code)
+        return kind
+
     # ---- events --------------------------------------------------------------------
 
     def begin(self, frame: types.FrameType) -> None:
@@ -88,9 +96,9 @@ class Recorder:
         if top.call is not None:
             self._begin_body(frame, code, top)
             return
-        kind = self._kinds.get(code, _OWN)
+        kind = self._kinds.get(id(code), _OWN)
         if kind is _OWN:
-            kind = self._kinds[code] = _classify(code)
+            kind = self._kind(code)
         if kind is None:
             return
         if kind is _classify:
@@ -135,12 +143,12 @@ class Recorder:
         self, frame: types.FrameType, code: types.CodeType, top: _Entry
     ) -> None:
         """Record a run of a function that was passed to an opaque call."""
-        function = top.codes.get(code)
+        function = top.codes.get(id(code))
         call = top.call
         if function is None:
-            if code not in self._rule_codes:
+            if id(code) not in self._rule_codes:
                 return
-            call, function = self._rule_codes[code]
+            call, function = self._rule_codes[id(code)]
         assert call is not None
         body = Body(function, code, _parameters(frame))
         call.bodies.append(body)
@@ -164,15 +172,15 @@ class Recorder:
             _place(frame),
         )
         passed = [function, *_callables(called.args), *_callables(called.kwargs)]
-        codes: dict[types.CodeType, Any] = {}
+        codes: dict[int, Any] = {}
         for item in passed:
             inner = innermost(item)
             if inner is not None and not _is_inside_jax(inner.__code__):
-                codes[inner.__code__] = inner
+                codes[id(inner.__code__)] = inner
             for rule in rules(item):
                 plain = innermost(rule) if rule is not None else None
                 if plain is not None and not _is_inside_jax(plain.__code__):
-                    self._rule_codes[plain.__code__] = call, plain
+                    self._rule_codes[id(plain.__code__)] = call, plain
         self._stack.append(_Entry(frame, call, None, codes, None, called.is_first))
 
     def _is_transparent(self, function: Any) -> bool:
@@ -209,9 +217,9 @@ class Recorder:
         events = monitoring.events
 
         def begins(code: types.CodeType, offset: int) -> Any:
-            kind = self._kinds.get(code, _OWN)
+            kind = self._kinds.get(id(code), _OWN)
             if kind is _OWN:
-                kind = self._kinds[code] = _classify(code)
+                kind = self._kind(code)
             if kind is None:
                 return monitoring.DISABLE
             if threading.get_ident() == self._thread:
@@ -219,7 +227,7 @@ class Recorder:
             return None
 
         def ends(code: types.CodeType, offset: int, value: Any) -> Any:
-            if self._kinds.get(code) is None:
+            if self._kinds.get(id(code)) is None:
                 return monitoring.DISABLE
             if threading.get_ident() == self._thread:
                 self.end(sys._getframe(1), value)

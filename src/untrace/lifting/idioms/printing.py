@@ -23,6 +23,11 @@ def idiom(eqn: Equation, frame: Frame) -> Rhs:
         if re.search(rf"(?<![\w.]){re.escape(root)}", line.text):
             frame.lifter.imports.module(module)
     texts = frame.texts(eqn.operands)
+    is_call = line.text.startswith(("jax.", "jnp."))
+    if texts and not is_call and not frame.is_traced(eqn.operands):
+        # Operators and indices of constants alone would be worked out by numpy.
+        jnp = frame.lifter.imports.module("jax.numpy")
+        texts = [f"{jnp}.asarray({text})" for text in texts]
     text = _OPERAND.sub(lambda found: texts[int(found[1])], line.text)
     for name, module in line.imports:
         bound = frame.lifter.imports.attribute(module, name)

@@ -81,6 +81,8 @@ class Rewriter:
 
     accept: Accept
     excluded: frozenset[str]
+    # Whether functions with derivative rules are rewritten, too.
+    with_rules: bool = True
     blocks: dict[int, Block] = field(default_factory=dict[int, Block])
     found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
     alive: list[Any] = field(default_factory=list[Any])
@@ -104,6 +106,8 @@ class Rewriter:
     def inside(self, eqn: Equation) -> Equation:
         """Rewrite the sub-programs of an equation that stays."""
         if eqn.name not in OPENED:
+            return eqn
+        if eqn.name.startswith("custom_") and not self.with_rules:
             return eqn
         params = {key: self._param(param) for key, param in eqn.params.items()}
         return replace(eqn, params=params)

@@ -11,11 +11,12 @@ from untrace import jaxapi
 from untrace.lifting.spell_homes import public_objects
 
 
-def public_readers() -> dict[types.CodeType, Any]:
-    """Return how to read a call of each public function from its frame."""
-    return _readers(len(sys.modules))
+def public_readers() -> dict[int, Any]:
+    """Return how to read a call of each public function, by the `id` of its code."""
+    return _readers(len(sys.modules))[0]
 
 
 @functools.lru_cache(maxsize=1)
-def _readers(n_modules: int) -> dict[types.CodeType, Any]:
-    return jaxapi.call_readers(public_objects())
+def _readers(n_modules: int) -> tuple[dict[int, Any], list[types.CodeType]]:
+    readers = jaxapi.call_readers(public_objects())
+    return {id(code): reader for code, reader in readers.items()}, list(readers)
