@@ -16,6 +16,7 @@ from untrace.recorded import recording, untrace_recorded
 from untrace.result import Source
 
 LEVELS = ("api", "lax")
+REROLL = ("none", "for")
 COMMENTS = ("none", "origin", "types", "both")
 
 MAX_FRAMES = 10_000
@@ -32,6 +33,7 @@ def source(
     name: str | None = None,
     keep_types: bool = False,
     comments: str = "none",
+    reroll: str = "none",
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -54,6 +56,8 @@ def source(
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api": "origin" writes file, line and text of the user's
         statement, "types" the types of results, "both" both.
+      reroll: At level "api", "for" writes calls that differ in one number, such as those
+        of the layers of a network, as a Python loop.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -78,6 +82,8 @@ def source(
     if comments not in COMMENTS:
         known = ", ".join(COMMENTS)
         raise ValueError(f"comments must be one of {known}, not {comments!r}")
+    if reroll not in REROLL:
+        raise ValueError(f"reroll must be one of {', '.join(REROLL)}, not {reroll!r}")
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     if not (
@@ -87,7 +93,7 @@ def source(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
         )
-    options = Options(level, verify, types, scopes, name, keep_types, comments)
+    options = Options(level, verify, types, scopes, name, keep_types, comments, reroll)
     if jaxapi.is_jaxpr(function):
         return untrace_captured(capture_jaxpr(function), options, progress)
     if jaxapi.is_traced(function):

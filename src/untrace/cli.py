@@ -69,6 +69,13 @@ def main() -> None:
     help="Comment statements with where they were written, or the types of results.",
 )
 @click.option(
+    "--reroll",
+    type=click.Choice(["none", "for"]),
+    default="none",
+    show_default=True,
+    help="Write calls that differ in one number as a loop.",
+)
+@click.option(
     "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."
 )
 def show(
@@ -81,6 +88,7 @@ def show(
     scopes: bool,
     name: str | None,
     comments: str,
+    reroll: str,
     keep_types: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
@@ -101,6 +109,7 @@ def show(
             scopes=scopes,
             name=name,
             comments=comments,
+            reroll=reroll,
             keep_types=keep_types,
             progress=status.update,
         )

@@ -18,6 +18,7 @@ class Options:
       keep_types: Import the classes of libraries that can be imported, at level "api".
       comments: "origin" (file, line and text of the user's statement), "types" (of
         results), "both" or "none".
+      reroll: "for" writes calls that differ in one number as a loop; "none" does not.
     """
 
     level: str = "lax"
@@ -27,3 +28,4 @@ class Options:
     name: str | None = None
     keep_types: bool = False
     comments: str = "none"
+    reroll: str = "none"

@@ -46,8 +46,8 @@ def untrace_recorded(
 ) -> Source:
     """Turn a recorded computation into verified source at the level of calls.
 
-    What cannot be written or proved at that level is written one step lower, and a note
-    says why.
+    What cannot be written or proved so is written from its equations, as a jaxpr without
+    a recording is, and a note says why.
     """
     note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
@@ -59,9 +59,9 @@ def untrace_recorded(
             if source.report.is_verified or not options.verify:
                 return source
             reason = "; ".join(source.report.difference_lines())
-    note = f'Written at level "lax": the calls could not be written as made ({reason}).'
+    note = f"Written from its equations, not from the calls that were made: {reason}"
     lower = replace(captured, notes=(*captured.notes, note), recording=None)
-    return untrace_captured(lower, replace(options, level="lax"), progress)
+    return untrace_captured(lower, options, progress)
 
 
 def _attempt(captured: Captured, options: Options, progress: Progress) -> Source:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from untrace.lifting.printing import Function
+from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.syntax.names import RESERVED, identifier
 
@@ -32,6 +32,8 @@ class Statement:
       nested: The function to define.
       comment: Written after the statement.
       origin: The user's statement, written in a comment before.
+      loop: The counter of the loop around the statement, its first and last value.
+      is_start: It gives a variable of a loop its first value.
     """
 
     targets: Names | None = None
@@ -40,6 +42,8 @@ class Statement:
     nested: Draft | None = None
     comment: str = ""
     origin: str = ""
+    loop: tuple[Name, int, int] | None = None
+    is_start: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -98,6 +102,9 @@ class Draft:
         lines: list[str] = []
         origin = ""
         for index, statement in enumerate(self.statements):
+            if statement.loop is not None:
+                _write_loop(statement, lines, {*forbidden, *holders})
+                continue
             for name in flat(statement.targets):
                 if name.folded is not None or name.alias is not None:
                     continue
@@ -123,6 +130,8 @@ class Draft:
                 lines.append(f"# {origin}")
             text = statement.term.render()
             target = _target(statement.targets)
+            if statement.is_start and text == target:
+                continue
             comment = f"  {statement.comment}" if statement.comment else ""
             is_unused = all(name.uses == 0 for name in flat(statement.targets))
             if statement.targets is None or is_unused:
@@ -193,6 +202,8 @@ class Draft:
                 and name.uses == 1
                 and not name.captured
                 and not statement.is_effect
+                and statement.loop is None
+                and not statement.is_start
             ):
                 pending.append((name, statement))
             else:
@@ -255,6 +266,16 @@ def _target(targets: Names | None, is_top: bool = True) -> str:
     if len(targets) == 1:
         return f"({inner},)"
     return inner if is_top else f"({inner})"
+
+
+def _write_loop(statement: Statement, lines: list[str], taken: set[str]) -> None:
+    """Write a statement in a loop; its variables have their names already."""
+    assert statement.loop is not None
+    counter, first, stop = statement.loop
+    counter.text = _free(counter.hint, taken)
+    bounds = f"{first}, {stop}" if first else str(stop)
+    lines.append(f"for {counter.text} in range({bounds}):")
+    lines.append(f"{INDENT}{_target(statement.targets)} = {statement.term.render()}")
 
 
 def _free(hint: str, forbidden: set[str]) -> str:

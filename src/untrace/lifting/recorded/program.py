@@ -19,6 +19,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.terms import Name, Term, text_term
@@ -85,6 +86,8 @@ class Program:
         """Complete a function: outline what repeats, fold single uses."""
         draft.drop_dead()
         outline_repeats(draft, self.function)
+        if self.options.reroll == "for":
+            write_loops(draft)
         draft.finish()
 
     def function(self, draft: Draft, key: Any = None) -> str:

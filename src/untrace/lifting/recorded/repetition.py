@@ -63,7 +63,7 @@ class _Stretch:
         for statement in statements:
             for part in statement.term.parts:
                 if type(part) is not Ref:
-                    key.append(part if type(part) is str else part.text)
+                    key.append(_plain(part))
                     continue
                 ref = part.resolved()
                 if id(ref.name) in local:
@@ -114,11 +114,13 @@ def _text(statement: Statement) -> str:
     """Write a statement without names; equal texts may be alike."""
     if statement.nested is not None or statement.is_effect:
         return f"#{id(statement)}"
-    parts = [
-        "·" if type(p) is Ref else p if type(p) is str else p.text
-        for p in statement.term.parts
-    ]
+    parts = ["·" if type(p) is Ref else _plain(p) for p in statement.term.parts]
     return "".join(parts)
+
+
+def _plain(part: Part) -> str:
+    """Return the text of a part that is no reference."""
+    return part if isinstance(part, str) else getattr(part, "text", "")
 
 
 def _count(texts: Sequence[str], start: int, period: int) -> int:
