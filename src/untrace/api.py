@@ -16,6 +16,21 @@ from untrace.recorded import recording, untrace_recorded
 from untrace.result import Source
 
 LEVELS = ("api", "lax")
+EXPANDABLE = frozenset(
+    {
+        "grad",
+        "value_and_grad",
+        "vjp",
+        "jvp",
+        "linearize",
+        "jacfwd",
+        "jacrev",
+        "hessian",
+        "vmap",
+    }
+)
+"""Transformations whose work can be shown: those that leave only equations."""
+
 REROLL = ("none", "for")
 COMMENTS = ("none", "origin", "types", "both")
 
@@ -34,6 +49,7 @@ def source(
     keep_types: bool = False,
     comments: str = "none",
     reroll: str = "none",
+    expand: str | Sequence[str] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -58,6 +74,11 @@ def source(
         statement, "types" the types of results, "both" both.
       reroll: At level "api", "for" writes calls that differ in one number, such as those
         of the layers of a network, as a Python loop.
+      expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: shows
+        what JAX makes of the program, lifted to calls, every group of statements under
+        the user's line that it comes from, backward passes under their forward line.
+        All that are named in `EXPANDABLE` are opened together; functions that stay
+        functions under JAX (jit, scan, cond, custom rules) do so here.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -82,6 +103,12 @@ def source(
     if comments not in COMMENTS:
         known = ", ".join(COMMENTS)
         raise ValueError(f"comments must be one of {known}, not {comments!r}")
+    opened = (expand,) if isinstance(expand, str) else tuple(expand)
+    for unknown in set(opened) - EXPANDABLE:
+        known = ", ".join(sorted(EXPANDABLE))
+        raise ValueError(f"cannot expand {unknown!r}; it must be one of {known}")
+    if opened and comments == "none":
+        comments = "origin"
     if reroll not in REROLL:
         raise ValueError(f"reroll must be one of {', '.join(REROLL)}, not {reroll!r}")
     if level not in LEVELS:
@@ -102,7 +129,8 @@ def source(
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
-                bodies, record = recording() if level == "api" else ([], None)
+                is_recorded = level == "api" and not opened
+                bodies, record = recording() if is_recorded else ([], None)
                 captured = capture(
                     function,
                     args,
@@ -121,7 +149,7 @@ def source(
             raise error.with_traceback(
                 foreign_frames(error.__traceback__)
             ) from error.__cause__
-        if level == "api":
+        if captured.recording is not None:
             return untrace_recorded(captured, options, progress)
         return untrace_captured(captured, options, progress)
 

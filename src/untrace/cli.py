@@ -76,6 +76,12 @@ def main() -> None:
     help="Write calls that differ in one number as a loop.",
 )
 @click.option(
+    "--expand",
+    multiple=True,
+    metavar="NAME",
+    help="Show what JAX makes of a transformation: grad, vmap, jvp, ...",
+)
+@click.option(
     "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."
 )
 def show(
@@ -89,6 +95,7 @@ def show(
     name: str | None,
     comments: str,
     reroll: str,
+    expand: tuple[str, ...],
     keep_types: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
@@ -110,6 +117,7 @@ def show(
             name=name,
             comments=comments,
             reroll=reroll,
+            expand=expand,
             keep_types=keep_types,
             progress=status.update,
         )

@@ -215,3 +215,18 @@ def test_a_wrong_call_is_never_silent(monkeypatch):
     monkeypatch.setitem(calls._BINARY, "sub", ("+", calls.ADD))
     src = untrace.source(lambda x, y: x - y)(X, X)
     assert src.report.is_verified and "Written from its equations" in str(src)
+
+
+def test_expand_shows_what_grad_makes_under_the_lines_it_comes_from():
+    text = recover(jax.grad(loss), PARAMS, X, expand="grad")
+    forward = '# hidden = jnp.tanh(x @ params["w"] + params["b"])  (test_recorded.py:'
+    assert forward in text
+    assert "# backward of: return jnp.mean(hidden**2)  (test_recorded.py:" in text
+    assert text.index(forward) < text.index("# backward of:")
+    assert "hidden = jnp.tanh(" in text and "jax.grad" not in text
+
+
+def test_unknown_options_say_what_is_known():
+    for options in [{"expand": "jit"}, {"comments": "all"}, {"reroll": "scan"}]:
+        with pytest.raises(ValueError, match="must be one of"):
+            untrace.source(loss, **options)

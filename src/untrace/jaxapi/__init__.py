@@ -63,6 +63,7 @@ from untrace.jaxapi.exports import (
     scope_constraints,
 )
 from untrace.jaxapi.frames import UserFrame as UserFrame
+from untrace.jaxapi.frames import origin as origin
 from untrace.jaxapi.frames import user_frames as user_frames
 from untrace.jaxapi.frames import whole_tracebacks as whole_tracebacks
 from untrace.jaxapi.jaxprs import (

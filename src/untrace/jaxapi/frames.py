@@ -40,6 +40,23 @@ def user_frames(source_info: Any) -> list[UserFrame]:
     ]
 
 
+def origin(source_info: Any) -> tuple[str, int, bool] | None:
+    """Return file and line of the user's code that an equation comes from.
+
+    The third item tells that the equation belongs to a backward pass; its place is that
+    of the forward computation.
+    """
+    if source_info.traceback is None:
+        return None
+    frames = list(_source_info_util.user_frames(source_info.traceback))
+    if not frames:
+        return None
+    own = [f for f in frames if "site-packages" not in f.file_name]
+    frame = (own or frames)[0]
+    is_backward = "transpose(" in str(source_info.name_stack)
+    return frame.file_name, frame.start_line, is_backward
+
+
 def whole_tracebacks() -> Any:
     """Return a context in which JAX does not filter tracebacks, which takes it long."""
     return _config.traceback_filtering("off")

@@ -29,6 +29,7 @@ from untrace.lifting.printing import (
 )
 from untrace.lifting.rules_when import dtype_name
 from untrace.syntax.names import Scope, identifier
+from untrace.syntax.text import quoted_line
 
 if TYPE_CHECKING:
     from untrace.lifting.lifter import Lifter
@@ -50,6 +51,7 @@ class Frame:
         "lines",
         "names",
         "open",
+        "origin",
         "outer",
     )
 
@@ -73,6 +75,7 @@ class Frame:
         self.constants: set[Value] = set()
         self.dimensions: tuple[int, list[tuple[str, str]]] = (0, [])
         self.block: Block | None = None
+        self.origin: Any = None
         self._used: tuple[Block | None, set[Any]] = None, set()
 
     # ---- atoms ---------------------------------------------------------------------
@@ -133,9 +136,23 @@ class Frame:
         self._in_context(eqn)
 
     def _statement(self, eqn: Equation) -> None:
+        if self.lifter.options.comments in ("origin", "both"):
+            self._add_origin(eqn)
         self._assign(eqn, self._rhs(eqn))
         if self.lifter.options.types:
             self._add_types(eqn)
+
+    def _add_origin(self, eqn: Equation) -> None:
+        """Comment on where statements come from, once for each group of them."""
+        origin = jaxapi.origin(eqn.source_info)
+        if origin is None or origin == self.origin:
+            return
+        if self.origin is not None and self.origin[2] != origin[2]:
+            self.lines.append("")
+        self.origin = origin
+        filename, line, is_backward = origin
+        whose = "backward of: " if is_backward else ""
+        self.lines.append(f"# {whose}{quoted_line(filename, line)}")
 
     def _add_types(self, eqn: Equation) -> None:
         types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)

@@ -67,17 +67,47 @@ def _names_in(block: Block) -> Iterator[tuple[Value, str]]:
         if mine is not None:
             for atom in eqn.operands:
                 readers[atom].add(mine.place)
+    used = _used_elsewhere(block, named)
     turns: collections.Counter[Any] = collections.Counter()
     for eqn in block.equations:
         mine = named[id(eqn)]
         if mine is None:
             continue
         values = [value for value in eqn.results]
-        if any(mine.place in readers[v] for v in values if v is not None):
+        if mine.place in used:
+            if not used[mine.place].intersection(values):
+                continue
+        elif any(mine.place in readers[v] for v in values if v is not None):
             continue
         for value, name in zip(values, _names_of(values, mine, turns)):
             if value is not None and name.strip("_"):
                 yield value, name.lstrip("_")
+
+
+def _used_elsewhere(
+    block: Block, named: dict[int, Named | None]
+) -> dict[Any, set[Any]]:
+    """List, by place, the results that the user's code goes on with.
+
+    Differentiation makes other values at the same place: what the backward pass needs.
+    """
+    places = {
+        value: mine.place
+        for eqn in block.equations
+        if (mine := named[id(eqn)]) is not None
+        for value in eqn.results
+        if value is not None
+    }
+    found: dict[Any, set[Any]] = collections.defaultdict(set)
+    for eqn in block.equations:
+        mine = named[id(eqn)]
+        if mine is None and not jaxapi.user_frames(eqn.source_info):
+            continue  # of a backward pass
+        for atom in eqn.operands:
+            place = places.get(atom) if isinstance(atom, Value) else None
+            if place is not None and (mine is None or mine.place != place):
+                found[place].add(atom)
+    return found
 
 
 def _names_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,8 +30,9 @@ from untrace.lifting.recorded.values import Found, Values, has_array, is_array, 
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery import bytecode
 from untrace.recovery.functions import is_function
-from untrace.recovery.record import Call, Place, Target
+from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
+from untrace.syntax.text import quoted_line
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -344,7 +344,7 @@ class Writer:
             types = _types(item.result)
             statement.comment = f"# {types}" if types else ""
         if comments in ("origin", "both") and item.place is not None:
-            statement.origin = written(item.place)
+            statement.origin = quoted_line(item.place.filename, item.place.line)
         self.draft.statements.append(statement)
 
     def targets(self, result: Any, target: Target, item: Call) -> Names:
@@ -532,14 +532,6 @@ def _has_static(value: Any) -> bool:
 def can_rename(name: Name) -> bool:
     """Tell whether a better name may be given."""
     return not name.is_parameter and (name.is_weak or not name.is_given)
-
-
-def written(place: Place) -> str:
-    """Quote the user's line, and say where it stands."""
-    file = place.filename.replace("\\", "/").rpartition("/")[2]
-    line = " ".join(linecache.getline(place.filename, place.line).split())
-    text = f"{line}  ({file}:{place.line})" if line else f"{file}:{place.line}"
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 MAX_TYPES = 4
