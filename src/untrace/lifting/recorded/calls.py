@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -86,7 +86,7 @@ _SAME_ARGUMENTS = frozenset(
 )
 
 # Nouns for the results of common functions, where the user gave them no name.
-_HINTS = {
+HINTS = {
     "sum": "total",
     "add": "total",
     "sub": "difference",
@@ -140,7 +140,7 @@ class Calls:
         name = name.strip("_")
         if name.startswith("r") and name[1:] in _BINARY:
             name = name[1:]
-        return identifier(_HINTS.get(name, name))
+        return identifier(HINTS.get(name, name))
 
     # ---- statements ----------------------------------------------------------------
 
@@ -322,7 +322,12 @@ class Calls:
             return self._argument(value, writer, item.bodies)
 
         if not isinstance(plain, types.FunctionType):
-            named = [keyword(k, write(v)) for k, v in kwargs.items()]
+            defaults = _signature(item.function)
+            named = [
+                keyword(k, write(v))
+                for k, v in kwargs.items()
+                if k not in defaults or not _is_default(v, defaults[k])
+            ]
             return [*map(write, args), *named]
         parameters = inspect.signature(plain).parameters
         plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]
@@ -646,9 +651,13 @@ class Calls:
                 arguments.append(writer.value(value))
         if inner.lifted:
             draft.types = ""
+        front = 0
         for name, origin in _grouped(inner.lifted):
-            draft.parameters.append(Parameter(name))
-            arguments.append(writer.reach(origin, name.is_tree))
+            is_weight = name.is_tree or bool(origin[1])
+            place = front if is_weight else len(arguments)
+            front += is_weight
+            draft.parameters.insert(place, Parameter(name))
+            arguments.insert(place, writer.reach(origin, name.is_tree))
         function = Term([Global(self.program.function(draft))])
         writer.assign(item, call(function, arguments))
 
@@ -724,6 +733,13 @@ def _same(value: Any, default: Any) -> bool:
         and isinstance(value, (bool, int, float, str, tuple))
         and value == default
     )
+
+
+def _signature(function: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some builtin and wrapped callables have none
+        return {}
 
 
 def _is_default(value: Any, parameter: inspect.Parameter) -> bool:

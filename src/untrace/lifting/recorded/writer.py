@@ -459,7 +459,11 @@ class Writer:
         return made
 
     def _can_pass(self, value: Any) -> bool:
-        """Tell whether a caller can write a value: not if it holds foreign objects."""
+        """Tell whether a caller can write a value.
+
+        An object that has no name there would have to be built first; its arrays come as
+        parameters of their own instead.
+        """
         if is_array(value):
             return True
         key = self.values.key(value)
@@ -473,7 +477,7 @@ def _is_constructible(value: Any) -> bool:
         return all(map(_is_constructible, value))
     if type(value) is dict:
         return all(map(_is_constructible, value.values()))
-    return is_array(value) or isinstance(value, _PLAIN) or _is_node(value)
+    return is_array(value) or isinstance(value, _PLAIN)
 
 
 def _is_known(value: Any) -> bool:
