@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PLAIN = {"jax", "functools", "examples", "typing"}
+PLAIN = {"jax", "functools", "operator", "examples", "typing"}
 """What a program imports that needs no framework."""
 
 

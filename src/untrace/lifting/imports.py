@@ -47,11 +47,15 @@ class Imports:
         if module in ALIASES:
             return f"{self.module(module)}.{qualname}"
         root, dot, rest = qualname.partition(".")
+        return f"{self.direct(module, root, alias)}{dot}{rest}"
+
+    def direct(self, module: str, root: str, alias: str = "") -> str:
+        """Import a name from a module, whatever module that is."""
         bound = self.attributes.get((module, root))
         if bound is None:
             bound = self._scope.fresh_global(alias or root)
             self.attributes[module, root] = bound
-        return f"{bound}{dot}{rest}"
+        return bound
 
     def define(self, hint: str, text: str, value: Any) -> str:
         """Make an object once for the whole module; return its name."""

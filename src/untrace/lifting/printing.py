@@ -52,6 +52,7 @@ class Function:
     decorators: list[str] = field(default_factory=list[str])
     after: list[str] = field(default_factory=list[str])
     comment: str = ""
+    signature: str = ""
 
     def text_lines(self) -> list[str]:
         """Write the function out, unindented."""
@@ -63,7 +64,7 @@ class Function:
         return [*head, *(INDENT + line if line else "" for line in body), *self.after]
 
     def _head(self) -> str:
-        head = f"def {self.name}({self.parameters}):"
+        head = f"def {self.name}{self.signature or f'({self.parameters})'}:"
         line = f"{head}  # {self.comment}"
         return line if self.comment and len(line) <= MAX_HEAD else head
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
+from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import (
@@ -501,6 +502,8 @@ class Calls:
         draft.result = inner.value(body.result)
         shown = [v for n, v in body.parameters.items() if n not in dropped]
         draft.types = signature_types(shown, body.result)
+        named = {p.name: body.parameters[p.name.hint] for p in draft.parameters}
+        annotate(draft, named, body.result, inner)
         draft.decorators = list(decorators)
         self.program.finish(draft)
         is_lambda = name == "function" or body.code.co_name == "<lambda>"
@@ -642,6 +645,7 @@ class Calls:
         inner.name_locals(body.locals)
         draft.result = inner.value(item.result)
         draft.types = signature_types([value for _, value in made], item.result)
+        annotate(draft, dict(made), item.result, inner)
         self.program.open_calls.pop()
         self.program.finish(draft)
         arguments: list[Term] = []

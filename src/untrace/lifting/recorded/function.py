@@ -8,7 +8,7 @@ topmost ones if it evaluates them in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
@@ -65,6 +65,8 @@ class Draft:
     result: Term | None = None
     decorators: list[Term] = field(default_factory=list[Term])
     types: str = ""
+    annotations: dict[Name, str] = field(default_factory=dict[Name, str])
+    returns: str = ""
 
     def render(self, taken: Iterable[str] = ()) -> Function:
         """Write the function; `taken` are names around it that its locals must not be."""
@@ -81,11 +83,24 @@ class Draft:
                 lines.append(f"return {_bare_tuple(text)}")
         decorators = [term.render() for term in self.decorators]
         return Function(
-            self.name, self.parameter_text(), lines, decorators, comment=self.types
+            self.name,
+            self.parameter_text(),
+            lines,
+            decorators,
+            comment=self.types,
+            signature=self._signature(),
         )
 
-    def parameter_text(self) -> str:
+    def _signature(self) -> str:
+        """Write the annotated parameters and result, if there are annotations."""
+        if not self.annotations:
+            return ""
+        returned = f" -> {self.returns}" if self.returns else ""
+        return f"({self.parameter_text(self.annotations)}){returned}"
+
+    def parameter_text(self, annotations: Mapping[Name, str] | None = None) -> str:
         """Write the parameter list."""
+        known = annotations or {}
         texts: list[str] = []
         starred = False
         for parameter in self.parameters:
@@ -93,7 +108,9 @@ class Draft:
                 texts.append("*")
                 starred = True
             starred = starred or parameter.stars == "*"
-            texts.append(parameter.stars + parameter.name.text)
+            kind = "" if parameter.stars else known.get(parameter.name, "")
+            text = parameter.stars + parameter.name.text
+            texts.append(f"{text}: {kind}" if kind else text)
         return ", ".join(texts)
 
     def _lines(self, forbidden: set[str], parameters: set[str]) -> list[str]:

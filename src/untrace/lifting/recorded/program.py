@@ -17,6 +17,7 @@ from untrace.lifting.examples import example_lines
 from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.annotations import annotate, note_annotations
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.loops import write_loops
@@ -104,6 +105,8 @@ class Program:
             known = self._functions[*text, key] = made
         elif known.comment != made.comment:
             known.comment = ""  # called at several types
+        if known.signature != made.signature:
+            known.signature = ""
         return known.name
 
     def add_after(self, name: str, text: str) -> None:
@@ -231,7 +234,11 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     lifter.imports.dims = name_dimensions(block, lifter.scope)
     context = tracing_context(ambient_managers(lifter), lifter)
     name = identifier(options.name or captured.name, "function")
+    if options.annotate != "none":  # their classes are known before they are used
+        for parameter in captured.parameters:
+            _define_classes(parameter.tree, program)
     main = _main(captured, program, name)
+    note_annotations([*lifter.functions, main], lifter)
     for parameter in captured.parameters:
         _define_classes(parameter.tree, program)
     example = example_lines(
@@ -284,6 +291,8 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     draft.result = writer.value(result)
     draft.decorators = decorators
     draft.types = signature_types([values[p.name] for p in captured.parameters], result)
+    named = {p.name: values[p.name.hint] for p in draft.parameters}
+    annotate(draft, named, result, writer)
     program.finish(draft)
     made_function = draft.render()
     made_function.name = program.lifter.scope.fresh_global(name)

@@ -147,6 +147,9 @@ class Writer:
         """Write any value as an expression."""
         if is_array(value):
             return self._array(value)
+        if type(value) is float:  # an object of its own, unlike a small integer
+            found = self.find(id(value))
+            return self.ref(found) if found is not None else self.static(value)
         return self._known(value) or self._made(value)
 
     def _known(self, value: Any) -> Term | None:
@@ -447,10 +450,15 @@ class Writer:
             self.draft.parameters.append(Parameter(made, stars, name in keywords))
 
     def own_parameters(self, values: Mapping[str, Any]) -> list[tuple[Name, Any]]:
-        """Make a parameter of every argument that holds an array."""
+        """Make a parameter of every argument that holds an array, or is a float."""
         made: list[tuple[Name, Any]] = []
         for hint, value in values.items():
-            if has_array(value) and self._can_pass(value):
+            if type(value) is float:
+                name = Name(identifier(hint), True, is_parameter=True)
+                self.owned.add(id(name))
+                self.values.add(id(value), name)
+                made.append((name, value))
+            elif has_array(value) and self._can_pass(value):
                 if hint in ("self", "cls"):
                     hint = "params"
                 name = Name(identifier(hint), True, is_parameter=True)
