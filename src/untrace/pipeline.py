@@ -116,13 +116,14 @@ def _attempt(
         listing = _lifted(captured, options, steps, block, floor)
         module = emit(listing)
     notes = tuple(listing.lifter.notes)
+    # A listing that was not written from the equations has not counted them.
+    n_equations = listing.lifter.n_equations or count_blocks(block)[0]
+    del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
         report = check(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
-    # A listing that was not written from the equations has not counted them.
-    n_equations = listing.lifter.n_equations or count_blocks(block)[0]
     report = replace(report, n_equations=n_equations)
     return Source(module, report, captured, block, options)
 
