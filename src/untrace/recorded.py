@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,8 @@ from untrace.result import Source
 from untrace.verification.check import check
 from untrace.verification.report import Report
 
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+
 
 def recording() -> tuple[
     list[Body], Callable[[Callable[[], Any], dict[str, Any]], Any]
@@ -35,6 +38,7 @@ def recording() -> tuple[
         with recorder.recording(body):
             result = run()
         body.result = result
+        body.error = recorder.error
         bodies[:] = [body]
         return result
 
@@ -52,13 +56,18 @@ def untrace_recorded(
     note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
         try:
+            if captured.recording.error is not None:
+                raise captured.recording.error
             source = _attempt(captured, options, note_progress)
         except LiftingError as error:
             reason = str(error)
+        except Exception as error:  # the recorder stands on private names of JAX
+            reason = f"{type(error).__name__}: {error}"
         else:
             if source.report.is_verified or not options.verify:
                 return source
             reason = "; ".join(source.report.difference_lines())
+    reason = _ADDRESS.sub("0x...", reason)  # another one in every process
     note = f"Written from its equations, not from the calls that were made: {reason}"
     lower = replace(captured, notes=(*captured.notes, note), recording=None)
     return untrace_captured(lower, options, progress)

@@ -209,6 +209,18 @@ def test_what_cannot_be_written_as_made_is_written_from_its_equations(monkeypatc
     assert "Written from its equations" in str(src) and "no operators today" in str(src)
 
 
+def test_without_the_hooks_there_is_no_recording_but_source(monkeypatch):
+    from untrace.recovery.recorder import Recorder
+
+    def broken(self, frame):
+        raise AttributeError("a private name has moved")
+
+    monkeypatch.setattr(Recorder, "begin", broken)
+    src = untrace.source(lambda x: jnp.sin(x) + 1.0)(X)
+    assert src.report.is_verified and "jnp.sin(x) + 1.0" not in str(src)
+    assert "a private name has moved" in str(src)
+
+
 def test_a_wrong_call_is_never_silent(monkeypatch):
     from untrace.lifting.recorded import calls
 

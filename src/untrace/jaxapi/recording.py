@@ -391,6 +391,11 @@ def _method_readers() -> dict[types.CodeType, Reader]:
     return readers
 
 
+def is_inside_jax(function: Any) -> bool:
+    """Tell whether a function is one of JAX's own."""
+    return str(getattr(function, "__module__", "")).startswith("jax.")
+
+
 def is_wrapper(code: types.CodeType) -> bool:
     """Tell whether a frame only passes a call on."""
     return code in _TRANSPARENT

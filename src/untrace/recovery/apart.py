@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
+from untrace.errors import LiftingError
 from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
@@ -96,7 +97,8 @@ def run_apart(
     for body in bodies:
         if plain is not None and body.code is plain.__code__:
             return body
-    raise LookupError("the rule did not run")
+    name = getattr(rule, "__name__", type(rule).__name__)
+    raise LiftingError(f"the derivative rule `{name}` could not be traced apart")
 
 
 def _struct(value: Any) -> Any:

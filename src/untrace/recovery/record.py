@@ -45,6 +45,8 @@ class Body:
       calls: The recorded calls that it made itself, in order.
       result: What it returned.
       locals: The arrays that its local variables held in the end.
+      is_finished: Whether it has returned.
+      error: What went wrong while recording.
     """
 
     function: Any
@@ -54,6 +56,7 @@ class Body:
     result: Any = None
     locals: dict[str, Any] = field(default_factory=dict[str, Any])
     is_finished: bool = False
+    error: Exception | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -58,6 +58,9 @@ class Recorder:
       readers: How to read a call from a frame, by the `id` of its code. (The hash of a
         code object is computed anew every time, from all of its parts.)
       transparent: Names of public functions to look into instead of recording them.
+
+    Attributes:
+      error: What went wrong while recording, if something did; the trace goes on.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self._transparent = frozenset(transparent)
         self.n_calls = 0
+        self.error: Exception | None = None
 
     @contextlib.contextmanager
     def recording(self, body: Body) -> Generator[None, None, None]:
@@ -208,9 +212,23 @@ class Recorder:
 
     def _profile(self, frame: types.FrameType, event: str, value: Any) -> None:
         if event == "call":
-            self.begin(frame)
+            self._begin(frame)
         elif event == "return":
-            self.end(frame, value)
+            self._end(frame, value)
+
+    def _begin(self, frame: types.FrameType) -> None:
+        if self.error is None:
+            try:
+                self.begin(frame)
+            except Exception as error:  # it must not reach the user's function
+                self.error = error
+
+    def _end(self, frame: types.FrameType, value: Any) -> None:
+        if self.error is None:
+            try:
+                self.end(frame, value)
+            except Exception as error:  # as above
+                self.error = error
 
     @contextlib.contextmanager
     def _monitored(self, monitoring: Any) -> Generator[None, None, None]:
@@ -223,19 +241,19 @@ class Recorder:
             if kind is None:
                 return monitoring.DISABLE
             if threading.get_ident() == self._thread:
-                self.begin(sys._getframe(1))
+                self._begin(sys._getframe(1))
             return None
 
         def ends(code: types.CodeType, offset: int, value: Any) -> Any:
             if self._kinds.get(id(code)) is None:
                 return monitoring.DISABLE
             if threading.get_ident() == self._thread:
-                self.end(sys._getframe(1), value)
+                self._end(sys._getframe(1), value)
             return None
 
         def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
             if threading.get_ident() == self._thread:
-                self.end(sys._getframe(1), None)
+                self._end(sys._getframe(1), None)
             return None
 
         monitoring.use_tool_id(_TOOL, "untrace")

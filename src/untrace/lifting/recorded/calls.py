@@ -358,7 +358,8 @@ class Calls:
 
     def function(self, function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
         """Write a callable: a public name, a transformation, a definition."""
-        known = writer.find(id(function))
+        is_made = isinstance(function, jaxapi.FUNCTION_RESULTS)
+        known = writer.find(writer.values.key(function) if is_made else id(function))
         if known is not None:
             return writer.ref(known)
         home = (
@@ -377,9 +378,11 @@ class Calls:
         if layer.kind == "custom":
             return self._custom(layer.value, bodies, writer)
         body = self._body(function, bodies)
-        if body is None:
-            raise Unwritable(f"`{function_name(function)}` was not run while recording")
-        return self.define(function, body, writer)
+        if body is not None:
+            return self.define(function, body, writer)
+        if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
+            return writer.static(function)
+        raise Unwritable(f"`{function_name(function)}` was not run while recording")
 
     def _body(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return the last run of a function, in this call or an earlier one."""

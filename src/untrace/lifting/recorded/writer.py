@@ -190,7 +190,7 @@ class Writer:
         imports = self.program.lifter.imports
         if isinstance(value, np.dtype):
             return text_term(self.dtype(value))
-        if not _is_known(value):
+        if not _is_known(value) and not jaxapi.is_inside_jax(value):
             raise Unwritable(f"a {type(value).__name__} is no part of the program")
         return text_term(spell(value, imports))
 
