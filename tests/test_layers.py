@@ -13,7 +13,16 @@ LAYERS = [
     {"lifting", "interpreters"},
     {"emission"},
     {"verification"},
-    {"pipeline", "idiomatic", "recorded", "result", "saved", "highlight", "extension"},
+    {
+        "pipeline",
+        "idiomatic",
+        "recorded",
+        "anonymity",
+        "result",
+        "saved",
+        "highlight",
+        "extension",
+    },
     {"reduction", "explorer"},
     {"__init__", "__main__", "api", "cli", "ipython"},
 ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
+from untrace.anonymity import untrace_anonymous
 from untrace.capture.capture import capture, capture_jaxpr, capture_traced
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
@@ -33,6 +35,7 @@ EXPANDABLE = frozenset(
 
 REROLL = ("none", "for")
 COMMENTS = ("none", "origin", "types", "both")
+ANNOTATE = ("none", "jaxtyping")
 
 MAX_FRAMES = 10_000
 """Python's recursion limit while the user's function is traced: deep nests are legal."""
@@ -50,6 +53,8 @@ def source(
     comments: str = "none",
     reroll: str = "none",
     expand: str | Sequence[str] = (),
+    anonymous: bool = False,
+    annotate: str = "none",
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -79,6 +84,13 @@ def source(
         the user's line that it comes from, backward passes under their forward line.
         All that are named in `EXPANDABLE` are opened together; functions that stay
         functions under JAX (jit, scan, cond, custom rules) do so here.
+      anonymous: Write none of the names of the original, for sharing: functions,
+        variables, classes, fields and dict keys are renamed (keys in their order), the
+        header names no file. Strings that are passed to JAX stay: specs of einsum,
+        dtypes, axis names (of vmap, meshes), names of `checkpoint_name`, formats of
+        `jax.debug.print`. Host functions and primitives of libraries are refused.
+      annotate: At level "api", "jaxtyping" annotates the signatures of recorded
+        functions with the types that their arrays had. The file then needs jaxtyping.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -90,6 +102,7 @@ def source(
     Raises:
       CaptureError: If the arguments cannot be traced.
       LiftingError: If an equation cannot be written; the message says which and why.
+      ValueError: If an option has an unknown value, or contradicts another.
 
     >>> import jax.numpy as jnp
     >>> src = source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
@@ -107,7 +120,7 @@ def source(
     for unknown in set(opened) - EXPANDABLE:
         known = ", ".join(sorted(EXPANDABLE))
         raise ValueError(f"cannot expand {unknown!r}; it must be one of {known}")
-    if opened and comments == "none":
+    if opened and comments == "none" and not anonymous:
         comments = "origin"
     if reroll not in REROLL:
         raise ValueError(f"reroll must be one of {', '.join(REROLL)}, not {reroll!r}")
@@ -120,11 +133,18 @@ def source(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
         )
-    options = Options(level, verify, types, scopes, name, keep_types, comments, reroll)
+    if anonymous:
+        _check_anonymous(comments, keep_types, scopes)
+    _check_annotate(annotate, level)
+    options = Options(
+        level, verify, types, scopes, name, keep_types, comments, reroll, annotate
+    )
+    from_equations = untrace_anonymous if anonymous else untrace_captured
+    from_calls = untrace_anonymous if anonymous else untrace_recorded
     if jaxapi.is_jaxpr(function):
-        return untrace_captured(capture_jaxpr(function), options, progress)
+        return from_equations(capture_jaxpr(function), options, progress)
     if jaxapi.is_traced(function):
-        return untrace_captured(capture_traced(function), options, progress)
+        return from_equations(capture_traced(function), options, progress)
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         try:
@@ -138,7 +158,7 @@ def source(
                     static_argnums,
                     static_argnames,
                     record,
-                    level != "api" or keep_types,
+                    (level != "api" or keep_types) and not anonymous,
                 )
                 if bodies:
                     captured = replace(captured, recording=bodies[0])
@@ -150,10 +170,42 @@ def source(
                 foreign_frames(error.__traceback__)
             ) from error.__cause__
         if captured.recording is not None:
-            return untrace_recorded(captured, options, progress)
-        return untrace_captured(captured, options, progress)
+            return from_calls(captured, options, progress)
+        return from_equations(captured, options, progress)
 
     return with_arguments
+
+
+def _check_annotate(annotate: str, level: str) -> None:
+    """Refuse annotations that cannot be written, or not be executed."""
+    if annotate not in ANNOTATE:
+        known = ", ".join(ANNOTATE)
+        raise ValueError(f"annotate must be one of {known}, not {annotate!r}")
+    if annotate == "none":
+        return
+    if level != "api":
+        raise ValueError(
+            f'annotate="{annotate}" needs the calls of the program: level="api"'
+        )
+    if importlib.util.find_spec(annotate) is None:
+        raise ValueError(
+            f'annotate="{annotate}" needs a package that is not installed here, without '
+            f"which the file cannot be verified: `pip install {annotate}`"
+        )
+
+
+def _check_anonymous(comments: str, keep_types: bool, scopes: bool) -> None:
+    """Refuse what contradicts `anonymous=True`."""
+    named = {
+        f'comments="{comments}" quotes lines and files': comments in ("origin", "both"),
+        "keep_types=True imports classes by their names": keep_types,
+        "scopes=True writes the names of scopes": scopes,
+    }
+    for what, is_asked in named.items():
+        if is_asked:
+            raise ValueError(
+                f"{what} of the original, which anonymous=True removes; pass one of them"
+            )
 
 
 sourcerize = source

@@ -84,6 +84,18 @@ def main() -> None:
 @click.option(
     "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."
 )
+@click.option(
+    "--annotate",
+    type=click.Choice(["none", "jaxtyping"]),
+    default="none",
+    show_default=True,
+    help="Annotate signatures with the types of arrays (level api).",
+)
+@click.option(
+    "--anonymous",
+    is_flag=True,
+    help="Write no names of functions, variables, classes, keys or files.",
+)
 def show(
     target: str,
     call: str,
@@ -97,18 +109,19 @@ def show(
     reroll: str,
     expand: tuple[str, ...],
     keep_types: bool,
+    annotate: str,
+    anonymous: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
     The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
     outermost function is traced and not run.
     """
-    from untrace.api import source
     from untrace.highlight import to_terminal
 
     function, args, kwargs = _evaluate(target, call)
     with _Status() as status:
-        make = source(
+        make = _source(
             function,
             level=level,
             verify=not no_verify,
@@ -119,6 +132,8 @@ def show(
             reroll=reroll,
             expand=expand,
             keep_types=keep_types,
+            annotate=annotate,
+            anonymous=anonymous,
             progress=status.update,
         )
         try:
@@ -207,6 +222,20 @@ def _load(target: str) -> ModuleType:
         _fail_in_user_code(target)
     except Exception:  # so may the user's file
         _fail_in_user_code(target)
+
+
+def _source(function: Any, **options: Any) -> Any:
+    """Call `untrace.source`, telling the user which options contradict each other."""
+    from untrace.api import source
+
+    try:
+        return source(function, **options)
+    except UntraceError as error:
+        _fail(str(error))
+    except ValueError as error:
+        if _carries_inputs(function):  # it was recovered at once
+            raise
+        _fail(f"{error}.")
 
 
 def _carries_inputs(function: Any) -> bool:

@@ -19,6 +19,7 @@ class Options:
       comments: "origin" (file, line and text of the user's statement), "types" (of
         results), "both" or "none".
       reroll: "for" writes calls that differ in one number as a loop; "none" does not.
+      annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
     """
 
     level: str = "lax"
@@ -29,3 +30,4 @@ class Options:
     keep_types: bool = False
     comments: str = "none"
     reroll: str = "none"
+    annotate: str = "none"

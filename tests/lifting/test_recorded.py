@@ -206,7 +206,7 @@ def test_what_cannot_be_written_as_made_is_written_from_its_equations(monkeypatc
     monkeypatch.setattr(Calls, "_operator", refuse)
     src = untrace.source(lambda x: x + 1.0)(X)
     assert src.report.is_verified
-    assert "Written from its equations" in str(src) and "no operators today" in str(src)
+    assert any("no operators today" in note for note in src.report.notes)
 
 
 def test_without_the_hooks_there_is_no_recording_but_source(monkeypatch):
@@ -217,8 +217,8 @@ def test_without_the_hooks_there_is_no_recording_but_source(monkeypatch):
 
     monkeypatch.setattr(Recorder, "begin", broken)
     src = untrace.source(lambda x: jnp.sin(x) + 1.0)(X)
-    assert src.report.is_verified and "jnp.sin(x) + 1.0" not in str(src)
-    assert "a private name has moved" in str(src)
+    assert src.report.is_verified
+    assert any("a private name has moved" in note for note in src.report.notes)
 
 
 def test_a_wrong_call_is_never_silent(monkeypatch):

@@ -15,11 +15,19 @@ from untrace.syntax.layout import lay_out
 TIMEOUT = 60  # seconds; formatting takes some milliseconds
 
 
-def format_source(text: str) -> str:
-    """Format Python source; if ruff cannot run, split the lines that are too long."""
+def format_source(text: str, join_lines: bool = False) -> str:
+    """Format Python source; if ruff cannot run, split the lines that are too long.
+
+    Args:
+      text: The source.
+      join_lines: Join what was split and now fits on a line.
+    """
+    options = (
+        ["--config", "format.skip-magic-trailing-comma=true"] if join_lines else []
+    )
     try:
         done = subprocess.run(
-            [*_command(), "format", "--isolated", "--line-length", "88", "-"],
+            [*_command(), "format", "--isolated", "--line-length", "88", *options, "-"],
             input=text,
             capture_output=True,
             text=True,
