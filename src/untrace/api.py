@@ -33,7 +33,7 @@ EXPANDABLE = frozenset(
 )
 """Transformations whose work can be shown: those that leave only equations."""
 
-REROLL = ("none", "for")
+REROLL = ("none", "for", "scan")
 COMMENTS = ("none", "origin", "types", "both")
 ANNOTATE = ("none", "jaxtyping")
 
@@ -78,7 +78,8 @@ def source(
       comments: At level "api": "origin" writes file, line and text of the user's
         statement, "types" the types of results, "both" both.
       reroll: At level "api", "for" writes calls that differ in one number, such as those
-        of the layers of a network, as a Python loop.
+        of the layers of a network, as a Python loop; "scan" as `jax.lax.scan` over
+        stacked parameters, which is another program: its values are compared.
       expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: shows
         what JAX makes of the program, lifted to calls, every group of statements under
         the user's line that it comes from, backward passes under their forward line.

@@ -70,10 +70,11 @@ def main() -> None:
 )
 @click.option(
     "--reroll",
-    type=click.Choice(["none", "for"]),
+    type=click.Choice(["none", "for", "scan"]),
     default="none",
     show_default=True,
-    help="Write calls that differ in one number as a loop.",
+    help="Write calls that differ in one number as a loop, or a scan over stacked "
+    "parameters.",
 )
 @click.option(
     "--expand",

@@ -18,7 +18,8 @@ class Options:
       keep_types: Import the classes of libraries that can be imported, at level "api".
       comments: "origin" (file, line and text of the user's statement), "types" (of
         results), "both" or "none".
-      reroll: "for" writes calls that differ in one number as a loop; "none" does not.
+      reroll: "for" writes calls that differ in one number as a loop, "scan" as a scan
+        over stacked parameters; "none" does not.
       annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
     """
 

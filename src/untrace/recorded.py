@@ -86,5 +86,7 @@ def _attempt(captured: Captured, options: Options, progress: Progress) -> Source
         report = check(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
+    if options.reroll == "scan" and report.strength == "numeric":
+        report = replace(report, strength="rerolled")
     report = replace(report, n_equations=count_blocks(block)[0])
     return Source(module, report, captured, block, options)

@@ -179,6 +179,21 @@ def test_repeated_calls_become_a_loop_on_request():
     assert "for i in range(5):" in text
 
 
+def test_repeated_calls_become_a_scan_on_request():
+    def f(layers, x):
+        for layer in layers:
+            x = x + jnp.tanh(x @ layer["w"]) * 0.5
+        return x.sum()
+
+    layers = [{"w": np.eye(4, dtype=np.float32) * i} for i in range(5)]
+    for function in (f, jax.grad(f)):
+        src = untrace.source(function, reroll="scan")(layers, X)
+        assert src.report.strength == "rerolled"
+        assert "by design" in str(src) and "x, stacked)" in str(src)
+        expected, actual = function(layers, X), src.load()(layers, X)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b), expected, actual)
+
+
 def test_order_of_evaluation_is_kept():
     """Another order would add cotangents in another order."""
 
@@ -239,6 +254,6 @@ def test_expand_shows_what_grad_makes_under_the_lines_it_comes_from():
 
 
 def test_unknown_options_say_what_is_known():
-    for options in [{"expand": "jit"}, {"comments": "all"}, {"reroll": "scan"}]:
+    for options in [{"expand": "jit"}, {"comments": "all"}, {"reroll": "while"}]:
         with pytest.raises(ValueError, match="must be one of"):
             untrace.source(loss, **options)

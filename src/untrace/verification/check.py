@@ -40,7 +40,14 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
     agreement = outputs_agree(captured.jaxpr, actual, captured.values)
     if agreement:
         agreed = f"On the given inputs the outputs are {agreement}."
-        return Report("numeric", difference, line, tuple(unproved), (agreed, *notes))
+        return Report(
+            "numeric",
+            difference,
+            line,
+            tuple(unproved),
+            (agreed, *notes),
+            traced=actual,
+        )
     return Report("different", difference, line, tuple(unproved), notes)
 
 

@@ -12,7 +12,8 @@ class Report:
 
     Attributes:
       strength: "identical", "equivalent", "numeric" (the equations differ, the outputs
-        agree on the given inputs), "different", "failed" (the text does not run or
+        agree on the given inputs), "rerolled" (the same, as the user asked for by
+        `reroll="scan"`), "different", "failed" (the text does not run or
         trace) or "unverified" (not asked for).
       difference: The first difference, if there is one, or the error of text that
         does not run.
@@ -34,7 +35,7 @@ class Report:
     @property
     def is_verified(self) -> bool:
         """Tell whether the source was proved to be the captured program."""
-        return self.strength in ("identical", "equivalent")
+        return self.strength in ("identical", "equivalent", "rerolled")
 
     def difference_lines(self) -> list[str]:
         """Say where the generated text differs, if it does."""
@@ -58,6 +59,7 @@ VERDICTS = {
     "identical": "Verified: traces to the identical equations.",
     "equivalent": "Verified: traces to equivalent equations (dead code or jit wrappers differ).",
     "numeric": "NOT PROVED: the equations differ; the outputs agree on the given inputs.",
+    "rerolled": "Rerolled as asked: the equations differ by design; the outputs agree on the given inputs.",
     "different": "NOT VERIFIED: the source does not trace to the captured program.",
     "failed": "NOT VERIFIED: the source could not be executed and traced.",
     "unverified": "Not verified (verification was switched off).",

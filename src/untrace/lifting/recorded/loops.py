@@ -1,11 +1,16 @@
-"""Write consecutive calls that differ in one number as a loop (`reroll="for"`).
+"""Write consecutive calls that differ in one number as a loop (`reroll=`).
 
-`x = layer(params[0], x)`, `x = layer(params[1], x)`, ... becomes
+`x = layer(params[0], x)`, `x = layer(params[1], x)`, ... becomes, for `"for"`,
 
     for i in range(12):
         x = layer(params[i], x)
 
-Python runs the same calls, so the equations are the same.
+Python runs the same calls, so the equations are the same. For `"scan"` it becomes
+
+    layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params[0:12])
+    x, _ = jax.lax.scan(lambda carry, item: (layer(item, carry), None), x, layers)
+
+which is another program of the same values: it compiles once for all layers.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ MIN_CALLS = 3
 _NUMBER = re.compile(r"(?<=\[)\d+(?=\])")
 
 
-def write_loops(draft: Draft) -> None:
+def write_loops(draft: Draft, as_scan: bool = False) -> None:
     """Replace runs of alike statements of a function by loops."""
     statements = draft.statements
     made: list[Statement] = []
@@ -31,7 +36,8 @@ def write_loops(draft: Draft) -> None:
             made.append(statements[position])
             position += 1
             continue
-        made += _loop(statements[position : position + count], draft)
+        run = statements[position : position + count]
+        made += (_scan(run) if as_scan else []) or _loop(run)
         position += count
     draft.statements = made
 
@@ -103,7 +109,7 @@ def _at(path: str, offset: int) -> str | None:
     return f"{path[: match.start()]}{int(match[0]) + offset}{path[match.end() :]}"
 
 
-def _loop(statements: Sequence[Statement], draft: Draft) -> list[Statement]:
+def _loop(statements: Sequence[Statement]) -> list[Statement]:
     """Write the loop, and before it what its variables begin with."""
     first, second, last = statements[0], statements[1], statements[-1]
     carried = list(flat(first.targets))
@@ -145,3 +151,54 @@ def _loop(statements: Sequence[Statement], draft: Draft) -> list[Statement]:
     head = (counter, begin, begin + len(statements))
     targets: Names | None = last.targets
     return [*start, Statement(targets, Term(parts, first.term.level), loop=head)]
+
+
+def _scan(statements: Sequence[Statement]) -> list[Statement]:
+    """Write the run as a scan over stacked trees; nothing if it has another form."""
+    first, second, last = statements[0], statements[1], statements[-1]
+    if not isinstance(first.targets, Name) or not isinstance(last.targets, Name):
+        return []
+    carry, item = Name("carry", True, "carry"), Name("item", True, "item")
+    parts: list[Part] = []
+    start: Ref | None = None
+    stacked: tuple[Name, str, int] | None = None
+    for part, following in zip(first.term.parts, second.term.parts):
+        if type(part) is not Ref or type(following) is not Ref:
+            parts.append(part)
+            continue
+        ref, after = part.resolved(), following.resolved()
+        if after.name is first.targets:
+            parts.append(Ref(carry, "", ref.level))
+            start = start or Ref(ref.name, ref.path)
+        elif after.path != ref.path:
+            match = list(_NUMBER.finditer(ref.path))[-1]
+            place = ref.name, ref.path[: match.start() - 1], int(match[0])
+            if stacked is not None and stacked != place:
+                return []
+            stacked = place
+            parts.append(Ref(item, ref.path[match.end() + 1 :], ref.level))
+        else:
+            parts.append(part)
+    if start is None or any(n in ("carry", "item") for n in _hints(first.term)):
+        return []
+    for statement in statements[1:]:
+        for ref in statement.term.refs():
+            ref.name.uses -= 1
+    step: list[Part] = ["lambda carry, item: (", *parts, ", None)"]
+    before: list[Statement] = []
+    if stacked is None:
+        step[0] = "lambda carry, _: ("
+        over: list[Part] = [f"length={len(statements)}"]
+    else:
+        name, path, begin = stacked
+        items = Name("stacked", True, uses=1)
+        stack = "jax.tree.map(lambda *leaves: jnp.stack(leaves), *"
+        bounds = f"[{begin}:{begin + len(statements)}])"
+        before = [Statement(items, Term([stack, Ref(name, path), bounds]))]
+        over = [Ref(items)]
+    scan = Term(["jax.lax.scan(", *step, ", ", start, ", ", *over, ")"])
+    return [*before, Statement((last.targets, Name("_")), scan)]
+
+
+def _hints(term: Term) -> list[str]:
+    return [ref.name.hint for ref in term.refs()]

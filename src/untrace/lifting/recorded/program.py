@@ -87,8 +87,10 @@ class Program:
         """Complete a function: outline what repeats, fold single uses."""
         draft.drop_dead()
         outline_repeats(draft, self.function)
-        if self.options.reroll == "for":
-            write_loops(draft)
+        if self.options.reroll != "none":
+            if self.options.reroll == "scan":
+                self.lifter.imports.module("jax.numpy")
+            write_loops(draft, self.options.reroll == "scan")
         draft.finish()
 
     def function(self, draft: Draft, key: Any = None) -> str:
