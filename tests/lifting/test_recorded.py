@@ -258,3 +258,16 @@ def test_unknown_options_say_what_is_known():
     for options in [{"expand": "jit"}, {"comments": "all"}, {"reroll": "while"}]:
         with pytest.raises(ValueError, match="must be one of"):
             untrace.source(loss, **options)
+
+
+def test_a_primitive_that_is_bound_directly_is_written_by_its_rule():
+    from jax.extend.core.primitives import mul_p, sort_p
+
+    def f(x):
+        y = mul_p.bind(x, jnp.cos(x))
+        (z,) = sort_p.bind(y, dimension=0, is_stable=True, num_keys=1)
+        return z + 1.0
+
+    text = recover(f, X)
+    assert "(z,) = jax.lax.sort((y,), dimension=0)" in text
+    assert "return z + 1.0" in text

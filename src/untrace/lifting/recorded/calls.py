@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.annotations import annotate
+from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import (
@@ -162,7 +163,7 @@ class Calls:
         elif isinstance(function, jaxapi.Update):
             writer.assign(item, self._update(item, writer))
         elif isinstance(function, jaxapi.Primitive):
-            raise Unwritable(f"`{function.name}` was bound outside any public function")
+            writer.assign(item, equation_term(item, writer))
         elif not self._is_maker(item):
             try:
                 term = self._call(item, writer)
