@@ -271,3 +271,39 @@ def test_a_primitive_that_is_bound_directly_is_written_by_its_rule():
     text = recover(f, X)
     assert "(z,) = jax.lax.sort((y,), dimension=0)" in text
     assert "return z + 1.0" in text
+
+
+def test_closed_over_arrays_of_jax_stay_arrays_of_jax():
+    """NumPy would compute `weights**2` itself, and one equation would be missing."""
+    weights = jnp.ones((4, 4))
+    text = recover(lambda x: x @ weights + jnp.sum(weights**2), X)
+    assert "weights" not in text and "= jnp.asarray(np.ones((4, 4)" in text
+
+
+def test_effects_without_results_are_kept():
+    def f(x):
+        jax.debug.print("mean {}", x.mean())
+        return x + 1
+
+    text = recover(f, X)
+    assert 'jax.debug.print("mean {}", x.mean())' in text
+
+
+def test_functions_that_transformations_return_are_called():
+    def f(x):
+        y, pull = jax.vjp(lambda t: jnp.sum(t**2), x)
+        (g,) = pull(jnp.ones_like(y))
+        return jax.linearize(jnp.cos, x)[1](g), jax.vmap(pull)(jnp.ones(3))
+
+    text = recover(f, X)
+    assert "pull(jnp.ones_like(y))" in text and "jax.vmap(pull)(jnp.ones(3))" in text
+    assert "jax.linearize(jnp.cos, x)[1](g)" in text
+
+
+def test_static_arguments_make_variants():
+    power = jax.jit(lambda x, n: x**n, static_argnums=1)
+
+    def f(x):
+        return power(x, 2) + power(x, 3)
+
+    assert "x**2" in recover(f, X) and "x**3" in recover(f, X)

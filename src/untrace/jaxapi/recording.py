@@ -29,6 +29,7 @@ from jax._src import pjit as _pjit
 from jax._src import shard_map as _shard_map
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
+from jax._src import tree_util as _tree_util
 from jax._src.numpy import array_methods as _array_methods
 from jax._src.numpy import scalar_types as _scalar_types
 from jax._src.numpy import ufunc_api as _ufunc_api
@@ -89,7 +90,7 @@ class Called(NamedTuple):
     is_first: bool = False
 
 
-Reader = Callable[[types.FrameType], Called]
+Reader = Callable[[types.FrameType], Called | None]
 
 FUNCTION_RESULTS: tuple[type, ...] = (_api.VJP, jax.tree_util.Partial)
 """What `jax.vjp` and `jax.linearize` return as functions."""
@@ -298,6 +299,21 @@ def _read_self(frame: types.FrameType) -> Called:
     return Called(args[0], args[1:], kwargs)
 
 
+def _read_linearized(frame: types.FrameType) -> Called | None:
+    """Read a call of the function that `jax.linearize` returns; of no other `Partial`."""
+    values = frame.f_locals
+    shim = values["self"]
+    if getattr(shim.fun, "func", None) is not _api._lift_linearized:
+        return None
+    n_residuals = _api._lift_linearized.__code__.co_argcount - len(shim.fun.args)
+    return Called(shim, values["args"][n_residuals:], {})
+
+
+def is_linearized(function: Any) -> bool:
+    """Tell whether a function is what `jax.linearize` returns, without its residuals."""
+    return isinstance(function, _tree_util._HashableCallableShim)
+
+
 def _read_ufunc(frame: types.FrameType) -> Called:
     values = frame.f_locals
     return Called(values["self"], values["args"], {})
@@ -370,6 +386,7 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         open_boundary(CUSTOM_JVP.__call__).__code__: _read_self,
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
+        _tree_util._HashableCallableShim.__call__.__code__: _read_linearized,
         _core.Primitive.bind.__code__: _read_bind,
     }
     # Operators and methods of concrete arrays do not pass through a tracer's.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.lifting.arrays import storage_view
@@ -14,7 +16,17 @@ from untrace.syntax.names import Scope
 
 
 class Constants:
-    """The array constants of a generated module, each named once."""
+    """The array constants of a generated module, each named once.
+
+    Attributes:
+      inline_limit: Elements of an array that is written into the text.
+      keeps_jax: Arrays of JAX stay such: their operators and methods are traced, those
+        of NumPy's are computed at once.
+      lines: The definitions.
+      stored: Arrays for the sidecar.
+      stored_lines: Their definitions.
+      refs: Definitions of mutable arrays.
+    """
 
     def __init__(self, scope: Scope, imports: Imports, inline_limit: int = 64) -> None:
         self._scope = scope
@@ -22,6 +34,7 @@ class Constants:
         self._names: dict[Any, str] = {}
         self._alive: list[Any] = []
         self.inline_limit = inline_limit
+        self.keeps_jax = False
         self.lines: list[str] = []
         self.stored: dict[str, Any] = {}
         self.stored_lines: list[str] = []
@@ -70,6 +83,9 @@ class Constants:
         """Shard a constant as it was: its type may say so."""
         sharding = jaxapi.placement(const, None)
         if sharding is None:
+            is_numpy = text.startswith(("np.", "CONSTANTS["))
+            if self.keeps_jax and is_numpy and isinstance(const, jax.Array):
+                return f"{self._imports.module('jax.numpy')}.asarray({text})"
             return text
         return f"{self._imports.module('jax')}.device_put({text}, {spell(sharding, self._imports)})"
 

@@ -166,6 +166,8 @@ class Recorder:
 
     def _begin_call(self, frame: types.FrameType, reader: _Reader) -> None:
         called = reader(frame)
+        if called is None:
+            return
         function = called.function
         if self._is_transparent(function):
             return

@@ -264,8 +264,11 @@ class Calls:
 
     def _call(self, item: Call, writer: Writer) -> Term:
         function = item.function
-        key = writer.values.key(function)
+        is_linearized = jaxapi.is_linearized(function)
+        key = id(function) if is_linearized else writer.values.key(function)
         known = writer.find(key) if key is not None else None
+        if known is None and is_linearized:
+            raise Unwritable("a function of `jax.linearize` that no recorded call made")
         if known is not None:
             return call(writer.ref(known), self._given(item.args, item.kwargs, writer))
         home = public_name(function)

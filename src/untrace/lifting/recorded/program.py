@@ -50,6 +50,7 @@ class Program:
         self._dissolved = dissolved
         self.open_calls: list[Call] = []
         self.lifter = lifter
+        lifter.constants.keeps_jax = True
         self.options = options
         self.calls = Calls(self)
         self.classes: dict[Any, tuple[str, list[str]]] = {}
@@ -122,9 +123,11 @@ class Program:
         known = self._effects.get(id(item))
         if known is None:
             name = getattr(item.function, "__name__", "")
+            module = getattr(item.function, "__module__", "")
             operator = getattr(item.function, "name", "")
             known = (
                 name in _EFFECTS
+                or module == "jax._src.debugging"
                 or operator == "__setitem__"
                 or any(self.has_effects(c) for b in item.bodies for c in b.calls)
             )

@@ -56,6 +56,15 @@ class Values:
         if not arrays and callable(value):
             self._alive.append(value)
             self._known[id(value)] = name, path
+        self._define_functions(value, name, path)
+
+    def _define_functions(self, value: Any, name: Name, path: str) -> None:
+        """Let the name stand for the functions that `jax.linearize` returns."""
+        if type(value) in (tuple, list):
+            for index, item in enumerate(value):
+                self._define_functions(item, name, f"{path}[{index}]")
+        elif isinstance(value, jax.tree_util.Partial):
+            self._known[id(value.func)] = name, path
 
     def _define(self, tree: Tree, arrays: list[Any], name: Name, path: str) -> None:
         if isinstance(tree, Leaf):
