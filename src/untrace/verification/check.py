@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
             actual, filename = trace_module(module, captured)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
+    try:
+        return _verdict(actual, filename, captured, notes)
+    finally:
+        linecache.cache.pop(filename, None)  # of use only while differences are located
+
+
+def _verdict(
+    actual: Any, filename: str, captured: Captured, notes: tuple[str, ...]
+) -> Report:
+    """Compare the jaxpr that a text traced to with the captured one."""
     unproved: list[str] = []
     difference = compare(captured.jaxpr, actual, unproved)
     if difference is None:
