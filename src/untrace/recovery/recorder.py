@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,6 @@ class Recorder:
     Args:
       readers: How to read a call from a frame, by the `id` of its code. (The hash of a
         code object is computed anew every time, from all of its parts.)
-      transparent: Names of public functions to look into instead of recording them.
 
     Attributes:
       error: What went wrong while recording, if something did; the trace goes on.
@@ -66,15 +65,12 @@ class Recorder:
     def __init__(
         self,
         readers: Mapping[int, _Reader],
-        transparent: Iterable[str] = (),
     ) -> None:
         self._kinds: dict[int, Any] = dict(readers)
         self._alive: list[types.CodeType] = []
         self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
         self._thread = threading.get_ident()
-        self._transparent = frozenset(transparent)
-        self.n_calls = 0
         self.error: Exception | None = None
 
     @contextlib.contextmanager
@@ -141,7 +137,6 @@ class Recorder:
                 call.target = target
             call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
         parent.body.calls.append(call)
-        self.n_calls += 1
 
     def _begin_body(
         self, frame: types.FrameType, code: types.CodeType, top: _Entry
@@ -169,8 +164,6 @@ class Recorder:
         if called is None:
             return
         function = called.function
-        if self._is_transparent(function):
-            return
         call = Call(
             function,
             tuple([snapshot(arg) for arg in called.args]),
@@ -188,13 +181,6 @@ class Recorder:
                 if plain is not None and not _is_inside_jax(plain.__code__):
                     self._rule_codes[id(plain.__code__)] = call, plain
         self._stack.append(_Entry(frame, call, None, codes, None, called.is_first))
-
-    def _is_transparent(self, function: Any) -> bool:
-        if not self._transparent:
-            return False
-        if isinstance(function, jaxapi.Transformed):
-            return function.maker[1] in self._transparent
-        return getattr(function, "__name__", "") in self._transparent
 
     # ---- watching ------------------------------------------------------------------
 
