@@ -25,6 +25,7 @@ from jax._src import api as _api
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import custom_derivatives as _custom_derivatives
+from jax._src import debugging as _debugging
 from jax._src import pjit as _pjit
 from jax._src import shard_map as _shard_map
 from jax._src import source_info_util as _source_info_util
@@ -413,25 +414,28 @@ def is_inside_jax(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("jax.")
 
 
+def is_debugging(function: Any) -> bool:
+    """Tell whether a function is one of `jax.debug`, called for its effect."""
+    return getattr(function, "__module__", "") == _debugging.__name__
+
+
+def is_tree_function(function: Any) -> bool:
+    """Tell whether a function only takes trees apart or puts them together."""
+    return str(getattr(function, "__module__", "")).startswith("jax._src.tree")
+
+
 def is_wrapper(code: types.CodeType) -> bool:
     """Tell whether a frame only passes a call on."""
     return code in _TRANSPARENT
 
 
 def _closure(function: Any) -> dict[str, Any]:
-    cells = function.__closure__ or ()
-    return {
-        name: cell.cell_contents
-        for name, cell in zip(function.__code__.co_freevars, cells)
-        if not _is_empty(cell)
-    }
-
-
-def _is_empty(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is None and False
-    except ValueError:
-        return True
+    """Return what a function closes over; a variable without a value is left out."""
+    found: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
 
 
 def _inner_code(function: Any, name: str) -> types.CodeType:

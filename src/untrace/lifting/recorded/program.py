@@ -123,11 +123,10 @@ class Program:
         known = self._effects.get(id(item))
         if known is None:
             name = getattr(item.function, "__name__", "")
-            module = getattr(item.function, "__module__", "")
             operator = getattr(item.function, "name", "")
             known = (
                 name in _EFFECTS
-                or module == "jax._src.debugging"
+                or jaxapi.is_debugging(item.function)
                 or operator == "__setitem__"
                 or any(self.has_effects(c) for b in item.bodies for c in b.calls)
             )
@@ -178,11 +177,7 @@ def is_wrapper(body: Body) -> bool:
 def _is_busy(item: Call) -> bool:
     if item.is_own:
         return count_calls(item.bodies[0]) > 0
-    return has_array(item.result) and not _is_tree_function(item.function)
-
-
-def _is_tree_function(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).startswith("jax._src.tree")
+    return has_array(item.result) and not jaxapi.is_tree_function(item.function)
 
 
 def count_calls(body: Body) -> int:
