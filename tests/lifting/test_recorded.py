@@ -307,3 +307,8 @@ def test_static_arguments_make_variants():
         return power(x, 2) + power(x, 3)
 
     assert "x**2" in recover(f, X) and "x**3" in recover(f, X)
+
+
+def test_public_functions_are_transformed_by_name():
+    text = recover(lambda x: jax.checkpoint(jnp.sin)(x) + jax.vmap(jnp.dot)(x, x)[0], X)
+    assert "jax.checkpoint(jnp.sin)(x)" in text and "jax.vmap(jnp.dot)(x, x)" in text

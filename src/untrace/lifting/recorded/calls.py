@@ -434,6 +434,9 @@ class Calls:
         makers: list[jaxapi.Transformed] = []
         function: Any = made
         while True:
+            is_made = isinstance(function, jaxapi.Transformed)
+            if not is_made and public_name(function) is not None:
+                return None  # `jnp.sin` is jitted itself
             layer = peel(function)
             if layer is None or layer.kind == "method":
                 break
