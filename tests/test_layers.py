@@ -24,7 +24,7 @@ LAYERS = [
         "extension",
     },
     {"reduction", "explorer"},
-    {"__init__", "__main__", "api", "cli", "ipython"},
+    {"__init__", "__main__", "api", "cli", "ipython", "keep", "terminal", "reducing"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 UNSTABLE = ("jax._src", "jax.extend", "jax.interpreters")

@@ -4,10 +4,12 @@ From a function and its inputs, or a jaxpr, to readable, standalone JAX source c
 is proved to be the same computation by tracing it again.
 """
 
+from untrace import keep
 from untrace._version import __version__
 from untrace.api import source, sourcerize
 from untrace.errors import (
     CaptureError,
+    KeepError,
     LiftingError,
     LoadError,
     SaveError,
@@ -15,17 +17,23 @@ from untrace.errors import (
     UnverifiedWarning,
 )
 from untrace.extension import register
+from untrace.reducing import reduce
+from untrace.reduction.result import Reduction
 from untrace.result import Source
 
 __all__ = [
     "CaptureError",
+    "KeepError",
     "LiftingError",
     "LoadError",
+    "Reduction",
     "SaveError",
     "Source",
     "UntraceError",
     "UnverifiedWarning",
     "__version__",
+    "keep",
+    "reduce",
     "register",
     "source",
     "sourcerize",

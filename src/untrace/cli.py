@@ -1,4 +1,4 @@
-"""The command line: `untrace show` and `untrace verify`.
+"""The command line: `untrace show`, `untrace verify` and `untrace reduce`.
 
 Exit status: 0 verified, 1 a difference, 2 usage or input error. Source goes to standard
 output, everything else to standard error.
@@ -35,6 +35,7 @@ def main() -> None:
     untrace show model.py 'train_step(params, batch)'
     untrace show model.py 'jax.grad(loss)(params, x)' -o step.py
     untrace verify step.py
+    untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
     """
 
 
@@ -166,6 +167,125 @@ def verify(file: str) -> None:
         str(verdict), style="green" if verdict.is_verified else "red", markup=False
     )
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
+
+
+@main.command()
+@click.argument("target", metavar="[FILE_OR_MODULE]", required=False)
+@click.argument("call", metavar="['F(X, Y)']", required=False)
+@click.option(
+    "--keep",
+    metavar="PREDICATE",
+    help="What must stay: crashes(), raises(), nan(), inf(), differs(a, b), "
+    "slow_compile(seconds), memory(n_bytes), recompiles(), hangs(timeout_s), "
+    "contains(name), command('./check.sh {file}'); combined with &, | and ~.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    default="repro.py",
+    show_default=True,
+    help="Where the reproducer goes.",
+)
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False),
+    help="Go on with an interrupted reduction, named by its folder.",
+)
+@click.option(
+    "--journal",
+    type=click.Path(file_okay=False),
+    help="Folder for the best program so far; by default one named after FILE.",
+)
+@click.option("-j", "--jobs", type=int, default=1, help="Candidates run at once.")
+@click.option(
+    "--confirm",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Runs of the original, for failures that do not always show.",
+)
+@click.option("--max-runs", type=int, help="Stop with the best after so many runs.")
+@click.option("--max-seconds", type=float, help="Stop with the best after so long.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Draw size over runs as SVG."
+)
+@click.option("--anonymous", is_flag=True, help="Write no names of the original.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+def reduce(
+    target: str | None,
+    call: str | None,
+    keep: str | None,
+    output: str,
+    resume: str | None,
+    journal: str | None,
+    jobs: int,
+    confirm: int,
+    max_runs: int | None,
+    max_seconds: float | None,
+    plot: str | None,
+    anonymous: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Shrink a failing program to the few equations that fail.
+
+    \b
+    untrace reduce model.py 'step(params, batch)' --keep "nan()"
+    untrace reduce saved.py --keep "crashes(signal='SIGABRT')" -o repro.py
+    untrace reduce --resume model-reduction
+
+    The call is evaluated as by `untrace show`: its function is traced and not run. A
+    file that untrace wrote needs no call. Ctrl-C ends with the best so far.
+    """
+    from untrace.terminal import run_reduction
+
+    if resume is None and target is None:
+        _fail("give a FILE and a call, or --resume FOLDER.")
+    if resume is not None and (target or call or keep):
+        _fail("--resume goes on with what it began with; leave the rest out.")
+    if resume is None and keep is None:
+        _fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
+    if call is None:
+        function, args, kwargs = Path(resume or str(target)), (), {}
+        carries = True
+    else:
+        function, args, kwargs = _evaluate(str(target), call)
+        carries = False
+    folder = journal or (None if resume else _folder(str(target)))
+    options = dict(
+        keep=keep,
+        jobs=jobs,
+        confirm=confirm,
+        journal=folder,
+        anonymous=anonymous,
+        max_runs=max_runs,
+        max_seconds=max_seconds,
+    )
+    try:
+        reduction = run_reduction(
+            _err, function, None if carries else (args, kwargs), options, quiet, as_json
+        )
+        path = reduction.save(output)
+        if plot is not None:
+            reduction.plot(plot)
+    except UntraceError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot write {plot}: {error.strerror or error}.")
+    except Exception:  # the user's function may raise anything
+        _fail_in_user_code(call or str(target))
+    if not quiet and not as_json:
+        _err.print(reduction.summary(), style="green", markup=False)
+        _err.print(f"wrote {path}; check: python {path}", markup=False)
+
+
+def _folder(target: str) -> str:
+    """Name a journal that is not there yet after the program."""
+    stem = Path(target).stem.rpartition(".")[2] or "program"
+    names = (f"{stem}-reduction{'' if n == 1 else f'-{n}'}" for n in range(1, 10_000))
+    return next(name for name in names if not Path(name).exists())
 
 
 def _evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

@@ -33,6 +33,10 @@ class LoadError(UntraceError):
     """A saved file or its sidecar is missing, altered or not ours."""
 
 
+class KeepError(UntraceError):
+    """A predicate cannot be read, does not hold for the original, or for everything."""
+
+
 def foreign_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
     """Drop the frames of this package from a traceback."""
     ours = str(Path(__file__).parent)

@@ -36,6 +36,7 @@ class Source:
       captured: The captured computation: jaxpr and signature.
       program: The computation in the internal form.
       options: What was asked for.
+      title: What the header says, if not what was verified (a reproducer).
     """
 
     module: Module
@@ -43,16 +44,20 @@ class Source:
     captured: Captured
     program: Block
     options: Options
+    title: str = ""
     _text: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         if not self._text:
-            self._text.append(
-                self.module.text(
-                    header_text(self.module.name, self.captured, self.report)
-                )
-            )
+            self._text.append(self.module.text(self._header()))
         return self._text[0]
+
+    def _header(self) -> str:
+        name = self.module.name
+        if not self.title:
+            return header_text(name, self.captured, self.report)
+        fingerprint = fingerprint_line(name, self.captured, self.report)
+        return f"{self.title}\n\n{fingerprint}" if fingerprint else self.title
 
     def __repr__(self) -> str:
         n_lines = str(self).count("\n")
@@ -94,8 +99,7 @@ class Source:
         return target
 
     def _text_with_sidecar(self, name: str, digest: str) -> str:
-        header_lines = header_text(self.module.name, self.captured, self.report)
-        return self.module.with_sidecar(name, digest, header_lines)
+        return self.module.with_sidecar(name, digest, self._header())
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its main function."""

@@ -47,6 +47,8 @@ class Captured:
       notes: What the header must mention.
       recording: The run of the function that was recorded (`recovery.record.Body`),
         or None.
+      is_exact: Whether the example inputs of the file are these very values, whatever
+        their size.
     """
 
     jaxpr: Any
@@ -57,6 +59,7 @@ class Captured:
     values: tuple[Any, ...]
     notes: tuple[str, ...] = ()
     recording: Any = None
+    is_exact: bool = False
 
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any]], Any]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import jax
+import jaxlib.version
 from jax._src import api_util as _api_util
 from jax._src import config as _config
 from jax._src import linear_util as _lu
@@ -94,3 +95,8 @@ def ambient_settings() -> list[str]:
 def jax_version() -> str:
     """Return the version of the installed JAX."""
     return jax.__version__
+
+
+def jaxlib_version() -> str:
+    """Return the version of the installed jaxlib."""
+    return jaxlib.version.__version__

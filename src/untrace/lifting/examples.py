@@ -2,7 +2,8 @@
 
 Small arrays that the user passed are written exactly. Larger or abstract ones are drawn
 from a fixed seed with the same shape and dtype; integers stay in the range of the
-values that were passed, so that labels and indices remain valid.
+values that were passed, so that labels and indices remain valid. Where the program is
+asked to have exactly its inputs (a reproducer), large ones go to the sidecar.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ def example_lines(
     """Write the body of `example_args`, which returns positional and keyword arguments."""
     texts: list[str] = []
     for value, variable in zip(captured.values, block.inputs):
-        texts.append(
-            _placed(_leaf(value, variable.aval, lifter), value, variable.aval, lifter)
-        )
+        text = _leaf(value, variable.aval, lifter, captured.is_exact)
+        texts.append(_placed(text, value, variable.aval, lifter))
     names = [parameter.name for parameter in captured.parameters]
     lines = [
         f"{name} = {EXAMPLE_SIZE}"
@@ -62,7 +62,7 @@ def _placed(text: str, value: Any, aval: Any, lifter: Lifter) -> str:
     )
 
 
-def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
+def _leaf(value: Any, aval: Any, lifter: Lifter, is_exact: bool) -> str:
     imports = lifter.imports
     if jaxapi.is_token(aval):
         imports.module("jax")
@@ -70,9 +70,11 @@ def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
     if jaxapi.is_ref_aval(aval):
         imports.module("jax")
         held = None if value is None else jaxapi.ref_content(value)
-        return f"jax.new_ref({_leaf(held, aval.inner_aval, lifter)})"
+        return f"jax.new_ref({_leaf(held, aval.inner_aval, lifter, is_exact)})"
     if value is not None and jaxapi.is_python_scalar(value):
         return lifter.spell(value)
+    if value is not None and jaxapi.is_concrete(value) and is_exact:
+        return _exact(value, lifter)
     if (
         value is not None
         and jaxapi.is_concrete(value)
@@ -84,6 +86,12 @@ def _leaf(value: Any, aval: Any, lifter: Lifter) -> str:
     if getattr(aval, "weak_type", False) and aval.shape == ():
         return spell_scalar(np.ones((), aval.dtype), aval, imports)
     return with_weak_type(_drawn(value, aval, lifter), aval, imports)
+
+
+def _exact(value: Any, lifter: Lifter) -> str:
+    limit = lifter.constants.inline_limit
+    text = spell_typed_array(value, lifter.imports, inline_limit=limit)
+    return text or lifter.constants.name(value)
 
 
 def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:

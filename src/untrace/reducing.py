@@ -1,0 +1,298 @@
+"""The public function `reduce`: a failing program, a predicate, and out comes a repro."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from untrace import jaxapi
+from untrace.capture.capture import Captured, capture, capture_jaxpr
+from untrace.errors import KeepError, UntraceError, foreign_frames
+from untrace.extension import load_entry_points
+from untrace.reduction.applying import apply, program_from
+from untrace.reduction.driver import (
+    Pinned,
+    Plan,
+    confirmed,
+    pin,
+    progress_facts,
+    search_smallest,
+)
+from untrace.reduction.edits import Edits
+from untrace.reduction.journal import Journal
+from untrace.reduction.keeping import Keep, parse_keep
+from untrace.reduction.loading import load_program
+from untrace.reduction.program import Program
+from untrace.reduction.reproducer import Story, reproducer
+from untrace.reduction.result import Reduction
+from untrace.reduction.search import Event, Limits, Search, Step
+from untrace.reduction.sizes import Size, measure
+from untrace.reduction.trials import Judge
+from untrace.reduction.values import made_up
+from untrace.result import Source
+
+MAX_FRAMES = 10_000
+
+
+def reduce(
+    function: Any,
+    *,
+    keep: Keep | str | None = None,
+    jobs: int = 1,
+    confirm: int = 1,
+    executor: Executor | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    anonymous: bool = False,
+    max_runs: int | None = None,
+    max_seconds: float | None = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    notify: Event | None = None,
+) -> Any:
+    """Shrink a failing program to the few equations that fail.
+
+    The program is traced, never run, in this process; candidates run in workers.
+
+    Args:
+      function: A callable, called as `reduce(f, keep=...)(*args, **kwargs)` with the
+        inputs that make it fail; or a jaxpr or `jax.stages.Traced`, called with flat
+        inputs. A `Source`, the path of a saved file, and the folder of a reduction that
+        was interrupted (to go on with it) carry their inputs: the result comes at once.
+      keep: What to keep: a predicate of `untrace.keep`, such as
+        `untrace.keep.nan() & untrace.keep.contains("log")`, or its text. Not needed for
+        the folder of a reduction.
+      jobs: Candidates that run at once. The result does not depend on it.
+      confirm: Runs of the original, at first. For failures that do not always show,
+        candidates are run as often as it takes to miss none at the rate that was seen.
+      executor: Any `concurrent.futures.Executor` that can import untrace, to run
+        candidates on other machines.
+      journal: Folder that always holds the best program so far. By default a temporary
+        one, which is deleted at the end.
+      anonymous: Write no names, paths or comments of the original.
+      max_runs: Stop with the best after this many runs.
+      max_seconds: Stop with the best after this many seconds of wall time.
+      static_argnums: As in `jax.jit`.
+      static_argnames: As in `jax.jit`.
+      notify: Called with the kind of every event and a dictionary of facts.
+
+    Returns:
+      For a callable, a jaxpr or a traced computation, a callable that takes the inputs
+      and returns a `Reduction`; otherwise the `Reduction`.
+
+    Raises:
+      KeepError: If the failure does not show in a fresh process, or every program
+        shows it, or `keep` cannot be read.
+      CaptureError: If the inputs cannot be traced.
+      LoadError: If a file or folder cannot be read.
+      SaveError: If the journal cannot be written.
+
+    >>> import jax.numpy as jnp
+    >>> import untrace
+    >>> shrink = reduce(lambda x: jnp.log(x - x) * 2, keep=untrace.keep.inf())
+    >>> shrink(jnp.ones(3)).n_equations
+    1
+    """
+    load_entry_points()
+    plan = Plan(jobs, confirm, executor, Limits(max_runs, max_seconds), notify)
+    if isinstance(function, (str, os.PathLike)):
+        path = Path(function)
+        if path.is_dir():
+            return _resumed(path, plan, anonymous)
+        return _reduced(
+            load_program(path), _read(keep), plan, journal, anonymous, path.name
+        )
+    keep = _read(keep)
+    if isinstance(function, Source):
+        captured = function.captured
+        program = _program(captured, captured.values)
+        return _reduced(program, keep, plan, journal, anonymous, captured.origin)
+    if jaxapi.is_jaxpr(function) or jaxapi.is_traced(function):
+        closed = function.jaxpr if jaxapi.is_traced(function) else function
+
+        def with_inputs(*inputs: Any) -> Reduction:
+            program = _program(capture_jaxpr(closed), inputs)
+            return _reduced(program, keep, plan, journal, anonymous, "a jaxpr")
+
+        return with_inputs
+
+    def with_arguments(*args: Any, **kwargs: Any) -> Reduction:
+        captured = _captured(function, args, kwargs, static_argnums, static_argnames)
+        program = _program(captured, captured.values)
+        return _reduced(program, keep, plan, journal, anonymous, captured.origin)
+
+    return with_arguments
+
+
+def _read(keep: Keep | str | None) -> Keep:
+    if keep is None:
+        raise KeepError(
+            "say what to keep: keep=untrace.keep.crashes(), raises(), nan(), ..."
+        )
+    return parse_keep(keep) if isinstance(keep, str) else keep
+
+
+def _captured(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Sequence[str] | None,
+) -> Captured:
+    """Trace the user's function; its own errors keep its own traceback."""
+    try:
+        with jaxapi.deep_recursion(MAX_FRAMES):
+            return capture(function, args, kwargs, static_argnums, static_argnames)
+    except UntraceError:
+        raise
+    except Exception as error:
+        error.add_note(
+            "untrace.reduce needs a function that JAX can trace. If tracing is what "
+            "fails under a transformation, pass the function without it and say "
+            "keep=untrace.keep.raises(..., under='grad')."
+        )
+        raise error.with_traceback(
+            foreign_frames(error.__traceback__)
+        ) from error.__cause__
+
+
+def _program(captured: Captured, values: Sequence[Any]) -> Program:
+    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
+    flat = capture_jaxpr(captured.jaxpr)
+    held = [made_up(a) if v is None else v for v, a in zip(values, avals, strict=True)]
+    names = [parameter.name for parameter in flat.parameters]
+    return program_from(captured.jaxpr, held, names, captured.name)
+
+
+# ---- from the start, or from a journal ------------------------------------------------
+
+
+def _reduced(
+    program: Program,
+    keep: Keep,
+    plan: Plan,
+    folder: str | os.PathLike[str] | None,
+    is_anonymous: bool,
+    origin: str,
+) -> Reduction:
+    program, keep = _of_wanted_output(program, keep)
+    pinned = pin(program, keep, plan)
+    is_temporary = folder is None
+    place = (
+        Path(tempfile.mkdtemp(prefix="untrace-")) if folder is None else Path(folder)
+    )
+    journal = Journal(place)
+    start = measure(program).equations
+    facts = {
+        "keep": str(pinned.keep),
+        "attempts": pinned.attempts,
+        "rate": pinned.rate,
+        "start": start,
+        "origin": origin,
+        "name": program.name,
+    }
+    journal.start(facts, program)
+    _tell(plan, "pinned", journal, pinned.rate)
+    search, why = search_smallest(program, pinned, plan, journal)
+    found = _finished(search, pinned, why, start, origin, is_anonymous, journal)
+    if is_temporary:
+        shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def _of_wanted_output(program: Program, keep: Keep) -> tuple[Program, Keep]:
+    """Leave one output, if the predicate is about it alone; its number then changes.
+
+    Raises:
+      KeepError: If there is no such output.
+    """
+    wanted = keep.wanted_output()
+    if wanted is None:
+        return program, keep
+    outputs = program.block.outputs
+    if wanted >= len(outputs):
+        raise KeepError(
+            f"there is no output {wanted}: the program has {len(outputs)}, counted from 0"
+        )
+    found = apply(program, Edits(outputs=(outputs[wanted],)))
+    return (program, keep) if found is None else (found, keep.for_only_output())
+
+
+def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
+    journal = Journal.open(folder)
+    facts = journal.facts
+    keep = parse_keep(facts["keep"])
+    program = load_program(journal.best, facts["name"])
+    judge = Judge(keep, plan.executor, facts["attempts"])
+    search = Search(program, judge, plan.jobs, plan.limits)
+    _restore(search, journal)
+    pinned = Pinned(keep, facts["attempts"], facts["rate"])
+    _tell(plan, "pinned", journal, pinned.rate)
+    search, why = search_smallest(program, pinned, plan, journal, search)
+    return _finished(
+        search, pinned, why, facts["start"], facts["origin"], is_anonymous, journal
+    )
+
+
+def _restore(search: Search, journal: Journal) -> None:
+    """Take over what an interrupted reduction knew."""
+    facts, stats = journal.facts, search.stats
+    search.verdicts.update(journal.verdicts())
+    for name in ("runs", "accepted", "rejected", "duplicates", "untraceable"):
+        setattr(stats, name, facts.get(name, 0))
+    stats.recordings, stats.seconds = (
+        facts.get("recordings", 0),
+        facts.get("seconds", 0.0),
+    )
+    stats.other_failures.update(facts.get("others", {}))
+    search.history += [
+        Step(runs, seconds, name, Size(*size))
+        for runs, seconds, name, size in facts.get("history", ())
+    ]
+
+
+def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
+    if plan.notify is not None:
+        keep = parse_keep(journal.facts["keep"])
+        facts = {
+            "keep": str(keep),
+            "description": keep.describe(),
+            "start": journal.facts["start"],
+            "folder": str(journal.folder),
+            "rate": rate,
+        }
+        plan.notify(kind, facts)
+
+
+def _finished(
+    search: Search,
+    pinned: Pinned,
+    why: str,
+    start: int,
+    origin: str,
+    is_anonymous: bool,
+    journal: Journal,
+) -> Reduction:
+    program, _ = confirmed(search, pinned)
+    size, stats = measure(program), search.stats
+    shown = "a program" if is_anonymous else origin
+    story = Story(shown, start, size.equations, stats.runs, stats.seconds)
+    source = reproducer(program, pinned.keep, story, search.judge, is_anonymous)
+    journal.keep(program, progress_facts(search))
+    trouble = journal.trouble
+    notes = [f"The journal could not be written: {trouble}"] if trouble else []
+    return Reduction(
+        source,
+        program,
+        pinned.keep,
+        stats,
+        tuple(search.history),
+        start,
+        search.others,
+        why,
+        (*search.judge.notes, *notes),
+    )

@@ -1,0 +1,337 @@
+"""Apply edits: evaluate the program under them while JAX traces it again.
+
+Equations that no edit concerns are bound as they stood. Where the types of operands or
+the insides of a sub-program have changed, the sub-program is traced again too. What
+does not trace, or gives results that do not fit, is no candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from untrace import jaxapi
+from untrace.ir import Atom, Block, Equation, Literal, Value, from_jaxpr
+from untrace.jaxapi import evaluation
+from untrace.reduction.edits import Edits, Held, Opening, Substitute
+from untrace.reduction.program import Program, sub_blocks
+
+
+class Unfitting(Exception):
+    """The edited program is not one."""
+
+
+def apply(program: Program, edits: Edits) -> Program | None:
+    """Return the edited program without dead code, or None if it does not trace."""
+    held = [
+        value
+        for value in _defined(program.block)
+        if isinstance(edits.replaced.get(value), Held)
+    ]
+    arrays = [
+        *(
+            edits.inputs.get(value, array)
+            for value, array in zip(program.block.inputs, program.values)
+        ),
+        *(edits.replaced[value].array for value in held),  # pyright: ignore[reportAttributeAccessIssue]
+    ]
+    kept = [value for value in program.block.inputs if value not in edits.inputs]
+    known = {value: value.aval for value in kept}
+    avals = [
+        known.get(value) or jaxapi.aval_of(array)
+        for value, array in zip([*program.block.inputs, *held], arrays)
+    ]
+    evaluator = _Evaluator(edits, program.block)
+
+    def flat(*tracers: Any) -> list[Any]:
+        n = len(program.block.inputs)
+        known = dict(zip(held, tracers[n:]))
+        return evaluator.block(program.block, tracers[:n], known, edits.outputs)
+
+    try:
+        with jaxapi.deep_recursion():
+            traced = jaxapi.trace_flat(flat, avals, program.name)
+            closed, used = evaluation.without_dead_code(traced)
+    except Exception:  # an edit may ask anything of JAX
+        return None
+    names = [*program.names, *[""] * len(held)]
+    return _cleaned(traced, closed, used, arrays, names, program.name)
+
+
+def program_from(
+    jaxpr: Any, values: Sequence[Any], names: Sequence[str], name: str
+) -> Program:
+    """Make a program of a closed jaxpr: its constants become inputs, dead code goes."""
+    with jaxapi.deep_recursion():
+        closed, used = evaluation.without_dead_code(jaxpr)
+        return _cleaned(jaxpr, closed, used, values, names, name)
+
+
+def _cleaned(
+    traced: Any,
+    closed: Any,
+    used: Sequence[bool],
+    values: Sequence[Any],
+    names: Sequence[str],
+    name: str,
+) -> Program:
+    consts = jaxapi.split_jaxpr(traced)[1]
+    everything = zip([*consts, *values], [*[""] * len(consts), *names], used)
+    kept = [(value, called) for value, called, is_used in everything if is_used]
+    return Program(
+        from_jaxpr(closed),
+        tuple(value for value, _ in kept),
+        name,
+        tuple(called for _, called in kept),
+    )
+
+
+def _defined(block: Block) -> list[Value]:
+    results = [r for eqn in block.equations for r in eqn.results if r is not None]
+    return [*block.inputs, *results]
+
+
+class _Evaluator:
+    """Evaluates blocks under edits; what is not edited is bound as it was."""
+
+    def __init__(self, edits: Edits, root: Block) -> None:
+        self.edits = edits
+        self.touched = _touched(edits, root)
+
+    def block(
+        self,
+        block: Block,
+        arguments: Sequence[Any],
+        known: Mapping[Value, Any] | None = None,
+        outputs: tuple[Atom, ...] | None = None,
+    ) -> list[Any]:
+        replaced = self.edits.replaced
+        env: dict[Value, Any] = {value: const for value, const in block.constants}
+        for value, argument in zip(block.inputs, arguments):
+            env[value] = self._substitute(value, argument, env, known)
+        for eqn in block.equations:
+            if self._is_gone(eqn):
+                results: Sequence[Any] = [None] * len(eqn.results)
+            else:
+                results = self.equation(eqn, [self.atom(a, env) for a in eqn.operands])
+            for value, result in zip(eqn.results, results):
+                if value is None:
+                    continue
+                if value in replaced:
+                    result = self._substitute(value, result, env, known)
+                env[value] = result
+        chosen = block.outputs if outputs is None else outputs
+        return [self.atom(a, env) for a in chosen]
+
+    def atom(self, atom: Atom, env: Mapping[Value, Any]) -> Any:
+        if isinstance(atom, Literal):
+            return self.edits.literals.get(atom, atom.value)
+        return env[atom]
+
+    def _substitute(
+        self,
+        value: Value,
+        result: Any,
+        env: Mapping[Value, Any],
+        known: Mapping[Value, Any] | None,
+    ) -> Any:
+        """Return what stands for a value: itself, if no edit says otherwise."""
+        substitute: Substitute | None = self.edits.replaced.get(value)
+        if substitute is None:
+            return result
+        if isinstance(substitute, Held):
+            return substitute.array if known is None else known[value]
+        return self.atom(substitute, env)
+
+    def _is_gone(self, eqn: Equation) -> bool:
+        """Tell whether nothing of an equation is wanted."""
+        if eqn in self.edits.dropped:
+            return True
+        replaced = self.edits.replaced
+        return not eqn.effects and all(
+            result is None or result in replaced for result in eqn.results
+        )
+
+    # ---- equations -----------------------------------------------------------------
+
+    def equation(self, eqn: Equation, operands: list[Any]) -> Sequence[Any]:
+        rewritten = self.edits.rewritten.get(eqn)
+        if rewritten is not None:
+            return rewritten(operands)
+        opening = self.edits.opened.get(eqn)
+        if opening is not None:
+            return self.opened(eqn, operands, opening)
+        params = {**eqn.params, **self.edits.params.get(eqn, {})}
+        is_new = [
+            not jaxapi.same_type(evaluation.aval(operand), atom.aval)
+            for operand, atom in zip(operands, eqn.operands)
+        ]
+        if any(block in self.touched for block in sub_blocks(eqn)) or any(is_new):
+            params = self._retraced(eqn, params, operands)
+        else:
+            params = {key: _original(param) for key, param in params.items()}
+        return evaluation.bind(eqn, params, operands)
+
+    def _retraced(
+        self, eqn: Equation, params: dict[str, Any], operands: list[Any]
+    ) -> dict[str, Any]:
+        avals = [evaluation.aval(operand) for operand in operands]
+        made: dict[str, Any] = {}
+        for key, param in params.items():
+            if isinstance(param, Block):
+                made[key] = self._jaxpr(eqn, key, param, avals)
+            elif isinstance(param, tuple) and any(isinstance(p, Block) for p in param):
+                made[key] = tuple(self._jaxpr(eqn, key, p, avals) for p in param)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            else:
+                made[key] = param
+        _check_loop(eqn, made)
+        return made
+
+    def _jaxpr(self, eqn: Equation, key: str, block: Block, avals: list[Any]) -> Any:
+        """Trace a sub-program again, at the types its operands have now."""
+        inputs = _inner_avals(eqn, key, block, avals)
+        name = getattr(block.debug_info, "func_name", None) or "function"
+
+        def flat(*tracers: Any) -> list[Any]:
+            return self.block(block, tracers)
+
+        with evaluation.sub_program_region(eqn):
+            traced = jaxapi.trace_flat(flat, inputs, name)
+        if block.is_closed:
+            return traced
+        body, consts = jaxapi.split_jaxpr(traced)
+        if consts:
+            raise Unfitting("an open jaxpr has no constants")
+        return body
+
+    def opened(
+        self, eqn: Equation, operands: list[Any], opening: Opening
+    ) -> Sequence[Any]:
+        """Evaluate the body of a sub-program in place."""
+        name, params = eqn.name, eqn.params
+        if name == "scan":
+            return self._scan_step(eqn, operands, opening)
+        if name == "while":
+            body = params["body_jaxpr"]
+            skipped, n = params["cond_nconsts"], params["body_nconsts"]
+            consts = operands[skipped : skipped + n]
+            carry = opening.carry or operands[skipped + n :]
+            return self.block(body, [*consts, *carry])
+        if name == "cond":
+            return self.block(params["branches"][opening.branch], operands[1:])
+        blocks = list(sub_blocks(eqn))
+        if not blocks:
+            raise Unfitting(f"{name} has no sub-program")
+        if name == "shard_map":
+            operands = [_corner(o, v.aval) for o, v in zip(operands, blocks[0].inputs)]
+        return self.block(blocks[0], operands)
+
+    def _scan_step(
+        self, eqn: Equation, operands: list[Any], opening: Opening
+    ) -> Sequence[Any]:
+        body: Block = eqn.params["jaxpr"]
+        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+        consts = operands[:n_consts]
+        carry = opening.carry or operands[n_consts : n_consts + n_carry]
+        xs = [operand[opening.step] for operand in operands[n_consts + n_carry :]]
+        results = self.block(body, [*consts, *carry, *xs])
+        return [*results[:n_carry], *(y[None] for y in results[n_carry:])]
+
+
+def _touched(edits: Edits, root: Block) -> set[Block]:
+    """Collect the blocks that hold an edit, and those around them."""
+    keys: set[Any] = {
+        *edits.replaced,
+        *edits.params,
+        *edits.opened,
+        *edits.dropped,
+        *edits.literals,
+        *edits.rewritten,
+    }
+    verdicts: dict[Block, bool] = {}
+
+    def visit(block: Block) -> bool:
+        if block not in verdicts:
+            inner = [visit(b) for eqn in block.equations for b in sub_blocks(eqn)]
+            verdicts[block] = any(inner) or _holds(block, keys)
+        return verdicts[block]
+
+    with jaxapi.deep_recursion():
+        visit(root)
+    return {block for block, is_touched in verdicts.items() if is_touched}
+
+
+def _holds(block: Block, keys: set[Any]) -> bool:
+    """Tell whether an edit speaks of anything in a block itself."""
+    return not (
+        keys.isdisjoint(block.inputs)
+        and keys.isdisjoint(block.equations)
+        and keys.isdisjoint(block.outputs)
+        and all(keys.isdisjoint(eqn.results) for eqn in block.equations)
+        and all(keys.isdisjoint(eqn.operands) for eqn in block.equations)
+    )
+
+
+def _corner(operand: Any, aval: Any) -> Any:
+    """Return the part of an array that the first device has."""
+    return operand[tuple(slice(0, size) for size in aval.shape)]
+
+
+def _original(param: Any) -> Any:
+    """Return a param as JAX holds it."""
+    if isinstance(param, Block):
+        return param.jaxpr
+    if isinstance(param, tuple) and any(isinstance(item, Block) for item in param):
+        items = [_original(item) for item in param]
+        return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
+    return param
+
+
+def _inner_avals(
+    eqn: Equation, key: str, block: Block, avals: list[Any]
+) -> Sequence[Any]:
+    """Return the types that the inputs of a sub-program have now."""
+    known = [value.aval for value in block.inputs]
+    if eqn.name == "shard_map":
+        return known
+    if eqn.name == "scan":
+        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(avals))
+        n = n_consts + n_carry
+        found = [*avals[:n], *(evaluation.without_leading_axis(a) for a in avals[n:])]
+    elif eqn.name == "while":
+        n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+        consts = avals[:n_cond] if key == "cond_jaxpr" else avals[n_cond:][:n_body]
+        found = [*consts, *avals[n_cond + n_body :]]
+    elif eqn.name == "cond":
+        found = avals[1:]
+    else:
+        found = avals
+    if len(found) != len(known):
+        return known
+    return found
+
+
+def _check_loop(eqn: Equation, params: Mapping[str, Any]) -> None:
+    """Check what JAX takes for granted when loops and branches are bound."""
+    if eqn.name == "scan":
+        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+        body = jaxapi.split_jaxpr(params["jaxpr"])[0]
+        entering = [v.aval for v in body.invars[n_consts : n_consts + n_carry]]
+        _check_types(entering, [v.aval for v in body.outvars[:n_carry]])
+    elif eqn.name == "while":
+        body = jaxapi.split_jaxpr(params["body_jaxpr"])[0]
+        _check_types(
+            [v.aval for v in body.invars[eqn.params["body_nconsts"] :]],
+            [v.aval for v in body.outvars],
+        )
+    elif eqn.name == "cond":
+        bodies = [jaxapi.split_jaxpr(b)[0] for b in params["branches"]]
+        for body in bodies[1:]:
+            _check_types(
+                [v.aval for v in bodies[0].outvars], [v.aval for v in body.outvars]
+            )
+
+
+def _check_types(expected: Sequence[Any], found: Sequence[Any]) -> None:
+    if any(not jaxapi.same_type(a, b) for a, b in zip(expected, found)):
+        raise Unfitting("a loop or branch no longer fits together")

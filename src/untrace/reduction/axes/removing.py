@@ -1,0 +1,417 @@
+"""Remove axes of one element throughout a program: every value loses a rank.
+
+Params that count axes follow: one line per primitive. Equations that would do nothing
+go; a primitive without a line keeps its axes, which are added before and taken away
+after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jax import lax
+
+from untrace.ir import Equation, Value
+from untrace.reduction.axes.calls import CALL_LINKS
+from untrace.reduction.axes.factors import Dims
+from untrace.reduction.axes.finding import Axes, Axis
+from untrace.reduction.axes.links import ELEMENTWISE, REDUCTIONS
+from untrace.reduction.axes.removals import Removal
+from untrace.reduction.edits import Edits, Rewriting, Substitute
+from untrace.reduction.program import Program
+
+RemovalRule = Callable[[Removal], Edits | None]
+
+
+def without_axis(program: Program, axis: Axis) -> Edits | None:
+    """Remove an axis of size 1 wherever it occurs.
+
+    Args:
+      program: The program `axis` was found in.
+      axis: One of `find_axes(program.block).groups`, of size 1.
+
+    Returns:
+      The edits, or None if the axis must stay, or because more equations would have to
+      be added around primitives that need it than would go.
+    """
+    return _without_all(program, [axis])
+
+
+def all_removed(program: Program, axes: Axes) -> Edits | None:
+    """Remove axes of size 1 together: all, or those that can go by themselves."""
+    ones = [axis for axis in axes.groups if axis.size == 1]
+    found = _without_all(program, ones)
+    if found is not None:
+        return found
+    alone = [axis for axis in ones if without_axis(program, axis) is not None]
+    return _without_all(program, alone)
+
+
+def _without_all(program: Program, axes: Sequence[Axis]) -> Edits | None:
+    if not axes or any(axis.size != 1 or axis.factor.is_kept for axis in axes):
+        return None
+    factors = frozenset(axis.factor for axis in axes)
+    params: dict[Equation, Mapping[str, Any]] = {}
+    replaced: dict[Value, Substitute] = {}
+    rewritten: dict[Equation, Rewriting] = {}
+    n_added = n_gone = 0
+    for site in axes[0].table.sites.values():
+        removal = Removal(site, factors)
+        if not removal.is_touched():
+            continue
+        rule = REMOVALS.get(site.eqn.name)
+        edits = rule(removal) if rule else None
+        if edits is None:
+            edits = removal.wrapped()
+            n_added += removal.n_touched()
+        n_gone += bool(edits.replaced)
+        params |= edits.params
+        replaced |= edits.replaced
+        rewritten |= edits.rewritten
+    if n_added and n_added >= n_gone:
+        return None
+    inputs = _inputs(program, axes)
+    return Edits(params=params, replaced=replaced, rewritten=rewritten, inputs=inputs)
+
+
+def _inputs(program: Program, axes: Sequence[Axis]) -> dict[Value, Any]:
+    inputs = dict(zip(program.block.inputs, program.values))
+    removed: dict[Value, list[int]] = {}
+    for value, i in (place for axis in axes for place in axis.places):
+        removed.setdefault(value, []).append(i)
+    return {
+        value: inputs[value].reshape(
+            [n for i, n in enumerate(inputs[value].shape) if i not in gone]
+        )
+        for value, gone in removed.items()
+    }
+
+
+def _unchanged(removal: Removal) -> Edits:
+    return Edits()
+
+
+def _to_shape(param: str) -> RemovalRule:
+    """Set the shape of the result; without a change of shape the operand is it."""
+
+    def rule(removal: Removal) -> Edits:
+        site = removal.site
+        shape = removal.shape(site.result)
+        if site.operands and shape == removal.shape(site.first):
+            return removal.passed()
+        return removal.set(**{param: shape})
+
+    return rule
+
+
+def _broadcast_in_dim(removal: Removal) -> Edits:
+    first, result = removal.site.first, removal.site.result
+    shape = removal.shape(result)
+    if shape == removal.shape(first):
+        return removal.passed()
+    axes = removal.of(first, removal.site.params["broadcast_dimensions"])
+    return removal.set(
+        shape=shape, broadcast_dimensions=removal.renumbered(result, axes)
+    )
+
+
+def _reshape(removal: Removal) -> Edits:
+    first, order = removal.site.first, removal.site.params["dimensions"]
+    shape = removal.shape(removal.site.result)
+    dimensions = removal.renumbered(first, order or range(len(first)))
+    is_ordered = dimensions == tuple(range(len(dimensions)))
+    if is_ordered and shape == removal.shape(first):
+        return removal.passed()
+    return removal.set(new_sizes=shape, dimensions=None if is_ordered else dimensions)
+
+
+def _transpose(removal: Removal) -> Edits:
+    first = removal.site.first
+    axes = removal.renumbered(first, removal.site.params["permutation"])
+    if axes == tuple(range(len(axes))):
+        return removal.passed()
+    return removal.set(permutation=axes)
+
+
+def _over(param: str) -> RemovalRule:
+    """Renumber axes that a primitive works over; over none, it does nothing."""
+
+    def rule(removal: Removal) -> Edits:
+        axes = removal.renumbered(removal.site.first, removal.site.params[param])
+        return removal.set(**{param: axes}) if axes else removal.passed()
+
+    return rule
+
+
+def _along(param: str) -> RemovalRule:
+    """Renumber the one axis that a primitive works along."""
+
+    def rule(removal: Removal) -> Edits:
+        axes = removal.renumbered(removal.site.first, [removal.site.params[param]])
+        return removal.set(**{param: axes[0]}) if axes else removal.passed()
+
+    return rule
+
+
+def _zeros(removal: Removal, dtype: Any) -> Edits:
+    shape = removal.shape(removal.site.result)
+    return removal.rewritten(lambda operands: [lax.full(shape, 0, dtype)])
+
+
+def _arg(removal: Removal) -> Edits:
+    params = removal.site.params
+    axes = removal.renumbered(removal.site.first, params["axes"])
+    if not axes:
+        return _zeros(removal, params["index_dtype"])
+    return removal.set(axes=axes)
+
+
+def _iota(removal: Removal) -> Edits:
+    params, result = removal.site.params, removal.site.result
+    axes = removal.renumbered(result, [params["dimension"]])
+    if not axes:
+        return _zeros(removal, params["dtype"])
+    return removal.set(shape=removal.shape(result), dimension=axes[0])
+
+
+def _top_k(removal: Removal) -> Edits | None:
+    first = removal.site.first
+    axis = removal.site.params.get("axis", len(first) - 1)
+    axes = removal.renumbered(first, [axis])
+    if not axes or removal.gone(first) != removal.gone(removal.site.result):
+        return None
+    return removal.set(axis=axes[0]) if "axis" in removal.site.params else Edits()
+
+
+def _stack(removal: Removal) -> Edits:
+    axis = removal.renumbered(removal.site.result, [removal.site.params["axis"]])
+    return removal.set(axis=axis[0])
+
+
+def _dot_general(removal: Removal) -> Edits:
+    (left_axes, right_axes), (left_batch, right_batch) = removal.site.params[
+        "dimension_numbers"
+    ]
+    left, right = removal.site.operands
+    return removal.set(
+        dimension_numbers=(
+            (
+                removal.renumbered(left, left_axes),
+                removal.renumbered(right, right_axes),
+            ),
+            (
+                removal.renumbered(left, left_batch),
+                removal.renumbered(right, right_batch),
+            ),
+        )
+    )
+
+
+def _per_axis(*names: str) -> RemovalRule:
+    """Leave out the entries of params that have one for each axis."""
+
+    def rule(removal: Removal) -> Edits | None:
+        site = removal.site
+        arrays = [dims for dims in (*site.operands, *site.results) if dims]
+        if any(removal.gone(dims) != removal.gone(arrays[0]) for dims in arrays):
+            return None
+        given = {name: site.params[name] for name in names if site.params[name]}
+        return removal.set(
+            **{name: removal.of(arrays[0], param) for name, param in given.items()}
+        )
+
+    return rule
+
+
+def _dynamic(n_arrays: int, *names: str) -> RemovalRule:
+    """Leave out the operands that say where along the axis."""
+
+    def rule(removal: Removal) -> Edits | None:
+        site = removal.site
+        arrays = (*site.operands[:n_arrays], site.result)
+        if any(removal.gone(dims) != removal.gone(arrays[0]) for dims in arrays):
+            return None
+        params = {name: removal.of(site.first, site.params[name]) for name in names}
+
+        def function(operands: list[Any]) -> Sequence[Any]:
+            starts = removal.of(site.first, operands[n_arrays:])
+            return removal.bound([*operands[:n_arrays], *starts], **params)
+
+        return removal.rewritten(function)
+
+    return rule
+
+
+def _gather(removal: Removal) -> Edits | None:
+    numbers = removal.site.params["dimension_numbers"]
+    array, indices = removal.site.operands
+    result = removal.site.result
+    if not _agree(removal, array, result, numbers.offset_dims, numbers.start_index_map):
+        return None
+    made = numbers._replace(
+        offset_dims=removal.renumbered(result, numbers.offset_dims),
+        collapsed_slice_dims=removal.renumbered(array, numbers.collapsed_slice_dims),
+        start_index_map=removal.renumbered(array, numbers.start_index_map),
+        operand_batching_dims=removal.renumbered(array, numbers.operand_batching_dims),
+        start_indices_batching_dims=removal.renumbered(
+            indices, numbers.start_indices_batching_dims
+        ),
+    )
+    sizes = removal.of(array, removal.site.params["slice_sizes"])
+    return removal.set(dimension_numbers=made, slice_sizes=sizes)
+
+
+def _scatter(removal: Removal) -> Edits | None:
+    numbers = removal.site.params["dimension_numbers"]
+    array, indices, updates = removal.site.operands
+    windows, indexed = numbers.update_window_dims, numbers.scatter_dims_to_operand_dims
+    if not _agree(removal, array, updates, windows, indexed):
+        return None
+    made = numbers._replace(
+        update_window_dims=removal.renumbered(updates, windows),
+        inserted_window_dims=removal.renumbered(array, numbers.inserted_window_dims),
+        scatter_dims_to_operand_dims=removal.renumbered(array, indexed),
+        operand_batching_dims=removal.renumbered(array, numbers.operand_batching_dims),
+        scatter_indices_batching_dims=removal.renumbered(
+            indices, numbers.scatter_indices_batching_dims
+        ),
+    )
+    return removal.set(dimension_numbers=made)
+
+
+def _agree(
+    removal: Removal,
+    array: Dims,
+    windows: Dims,
+    window_axes: Sequence[int],
+    indexed: Sequence[int],
+) -> bool:
+    """Tell whether the axis goes from an array as from its windows, and no index."""
+    gone = removal.gone(array)
+    n_gone = sum(axis in window_axes for axis in removal.gone(windows))
+    hidden = removal.site.params["dimension_numbers"].operand_batching_dims
+    n_hidden = sum(axis in hidden for axis in gone)
+    return len(gone) == n_gone + n_hidden and not set(gone) & set(indexed)
+
+
+def _conv_general_dilated(removal: Removal) -> Edits | None:
+    params, numbers = removal.site.params, removal.site.params["dimension_numbers"]
+    (left, right), result = removal.site.operands, removal.site.result
+    ends = [
+        [dims[i] for i in spec[2:]]
+        for dims, spec in (
+            (left, numbers.lhs_spec),
+            (right, numbers.rhs_spec),
+            (result, numbers.out_spec),
+        )
+    ]
+    gone = [list(map(removal.is_gone, dims)) for dims in ends]
+    if gone[0] != gone[1] or gone[0] != gone[2] or not any(gone[0]):
+        return None
+    left_places = tuple(ends[0])
+    per_axis = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
+    return removal.set(
+        dimension_numbers=type(numbers)(
+            removal.renumbered(left, numbers.lhs_spec),
+            removal.renumbered(right, numbers.rhs_spec),
+            removal.renumbered(result, numbers.out_spec),
+        ),
+        **{name: removal.of(left_places, params[name]) for name in per_axis},
+    )
+
+
+def _stacked_matrices(removal: Removal) -> Edits | None:
+    """Leave all as it is if the axis is one in which matrices are stacked."""
+    site = removal.site
+    n_leading = len(site.first) - 2
+    every = (*site.operands, *site.results)
+    if any(axis >= n_leading for dims in every for axis in removal.gone(dims)):
+        return None
+    return Edits()
+
+
+def _fft(removal: Removal) -> Edits | None:
+    n_leading = len(removal.site.first) - len(removal.site.params["fft_lengths"])
+    if any(axis >= n_leading for axis in removal.gone(removal.site.first)):
+        return None
+    return Edits()
+
+
+def _random(removal: Removal) -> Edits:
+    site = removal.site
+    return removal.set(shape=removal.shape(site.result[len(site.first) :]))
+
+
+def _rng_bit_generator(removal: Removal) -> Edits:
+    return removal.set(shape=removal.shape(removal.site.results[1]))
+
+
+_UNCHANGED = """
+    bitcast_convert_type debug_callback debug_print device_put optimization_barrier
+    random_unwrap random_wrap
+"""
+_window = _per_axis("window_dimensions", "window_strides", "padding")
+_reduce_window = _per_axis(
+    "window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"
+)
+
+REMOVALS: dict[str, RemovalRule] = {
+    **dict.fromkeys(ELEMENTWISE.split(), _unchanged),
+    **dict.fromkeys(CALL_LINKS, _unchanged),
+    **dict.fromkeys(_UNCHANGED.split(), _unchanged),
+    **dict.fromkeys(REDUCTIONS.split(), _over("axes")),
+    "argmax": _arg,
+    "argmin": _arg,
+    "reduce": _over("dimensions"),
+    "broadcast_in_dim": _broadcast_in_dim,
+    "broadcast_to": _to_shape("shape"),
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "squeeze": _over("dimensions"),
+    "rev": _over("dimensions"),
+    "cumlogsumexp": _along("axis"),
+    "cummax": _along("axis"),
+    "cummin": _along("axis"),
+    "cumprod": _along("axis"),
+    "cumsum": _along("axis"),
+    "sort": _along("dimension"),
+    "concatenate": _along("dimension"),
+    "split": _along("axis"),
+    "stack": _stack,
+    "unstack": _along("axis"),
+    "tile": _per_axis("reps"),
+    "top_k": _top_k,
+    "iota": _iota,
+    "empty": _to_shape("shape"),
+    "empty2": _to_shape("shape"),
+    "dot_general": _dot_general,
+    "slice": _per_axis("start_indices", "limit_indices", "strides"),
+    "pad": _per_axis("padding_config"),
+    "dynamic_slice": _dynamic(1, "slice_sizes"),
+    "dynamic_update_slice": _dynamic(2),
+    "gather": _gather,
+    "scatter": _scatter,
+    "scatter-add": _scatter,
+    "scatter-max": _scatter,
+    "scatter-min": _scatter,
+    "scatter-mul": _scatter,
+    "scatter-sub": _scatter,
+    "conv_general_dilated": _conv_general_dilated,
+    "reduce_window": _reduce_window,
+    "reduce_window_max": _reduce_window,
+    "reduce_window_min": _reduce_window,
+    "reduce_window_sum": _reduce_window,
+    "select_and_scatter_add": _window,
+    "cholesky": _stacked_matrices,
+    "eig": _stacked_matrices,
+    "eigh": _stacked_matrices,
+    "lu": _stacked_matrices,
+    "qr": _stacked_matrices,
+    "svd": _stacked_matrices,
+    "triangular_solve": _stacked_matrices,
+    "fft": _fft,
+    "random_bits": _random,
+    "random_split": _random,
+    "rng_bit_generator": _rng_bit_generator,
+}

@@ -1,0 +1,213 @@
+"""From a failing program to the smallest one: pin the failure, search, confirm.
+
+The failure is looked for in the emitted text, in fresh processes, before anything else;
+a reduction that could not end with a file that fails does not begin.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace.errors import KeepError
+from untrace.reduction.applying import program_from
+from untrace.reduction.journal import Journal
+from untrace.reduction.keeping import Keep
+from untrace.reduction.program import Program
+from untrace.reduction.search import (
+    Event,
+    Exhausted,
+    Limits,
+    Search,
+)
+from untrace.reduction.tiers import run_all
+from untrace.reduction.trials import Judge, Verdict, prepare
+
+MISS = 0.01
+"""Probability with which a failure that does not always show may be missed."""
+
+MAX_ATTEMPTS = 20
+LIKELY_CAUSES = (
+    "the failure happens before JAX has a program (while Python traces the function): "
+    "keep it with under='grad' or another transformation of a function that traces",
+    "it depends on values that were not given (`jax.ShapeDtypeStruct`) or that change "
+    "from run to run (`confirm=10` for failures that do not always show)",
+    "it depends on environment variables, devices or settings of this process that a "
+    "new one does not have",
+    "it is in a host callback, for which the text has a stand-in",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a reduction is carried out.
+
+    Attributes:
+      jobs: Candidates that run at once.
+      confirm: Runs of the original; more find out how often a failure shows.
+      executor: Where jobs run; None: in workers on this machine.
+      limits: When to stop with what there is.
+      notify: Receives events.
+    """
+
+    jobs: int = 1
+    confirm: int = 1
+    executor: Executor | None = None
+    limits: Limits = field(default_factory=Limits)
+    notify: Event | None = None
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The failure of the original.
+
+    Attributes:
+      keep: The pinned predicate.
+      attempts: Runs after which a program counts as not failing.
+      rate: How often the original failed, of the runs that were made.
+    """
+
+    keep: Keep
+    attempts: int
+    rate: float
+
+
+def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
+    """Run the text of the original and pin what fails.
+
+    Raises:
+      KeepError: If it does not fail, or if everything does.
+    """
+    judge = Judge(keep, plan.executor)
+    trial = prepare(program, keep)
+    if trial is None:
+        raise KeepError(
+            "the program cannot be written or typed as the predicate needs it"
+        )
+    verdicts = [judge.everything(trial) for _ in range(max(1, plan.confirm))]
+    failed = [verdict for verdict in verdicts if verdict.is_interesting]
+    if not failed:
+        raise KeepError(_not_reproduced(keep, verdicts))
+    pinned = keep.pinned(failed[0].outcomes, program)
+    rate = len(failed) / len(verdicts)
+    found = Pinned(pinned or keep, _attempts(rate), rate)
+    _check_not_always(found.keep, plan)
+    return found
+
+
+def _attempts(rate: float) -> int:
+    """Count the runs after which a failure of this rate has shown, almost certainly."""
+    if rate >= 1:
+        return 1
+    return min(MAX_ATTEMPTS, math.ceil(math.log(MISS) / math.log(1 - rate)))
+
+
+def _not_reproduced(keep: Keep, verdicts: list[Verdict]) -> str:
+    n = len(verdicts)
+    times = "" if n == 1 else f" in {n} runs"
+    causes = "\n".join(f"  - {cause};" for cause in LIKELY_CAUSES)
+    return (
+        f"the program does not show the failure{times}: {keep}.\n"
+        f"{keep.explain(verdicts[-1].outcomes)}\n"
+        f"It was written as Python and run in a fresh process. Likely causes:\n{causes}\n"
+        "  - the predicate is stricter than what happens: loosen it."
+    )
+
+
+def _check_not_always(keep: Keep, plan: Plan) -> None:
+    """Refuse a predicate that holds for a program that does nothing.
+
+    Raises:
+      KeepError: If it does.
+    """
+    values = (np.float32(0.5),)
+    jaxpr = jax.make_jaxpr(lambda x: x + 1)(*values)
+    trial = prepare(program_from(jaxpr, values, ("x",), "nothing"), keep)
+    if trial and Judge(keep, plan.executor).judge(trial).is_interesting:
+        raise KeepError(
+            f"{keep} holds for `x + 1` as well: every program would be reduced to "
+            "nothing. Say more precisely what fails."
+        )
+
+
+def search_smallest(
+    program: Program,
+    pinned: Pinned,
+    plan: Plan,
+    journal: Journal | None = None,
+    earlier: Search | None = None,
+) -> tuple[Search, str]:
+    """Make a program smaller until nothing helps, or somebody stops it.
+
+    Returns:
+      The search, and why it ended early ("" if it did not).
+    """
+    judge = Judge(pinned.keep, plan.executor, pinned.attempts)
+    search = earlier or Search(program, judge, plan.jobs, plan.limits)
+    search.notify = _noting(search, plan, journal)
+    why = ""
+    try:
+        run_all(search)
+    except Exhausted as limit:
+        why = str(limit)
+    except KeyboardInterrupt:
+        why = "it was interrupted"
+    search.close()
+    return search, why
+
+
+def _noting(search: Search, plan: Plan, journal: Journal | None) -> Event:
+    def notify(kind: str, facts: dict[str, Any]) -> None:
+        if journal is not None:
+            if kind == "judged":
+                journal.note(kind, facts)
+            elif kind == "accepted":
+                journal.keep(search.best, progress_facts(search))
+        if plan.notify is not None:
+            plan.notify(kind, {**facts, "search": search})
+
+    return notify
+
+
+def progress_facts(search: Search) -> dict[str, Any]:
+    """Describe how far a search is, for the journal."""
+    stats = search.stats
+    return {
+        "runs": stats.runs,
+        "accepted": stats.accepted,
+        "rejected": stats.rejected,
+        "duplicates": stats.duplicates,
+        "untraceable": stats.untraceable,
+        "recordings": stats.recordings,
+        "others": dict(stats.other_failures),
+        "seconds": round(search.seconds, 3),
+        "history": [
+            [s.runs, round(s.seconds, 3), s.pass_name, list(s.size)]
+            for s in search.history
+        ],
+    }
+
+
+def confirmed(search: Search, pinned: Pinned) -> tuple[Program, Verdict]:
+    """Return the smallest program that still fails when it is run once more.
+
+    Raises:
+      KeepError: If none of the last ones does any more.
+    """
+    judge = replace(search.judge, attempts=max(3, pinned.attempts))
+    for program in reversed(search.earlier):
+        trial = prepare(program, pinned.keep)
+        if trial is None:
+            continue
+        verdict = judge.judge(trial)
+        if verdict.is_interesting:
+            return program, verdict
+    raise KeepError(
+        "the programs that failed do not any more: the failure may depend on the state "
+        "of the machine. The last one is in the journal."
+    )

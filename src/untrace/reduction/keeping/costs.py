@@ -1,0 +1,194 @@
+"""Predicates on what a program costs: compile time, memory, compilations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from untrace.reduction.keeping import scripts
+from untrace.reduction.keeping.base import Keep, RunningKeep, check_number, story
+from untrace.reduction.outcome import Outcome, Run
+from untrace.reduction.program import Program
+
+_COMPILING = ("trace", "lower", "compile")
+
+
+@dataclass(frozen=True)
+class SlowCompile(RunningKeep):
+    """Tracing, lowering and compiling take longer than a number of seconds.
+
+    Attributes:
+      seconds: Wall time to exceed, on this machine.
+      stage: Only this stage counts: "trace", "lower" or "compile".
+
+    >>> str(SlowCompile(5.0))
+    'slow_compile(5.0)'
+    """
+
+    seconds: float
+    stage: str | None = None
+
+    WORD: ClassVar[str] = "slow_compile"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "seconds", self.seconds)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        run = self.run("compile")
+        return (replace(run, timeout_s=max(run.timeout_s, 2 * self.seconds + 10)),)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        outcome = outcomes[0]
+        return (
+            outcome.status in ("ok", "timeout")
+            and self._seconds(outcome) > self.seconds
+        )
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        """Pin the stage that takes most of the time, if it alone takes long enough."""
+        if not self.holds(outcomes, program):
+            return None
+        spent = outcomes[0].seconds
+        slowest = max(_COMPILING, key=lambda stage: spent.get(stage, 0.0))
+        if spent.get(slowest, 0.0) <= self.seconds:
+            return self
+        return replace(self, stage=slowest)
+
+    def describe(self) -> str:
+        what = {
+            None: "Tracing, lowering and compiling",
+            "trace": "Tracing",
+            "lower": "Lowering",
+            "compile": "Compiling",
+        }[self.stage]
+        take = "takes" if self.stage else "take"
+        return f"{what} {take} more than {self.seconds:g} s{self.where}."
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        outcome = outcomes[0]
+        if outcome.status != "ok":
+            return story(outcome)
+        spent = ", ".join(
+            f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in _COMPILING
+        )
+        return f"It took: {spent}."
+
+    def check_lines(self, name: str) -> list[str]:
+        return [
+            "began = time.perf_counter()",
+            *scripts.call_lines(name, self.under),
+            "seconds = time.perf_counter() - began",
+            'print(f"compiled and run in {seconds:.2f} s")',
+            f'assert seconds <= {self.seconds!r}, "compilation is slow"',
+        ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return (*scripts.env_lines(self.env), "import time")
+
+    def _seconds(self, outcome: Outcome) -> float:
+        stages = (self.stage,) if self.stage else _COMPILING
+        return sum(outcome.seconds.get(stage, 0.0) for stage in stages)
+
+
+@dataclass(frozen=True)
+class Memory(RunningKeep):
+    """The compiled program needs more than a number of bytes, as XLA plans them.
+
+    Arguments, outputs and temporaries count. A run over `memory_bytes` does not.
+
+    Attributes:
+      n_bytes: Bytes to exceed.
+
+    >>> str(Memory(1_000_000))
+    'memory(1000000)'
+    """
+
+    n_bytes: int
+
+    WORD: ClassVar[str] = "memory"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "n_bytes", self.n_bytes)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return (self.run("compile", "memory"),)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        outcome = outcomes[0]
+        return outcome.status == "ok" and (outcome.peak_bytes or 0) > self.n_bytes
+
+    def describe(self) -> str:
+        return (
+            f"The compiled program needs more than {self.n_bytes:,} bytes{self.where}."
+        )
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        outcome = outcomes[0]
+        if outcome.status != "ok" or outcome.peak_bytes is None:
+            return story(outcome)
+        return f"The compiled program needs {outcome.peak_bytes:,} bytes."
+
+    def check_lines(self, name: str) -> list[str]:
+        return [
+            *scripts.compiled_lines(name, self.under),
+            "found = compiled.memory_analysis()",
+            "n_bytes = (",
+            "    found.argument_size_in_bytes",
+            "    + found.output_size_in_bytes",
+            "    + found.temp_size_in_bytes",
+            "    - found.alias_size_in_bytes",
+            ")",
+            'print(f"{n_bytes:,} bytes")',
+            f'assert n_bytes <= {self.n_bytes!r}, "it needs too much memory"',
+        ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)
+
+
+@dataclass(frozen=True)
+class Recompiles(RunningKeep):
+    """A second call compiles again.
+
+    In that call each output takes the place of the first input of its shape and dtype
+    that is still free, as in a loop that feeds a state back.
+
+    >>> str(Recompiles())
+    'recompiles()'
+    """
+
+    WORD: ClassVar[str] = "recompiles"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return (self.run("jit", "recompiles"),)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        outcome = outcomes[0]
+        return outcome.status == "ok" and (outcome.n_compiles or 0) > 1
+
+    def describe(self) -> str:
+        return f"A second call, with outputs of the first, compiles again{self.where}."
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        outcome = outcomes[0]
+        if outcome.status != "ok":
+            return story(outcome)
+        return f"Two calls made {outcome.n_compiles} compilation."
+
+    def check_lines(self, name: str) -> list[str]:
+        return scripts.recompile_lines(name, self.under)
+
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)

@@ -1,0 +1,248 @@
+"""Predicates on how a program ends: crashes, exceptions, hangs."""
+
+from __future__ import annotations
+
+import signal as _signals
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from untrace.reduction.keeping import messages, scripts
+from untrace.reduction.keeping.base import (
+    Keep,
+    KeepError,
+    RunningKeep,
+    check_expression,
+    ending,
+    is_match,
+    set_field,
+    short_type,
+)
+from untrace.reduction.outcome import STAGES, Outcome
+from untrace.reduction.program import Program
+
+
+@dataclass(frozen=True)
+class Crashes(RunningKeep):
+    """The process dies: a signal, or an exit that Python did not make.
+
+    Attributes:
+      signal: Name or number of the signal, such as "SIGSEGV"; any if None.
+      message: Regular expression to be found in the process's stderr, such as the text
+        of a failed check.
+      stage: Where it dies: "trace", "lower", "compile" or "run".
+      exit_status: Status of a process that ended itself.
+
+    >>> str(Crashes(signal="SIGABRT", message="Check failed"))
+    "crashes(signal='SIGABRT', message='Check failed')"
+    """
+
+    signal: str | None = None
+    message: str | None = None
+    stage: str | None = None
+    exit_status: int | None = None
+
+    WORD: ClassVar[str] = "crashes"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_field(self, "signal", _signal_name(self.signal))
+        check_expression(self, "message", self.message)
+        _check_stage(self, self.stage)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        outcome = outcomes[0]
+        return (
+            outcome.status == "died"
+            and self.signal in (None, outcome.signal_name)
+            and self.exit_status in (None, outcome.exit_status)
+            and self.stage in (None, outcome.stage)
+            and is_match(self.message, outcome.stderr)
+        )
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        if not self.holds(outcomes, program):
+            return None
+        outcome = outcomes[0]
+        return replace(
+            self,
+            signal=outcome.signal_name or None,
+            exit_status=outcome.exit_status,
+            stage=outcome.stage,
+            message=self.message
+            or messages.pattern(messages.last_words(outcome.stderr)),
+        )
+
+    def describe(self) -> str:
+        by = self.signal or (
+            f"exit status {self.exit_status}" if self.exit_status else "any signal"
+        )
+        at = f" at stage {self.stage!r}" if self.stage else ""
+        saying = f", saying {self.message!r}" if self.message else ""
+        return f"The process dies by {by}{at}{self.where}{saying}."
+
+    def check_lines(self, name: str) -> list[str]:
+        return [
+            *scripts.call_lines(name, self.under),
+            'print("no crash: the failure is not there")',
+        ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)
+
+
+@dataclass(frozen=True)
+class Raises(RunningKeep):
+    """The program raises an exception.
+
+    Attributes:
+      type: Class, or its name with or without the module; subclasses match.
+      message: Regular expression to be found in the message.
+      stage: Where it is raised: "trace", "lower", "compile" or "run".
+
+    >>> str(Raises(ValueError, stage="lower"))
+    "raises(type='ValueError', stage='lower')"
+    """
+
+    type: Any = None
+    message: str | None = None
+    stage: str | None = None
+
+    WORD: ClassVar[str] = "raises"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_field(self, "type", _type_name(self.type))
+        check_expression(self, "message", self.message)
+        _check_stage(self, self.stage)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        outcome = outcomes[0]
+        return (
+            outcome.status == "raised"
+            and (self.type is None or _is_type(self.type, outcome.exception))
+            and self.stage in (None, outcome.stage)
+            and is_match(self.message, outcome.message)
+        )
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        if not self.holds(outcomes, program):
+            return None
+        outcome = outcomes[0]
+        return replace(
+            self,
+            type=_short(outcome.exception[0]),
+            stage=outcome.stage,
+            message=self.message or messages.pattern(outcome.message),
+        )
+
+    def describe(self) -> str:
+        at = f" at stage {self.stage!r}" if self.stage else ""
+        saying = f", saying {self.message!r}" if self.message else ""
+        return f"It raises {self.type or 'an exception'}{at}{self.where}{saying}."
+
+    def check_lines(self, name: str) -> list[str]:
+        return [
+            *scripts.call_lines(name, self.under),
+            'print("no exception: the failure is not there")',
+        ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)
+
+
+@dataclass(frozen=True)
+class Hangs(RunningKeep):
+    """The program does not end within `timeout_s`, which includes tracing.
+
+    Attributes:
+      timeout_s: After how many seconds it counts as hanging.
+      stage: Where it hangs.
+
+    >>> str(Hangs(5.0))
+    'hangs(timeout_s=5.0)'
+    """
+
+    timeout_s: float = 60.0
+    stage: str | None = None
+
+    WORD: ClassVar[str] = "hangs"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_stage(self, self.stage)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        outcome = outcomes[0]
+        return outcome.status == "timeout" and self.stage in (None, outcome.stage)
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        if not self.holds(outcomes, program):
+            return None
+        return replace(self, stage=outcomes[0].stage)
+
+    def describe(self) -> str:
+        at = f"; it stands at stage {self.stage!r}" if self.stage else ""
+        return f"It does not end within {self.timeout_s:g} s{self.where}{at}."
+
+    def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
+        return super().other_failure(outcomes)
+
+    def check_lines(self, name: str) -> list[str]:
+        return [
+            f"# It does not end; press Ctrl-C after {self.timeout_s:g} s.",
+            *scripts.call_lines(name, self.under),
+            'print("it ended: the failure is not there")',
+        ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)
+
+
+def _signal_name(given: Any) -> str | None:
+    if given is None:
+        return None
+    known = {item.name: item for item in _signals.Signals}
+    if isinstance(given, int) and given in {int(item) for item in known.values()}:
+        return _signals.Signals(given).name
+    for spelling in (str(given).upper(), f"SIG{str(given).upper()}"):
+        if spelling in known:
+            return spelling
+    if str(given).startswith("signal "):  # of a real-time signal, as pinned
+        return str(given)
+    raise KeepError(
+        f"crashes: {given!r} is no signal of this system; known are {', '.join(known)}"
+    )
+
+
+def _type_name(given: Any) -> str | None:
+    if given is None:
+        return None
+    if isinstance(given, type):
+        module, name = given.__module__, given.__qualname__
+        return name if module == "builtins" else f"{module}.{name}"
+    if isinstance(given, str) and given.replace(".", "").isidentifier():
+        return given
+    raise KeepError(f"raises: type must be an exception or its name, not {given!r}")
+
+
+def _is_type(wanted: str, names: Sequence[str]) -> bool:
+    """Compare qualified names, or last parts where one has no module."""
+    if "." in wanted and wanted in names:
+        return True
+    return _short(wanted) in {_short(name) for name in names} and (
+        "." not in wanted or wanted.startswith(("jax.", "jaxlib."))
+    )
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _check_stage(keep: Keep, stage: Any) -> None:
+    if stage is not None and stage not in STAGES:
+        known = ", ".join(STAGES)
+        raise KeepError(f"{keep.WORD}: stage must be one of {known}, not {stage!r}")
+
+
+__all__ = ["Crashes", "Hangs", "Raises", "ending", "short_type"]

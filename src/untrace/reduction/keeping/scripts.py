@@ -1,0 +1,182 @@
+"""Statements for the end of a saved file, which show its failure when it is run."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+_MOVED = """\
+args = example_args()
+inexact = {
+    name: jnp.asarray(value)
+    for name, value in args.items()
+    if jnp.issubdtype(jnp.result_type(value), jnp.inexact)
+}
+"""
+_GRAD = """\
+
+def total(inexact, args):
+    leaves = jax.tree.leaves(NAME(**args | inexact))
+    inexact_leaves = [x for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
+    return sum((jnp.sum(jnp.real(x)).astype(float) for x in inexact_leaves), 0.0)
+
+outputs = JIT(jax.grad(total))(inexact, args)
+"""
+_JVP = """\
+
+def tangents(inexact, args):
+    ones = jax.tree.map(jnp.ones_like, inexact)
+    return jax.jvp(lambda moved: NAME(**args | moved), (inexact,), (ones,))
+
+outputs = JIT(tangents)(inexact, args)
+"""
+_VMAP = """\
+args = jax.tree.map(lambda x: jnp.stack([x, x]), example_args())
+outputs = JIT(jax.vmap(lambda args: NAME(**args)))(args)
+"""
+_PLAIN = "outputs = JIT(NAME)(**example_args())\n"
+_TEMPLATES = {
+    None: _PLAIN,
+    "grad": _MOVED + _GRAD,
+    "jvp": _MOVED + _JVP,
+    "vmap": _VMAP,
+}
+_WIDE = """\
+jax.config.update("jax_enable_x64", True)
+narrow_args = example_args
+
+def widened(x):
+    is_narrow = jnp.result_type(x) == jnp.float32
+    return jnp.asarray(x, jnp.float64) if is_narrow else x
+
+def example_args():
+    return jax.tree.map(widened, narrow_args())
+
+"""
+NO_JIT = "(lambda f: f)"
+IMPORTS = ("import jax", "import jax.numpy as jnp")
+
+
+def call_lines(name: str, under: str | None, jit: str = "jax.jit") -> list[str]:
+    """Write statements that run the program and leave its `outputs`, a list of arrays."""
+    text = _TEMPLATES[under].replace("NAME", name).replace("JIT", jit)
+    text += "outputs = jax.tree.leaves(jax.block_until_ready(outputs))"
+    return text.splitlines()
+
+
+def env_lines(env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """List imports, and the settings of the environment that must precede them."""
+    if not env:
+        return IMPORTS
+    return ("import os", *(f"os.environ[{k!r}] = {v!r}" for k, v in env), *IMPORTS)
+
+
+def indented(lines: Sequence[str]) -> list[str]:
+    """Indent statements by one level."""
+    return textwrap.indent("\n".join(lines), "    ").splitlines()
+
+
+def side_env(
+    env: tuple[tuple[str, str], ...], side: str
+) -> tuple[tuple[str, str], ...]:
+    """Return the environment of a side of `differs`."""
+    word, _, rest = side.partition(":")
+    if word == "platform":
+        return (*env, ("JAX_PLATFORMS", rest))
+    if word == "env":
+        name, _, value = rest.partition("=")
+        return (*env, (name, value))
+    return env
+
+
+def two_sides(
+    name: str,
+    under: str | None,
+    env: tuple[tuple[str, str], ...],
+    sides: tuple[str, str],
+) -> list[str]:
+    """Write statements that run the program in two ways: `first` and `second`.
+
+    Each side is a fresh process of the same file, which saves its outputs.
+    """
+    body = [
+        'if sys.argv[1] == "float64":',
+        *indented(_WIDE.splitlines()),
+        'if sys.argv[1] == "eager":',
+        "    with jax.disable_jit():",
+        *indented(indented(call_lines(name, under, NO_JIT))),
+        "else:",
+        *indented(call_lines(name, under)),
+        "np.savez(sys.argv[2], *(np.asarray(x).astype(complex) for x in outputs))",
+        "sys.exit()",
+    ]
+    lines = ["if len(sys.argv) > 2:  # one of the two sides, in a process of its own"]
+    lines += [*indented(body), ""]
+    lines += ["def run_side(python, side, env):"]
+    lines += indented(
+        [
+            'path = os.path.join(tempfile.mkdtemp(), "outputs.npz")',
+            "command = [python, __file__, side, path]",
+            "subprocess.run(command, env=os.environ | env, check=True)",
+            "return list(np.load(path).values())",
+        ]
+    )
+    lines += [""]
+    for variable, side in zip(("first", "second"), sides):
+        word, _, rest = side.partition(":")
+        python = repr(rest) if word == "python" else "sys.executable"
+        settings = dict(side_env(env, side))
+        lines += [f"{variable} = run_side({python}, {word!r}, {settings!r})"]
+    return lines
+
+
+def comparison(a: str, b: str, rtol: float) -> list[str]:
+    """Write statements that compare `first` and `second`."""
+    return [
+        "for i, (x, y) in enumerate(zip(first, second)):",
+        "    scale = np.max(np.abs(y), initial=0.0) or 1.0",
+        "    error = np.max(np.abs(x - y), initial=0.0) / scale",
+        '    print(f"output {i}: relative error {error:.3g}")',
+        f'    assert error <= {rtol!r}, f"output {{i}}: " {f"{a} and {b} differ"!r}',
+        'print("no difference: the failure is not there")',
+    ]
+
+
+def function_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that leave a `function` of a tuple of `inputs`."""
+    lines = call_lines(name, under, "(lambda f: lambda *a, **k: (f, a, k))")[:-1]
+    return [*lines, "function, inputs, named = outputs"]
+
+
+def compiled_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that leave the `compiled` program."""
+    return [
+        *function_lines(name, under),
+        "compiled = jax.jit(function).lower(*inputs, **named).compile()",
+    ]
+
+
+def recompile_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that call twice and count compilations."""
+    return [
+        *function_lines(name, under),
+        "jitted = jax.jit(function)",
+        "leaves, tree = jax.tree.flatten((inputs, named))",
+        "free = set(range(len(leaves)))",
+        "for output in jax.tree.leaves(jitted(*inputs, **named)):",
+        "    for i in sorted(free):",
+        "        same_shape = jnp.shape(leaves[i]) == output.shape",
+        "        if same_shape and jnp.result_type(leaves[i]) == output.dtype:",
+        "            leaves[i] = output",
+        "            free.discard(i)",
+        "            break",
+        "inputs, named = jax.tree.unflatten(tree, leaves)",
+        "events = []",
+        "jax.monitoring.register_event_duration_secs_listener(",
+        "    lambda event, *_, **__: events.append(event)",
+        ")",
+        "jax.block_until_ready(jitted(*inputs, **named))",
+        'compilation = "/jax/core/compile/backend_compile_duration"',
+        'assert compilation not in events, "the second call compiles again"',
+        'print("no compilation: the failure is not there")',
+    ]

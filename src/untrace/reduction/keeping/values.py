@@ -1,0 +1,350 @@
+"""Predicates on what a program computes: NaN, infinities, two runs that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from untrace.reduction.keeping import scripts
+from untrace.reduction.keeping.base import (
+    Keep,
+    KeepError,
+    RunningKeep,
+    check_number,
+    story,
+)
+from untrace.reduction.outcome import Outcome, Output, Run
+from untrace.reduction.program import Program
+from untrace.reduction.workers import wire
+
+
+@dataclass(frozen=True)
+class _NonFinite(RunningKeep):
+    """Common to NaN and infinity.
+
+    Attributes:
+      output: Number of the output, counted in the original; any if None.
+      jit_only: Op by op that output is finite.
+      blame: The primitive that makes the first one from better operands.
+      inf_inputs: Allow inputs with infinities (masks), which the original has.
+    """
+
+    output: int | None = None
+    jit_only: bool = False
+    blame: str | None = field(default=None, kw_only=True)
+    inf_inputs: bool | None = field(default=None, kw_only=True)
+
+    NOUN: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        output: Any = self.output
+        if output is not None and (type(output) is not int or output < 0):
+            raise KeepError(
+                f"{self.WORD}: output must be the number of an output, counted from 0, "
+                f"not {output!r}"
+            )
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        jitted = self.run("jit", "blame")
+        return (jitted, self.run("eager")) if self.jit_only else (jitted,)
+
+    def decide(
+        self, outcomes: Sequence[Outcome | None], program: Program
+    ) -> bool | None:
+        jitted = outcomes[0]
+        if jitted is None:
+            return None
+        found = self._bad_outputs(jitted)
+        if not found or not self._has_allowed_inputs(jitted):
+            return False
+        if self.blame not in (None, jitted.blame):
+            return False
+        if not self.jit_only:
+            return True
+        eager = outcomes[1]
+        return None if eager is None else bool(_finite_outputs(eager) & found)
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        if not self.holds(outcomes, program):
+            return None
+        jitted = outcomes[0]
+        return replace(
+            self,
+            blame=self.blame or jitted.blame,
+            inf_inputs=not jitted.has_finite_inputs,
+        )
+
+    def describe(self) -> str:
+        which = "An output" if self.output is None else f"Output {self.output}"
+        only = ", but not op by op" if self.jit_only else ""
+        made = f", first made by `{self.blame}`" if self.blame else ""
+        inputs = "" if self.inf_inputs else " while all inputs are finite"
+        return f"{which} has {self.NOUN}{self.where}{inputs}{only}{made}."
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        jitted = outcomes[0]
+        if jitted.status != "ok" or not self._bad_outputs(jitted):
+            return story(jitted)
+        if not self._has_allowed_inputs(jitted):
+            return (
+                f"{story(jitted)} But its inputs are not finite, so that is no wonder."
+            )
+        if self.blame not in (None, jitted.blame):
+            return f"{story(jitted)} The first is made by `{jitted.blame}`."
+        return f"Op by op: {story(outcomes[-1])}"
+
+    def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
+        jitted = outcomes[0]
+        is_other = self.blame not in (None, jitted.blame)
+        if self._bad_outputs(jitted) and is_other and self._has_allowed_inputs(jitted):
+            return f"{self.NOUN} first made by `{jitted.blame}`"
+        return super().other_failure(outcomes)
+
+    def check_lines(self, name: str) -> list[str]:
+        lines = scripts.call_lines(name, self.under)
+        if self.jit_only:
+            lines += [
+                "jitted = outputs",
+                "with jax.disable_jit():",
+                *scripts.indented(scripts.call_lines(name, self.under, scripts.NO_JIT)),
+                "for i, (x, by_op) in enumerate(zip(jitted, outputs)):",
+                f"    has_any = {self._test('x')} and not {self._test('by_op')}",
+                f'    assert not has_any, f"output {{i}} has {self.NOUN} only under jit"',
+            ]
+        else:
+            lines += [
+                "for i, x in enumerate(outputs):",
+                f'    assert not {self._test("x")}, f"output {{i}} has {self.NOUN}: {{x}}"',
+            ]
+        return [*lines, f'print("no {self.NOUN}: the failure is not there")']
+
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)
+
+    def wanted_output(self) -> int | None:
+        return self.output
+
+    def for_only_output(self) -> Keep:
+        return replace(self, output=None)
+
+    def _bad_outputs(self, outcome: Outcome) -> set[int]:
+        if outcome.status != "ok":
+            return set()
+        return {
+            i
+            for i, output in enumerate(outcome.outputs)
+            if self._count(output) and self.output in (None, i)
+        }
+
+    def _has_allowed_inputs(self, outcome: Outcome) -> bool:
+        if outcome.has_finite_inputs:
+            return True
+        return not outcome.has_nan_inputs and self.inf_inputs is not False
+
+    def _count(self, output: Output) -> int:
+        raise NotImplementedError
+
+    def _test(self, name: str) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Nan(_NonFinite):
+    """An output has a NaN though no input has one.
+
+    >>> str(Nan(under="grad"))
+    "nan(under='grad')"
+    """
+
+    WORD: ClassVar[str] = "nan"
+    NOUN: ClassVar[str] = "NaN"
+
+    def _count(self, output: Output) -> int:
+        return output.n_nan
+
+    def _test(self, name: str) -> str:
+        return f"jnp.isnan({name}).any()"
+
+
+@dataclass(frozen=True)
+class Inf(_NonFinite):
+    """An output has an infinity though all inputs are finite.
+
+    >>> str(Inf(2))
+    'inf(output=2)'
+    """
+
+    WORD: ClassVar[str] = "inf"
+    NOUN: ClassVar[str] = "infinity"
+
+    def _count(self, output: Output) -> int:
+        return output.n_inf
+
+    def _test(self, name: str) -> str:
+        return f"jnp.isinf({name}).any()"
+
+
+def _finite_outputs(outcome: Outcome) -> set[int]:
+    if outcome.status != "ok":
+        return set()
+    return {i for i, o in enumerate(outcome.outputs) if not (o.n_nan or o.n_inf)}
+
+
+@dataclass(frozen=True)
+class Differs(RunningKeep):
+    """Two ways to run the program give different outputs.
+
+    Attributes:
+      a: "jit", "eager" (op by op), "float64", "platform:NAME", "env:NAME=VALUE" or
+        "python:PATH" (another installation).
+      b: The same; it is the reference.
+      rtol: Smallest relative error, max|a - b| / max|b|, of an output.
+      finite: True: outputs with a NaN or an infinity on either side do not count.
+        False: only outputs count that have one on one side alone. Both if None.
+
+    >>> str(Differs("jit", "env:XLA_FLAGS=--xla_cpu_enable_fast_math=true", rtol=0.01))
+    "differs(b='env:XLA_FLAGS=--xla_cpu_enable_fast_math=true', rtol=0.01)"
+    """
+
+    a: str = "jit"
+    b: str = "eager"
+    rtol: float = 1e-3
+    finite: bool | None = None
+
+    WORD: ClassVar[str] = "differs"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "rtol", self.rtol)
+        for side in (self.a, self.b):
+            _check_side(side)
+        if self.a == self.b:
+            raise KeepError(f"differs: both sides are {self.a!r}")
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(
+            _side(self.run("jit", "arrays"), side) for side in (self.a, self.b)
+        )
+
+    def decide(
+        self, outcomes: Sequence[Outcome | None], program: Program
+    ) -> bool | None:
+        if any(outcome and outcome.status != "ok" for outcome in outcomes):
+            return False
+        known = [outcome for outcome in outcomes if outcome is not None]
+        if len(known) < 2:
+            return None
+        return bool(self._differences(known))
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        """Pin the finiteness, and a tenth of the error: less may be mere rounding."""
+        if not self.holds(outcomes, program):
+            return None
+        found = self._differences(outcomes)
+        errors = [error for error in found if error is not None]
+        if not errors:
+            return replace(self, finite=False)
+        floor = min(max(errors) / 10, 0.1)
+        return replace(self, finite=True, rtol=float(f"{max(self.rtol, floor):.2g}"))
+
+    def describe(self) -> str:
+        kind = {None: "", True: " (both finite)", False: " (one side not finite)"}
+        return (
+            f"{self.a} and {self.b} differ{self.where} by a relative error of more "
+            f"than {self.rtol:g}{kind[self.finite]}."
+        )
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        if any(outcome.status != "ok" for outcome in outcomes):
+            return super().explain(outcomes, program)
+        errors = [relative_error(x, y) for x, y in _pairs(outcomes)]
+        largest = max((e for e in errors if e is not None), default=0.0)
+        n_bad = sum(error is None for error in errors)
+        also = f"; {n_bad} outputs are not finite alike" if n_bad else ""
+        return f"The largest relative error of an output is {largest:.2g}{also}."
+
+    def check_lines(self, name: str) -> list[str]:
+        lines = scripts.two_sides(name, self.under, self.env, (self.a, self.b))
+        return [*lines, *scripts.comparison(self.a, self.b, self.rtol)]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return (
+            "import os",
+            "import subprocess",
+            "import sys",
+            "import tempfile",
+            *scripts.IMPORTS,
+            "import numpy as np",
+        )
+
+    def _differences(self, outcomes: Sequence[Outcome]) -> list[float | None]:
+        """List the errors of outputs that differ; None where only one is finite."""
+        errors = [relative_error(x, y) for x, y in _pairs(outcomes)]
+        large = [e for e in errors if e is not None and e > self.rtol]
+        uneven = [e for e in errors if e is None]
+        if self.finite is None:
+            return [*large, *uneven]
+        return [*large] if self.finite else [*uneven]
+
+
+def relative_error(one: Any, other: Any) -> float | None:
+    """Return max|one - other| / max|other|; None if they are not finite alike.
+
+    Elements that are the same NaN or infinity on both sides agree. Where `other` is
+    zero the error is infinite, or 0.
+    """
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    one, other = one.astype(wide), other.astype(wide)
+    if one.shape != other.shape:
+        return float("inf")
+    bad = ~np.isfinite(one) | ~np.isfinite(other)
+    if not np.array_equal(one[bad], other[bad], equal_nan=True):
+        return None
+    gap = float(np.max(np.abs(one[~bad] - other[~bad]), initial=0.0))
+    scale = float(np.max(np.abs(other[~bad]), initial=0.0))
+    return gap / scale if scale else (float("inf") if gap else 0.0)
+
+
+def _pairs(outcomes: Sequence[Outcome]) -> list[tuple[Any, Any]]:
+    first, second = outcomes
+    return [
+        (np.asarray(wire.decode(x)), np.asarray(wire.decode(y)))
+        for x, y in zip(first.arrays, second.arrays)
+    ]
+
+
+def _check_side(side: Any) -> None:
+    word, _, rest = str(side).partition(":")
+    if side in ("jit", "eager", "float64"):
+        return
+    if word in ("platform", "python") and rest:
+        return
+    if word == "env" and rest.partition("=")[0] and "=" in rest:
+        return
+    raise KeepError(
+        f"differs: a side is 'jit', 'eager', 'float64', 'platform:NAME', "
+        f"'env:NAME=VALUE' or 'python:PATH', not {side!r}"
+    )
+
+
+def _side(run: Run, side: str) -> Run:
+    word, _, rest = side.partition(":")
+    if word == "eager":
+        return replace(run, action="eager")
+    if word == "float64":
+        return replace(run, float64=True)
+    if word == "python":
+        return replace(run, python=rest)
+    if word == "jit":
+        return run
+    return replace(run, env=scripts.side_env(run.env, side))

@@ -1,0 +1,146 @@
+"""Simplify what inputs and literals hold: ones, zeros, small numbers, few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.ir import Literal
+from untrace.reduction.applying import apply
+from untrace.reduction.edits import Edits, Held
+from untrace.reduction.program import Program, all_equations
+from untrace.reduction.search import Search
+
+
+def simplify_contents(search: Search) -> None:
+    """Simplify all inputs together, then one by one, as long as that helps."""
+    for simpler in (_ones, _zeros, _rounded):
+        if search.first(iter([_all(search.best, simpler)])):
+            break
+    while search.first(_one_by_one(search.best)):
+        pass
+
+
+def merge_inputs(search: Search) -> None:
+    """Let one input stand for another of the same type, as long as that helps."""
+    while search.first(_merged(search.best)):
+        pass
+
+
+def simplify_literals(search: Search) -> None:
+    """Replace literals by 1 or 0 or a number of one digit, as long as that helps."""
+    while search.first(_simpler_literals(search.best)):
+        pass
+
+
+Simpler = Callable[[Any], Any]
+
+
+def _all(program: Program, simpler: Simpler) -> Program | None:
+    pairs = zip(program.block.inputs, program.values)
+    return apply(program, Edits(inputs={v: simpler(array) for v, array in pairs}))
+
+
+def _one_by_one(program: Program) -> Iterator[Program | None]:
+    for value, array in zip(program.block.inputs, program.values):
+        for simpler in (
+            _zeros,
+            _ones,
+            _constant,
+            _counting,
+            _integers,
+            _rounded,
+            _signs,
+        ):
+            made = simpler(array)
+            if made is not array:
+                yield apply(program, Edits(inputs={value: made}))
+        if _is_scalar(array):
+            literal = Literal(np.asarray(array)[()], value.aval)
+            yield apply(program, Edits(replaced={value: literal}))
+
+
+def _merged(program: Program) -> Iterator[Program | None]:
+    inputs = program.block.inputs
+    for i, value in enumerate(inputs):
+        for earlier in inputs[:i]:
+            if jaxapi.same_type(earlier.aval, value.aval):
+                yield apply(program, Edits(replaced={value: earlier}))
+
+
+def _simpler_literals(program: Program) -> Iterator[Program | None]:
+    for eqn in all_equations(program.block):
+        for atom in eqn.operands:
+            if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
+                for number in _plainer(atom.value):
+                    yield apply(program, Edits(literals={atom: number}))
+
+
+def _plainer(value: Any) -> Iterator[Any]:
+    """List the numbers that are plainer than a literal, of the same type."""
+    if np.ndim(value) or value in (0, 1):
+        return
+    kind = type(value)
+    for number in (1, 0):
+        yield (
+            kind(number)
+            if isinstance(value, (int, float, complex))
+            else np.asarray(number, np.asarray(value).dtype)[()]
+        )
+
+
+# ---- arrays ---------------------------------------------------------------------------
+
+
+def _is_scalar(array: Any) -> bool:
+    return not jaxapi.is_key_array(array) and np.ndim(array) == 0
+
+
+def _numbers(function: Callable[[Any], Any]) -> Simpler:
+    """Make a change of NumPy arrays one of any value: keys stay what they are."""
+
+    def simpler(array: Any) -> Any:
+        if jaxapi.is_key_array(array):
+            return _first_key(array)
+        given = np.asarray(array)
+        with np.errstate(all="ignore"):
+            made = np.asarray(function(given)).astype(given.dtype)
+        return array if made.tobytes() == given.tobytes() else made
+
+    return simpler
+
+
+def _first_key(array: Any) -> Any:
+    key = jax.random.key(0, impl=jaxapi.key_impl_name(jaxapi.aval_of(array)))
+    n = int(np.prod(array.shape))
+    made = jax.random.split(key, n).reshape(array.shape) if array.shape else key
+    same = np.array_equal(jax.random.key_data(made), jax.random.key_data(array))
+    return array if same else made
+
+
+def _to_integers(array: Any) -> Any:
+    is_real = jaxapi.dtype_kind(array.dtype) != "complex"
+    return np.rint(array.astype(np.float64)) if is_real else array
+
+
+def _to_one_digit(array: Any) -> Any:
+    if jaxapi.dtype_kind(array.dtype) in ("bool", "integer", "complex"):
+        return array
+    wide = array.astype(np.float64)
+    scale = 10.0 ** np.floor(np.log10(np.abs(np.where(wide == 0, 1, wide))))
+    return np.where(np.isfinite(wide), np.rint(wide / scale) * scale, wide)
+
+
+_zeros = _numbers(np.zeros_like)
+_ones = _numbers(np.ones_like)
+_constant = _numbers(lambda a: np.full_like(a, a.reshape(-1)[0]) if a.size else a)
+_counting = _numbers(lambda a: np.arange(a.size).reshape(a.shape))
+_integers = _numbers(_to_integers)
+_rounded = _numbers(_to_one_digit)
+_signs = _numbers(lambda a: a if a.dtype.kind in "bc" else np.sign(a))
+
+__all__ = ["Held", "merge_inputs", "simplify_contents", "simplify_literals"]

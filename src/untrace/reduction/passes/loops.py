@@ -1,0 +1,158 @@
+"""Take loops apart: a scan to one of its steps, a while to one, a cond to one branch.
+
+Which step of a loop fails is not known: the first, the last and, if there is one, the
+step that first gives a number that is not finite are tried, with the carry that enters
+it. Branches are tried in order. A loop that the failure needs stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from untrace import jaxapi
+from untrace.ir import Equation
+from untrace.reduction.applying import apply, program_from
+from untrace.reduction.edits import Edits, Opening
+from untrace.reduction.passes.cutting import Cutting
+from untrace.reduction.program import Program
+from untrace.reduction.search import Search
+from untrace.reduction.values import evaluate
+
+
+def open_loops(search: Search) -> None:
+    """Open one loop or branch after the other, outermost first."""
+    is_found = True
+    while is_found:
+        is_found = search.first(_opened(search))
+
+
+def _opened(search: Search) -> Iterator[Program | None]:
+    base = search.best
+    cutting = Cutting(search)
+    for eqn in base.block.equations:
+        for opening in _openings(eqn, cutting, search):
+            yield apply(base, Edits(opened={eqn: opening}))
+
+
+def _openings(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]:
+    if eqn.name == "cond":
+        for branch in range(len(eqn.params["branches"])):
+            yield Opening(branch=branch)
+    elif eqn.name == "while":
+        yield Opening()
+        carry = _before_last(eqn, cutting, search)
+        if carry is not None:
+            yield Opening(carry=tuple(carry))
+    elif eqn.name == "scan" and eqn.params["length"]:
+        yield from _steps(eqn, cutting, search)
+
+
+def _steps(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]:
+    length = eqn.params["length"]
+    is_reversed = eqn.params["reverse"]
+    first, last = (length - 1, 0) if is_reversed else (0, length - 1)
+    yield Opening(step=first)
+    if length == 1:
+        return
+    carries = _carries(eqn, cutting, search)
+    if carries is None:
+        return
+    steps = [last]
+    broken = _first_broken(carries, is_reversed)
+    if broken is not None:
+        steps.insert(0, broken)
+    for step in dict.fromkeys(steps):
+        yield Opening(step=step, carry=tuple(carry[step] for carry in carries))
+
+
+def _first_broken(carries: Sequence[Any], is_reversed: bool) -> int | None:
+    """Find the step after which the carry is not finite for the first time."""
+    finite: Any = True
+    for carry in carries:
+        array = np.asarray(carry) if not jaxapi.is_key_array(carry) else np.zeros(0)
+        if jaxapi.dtype_kind(array.dtype) not in ("bool", "integer"):
+            rows = array.reshape(len(array), -1) if array.size else np.zeros((1, 1))
+            finite = finite & np.isfinite(rows.astype(np.complex128)).all(axis=1)
+    if finite is True or np.all(finite):
+        return None
+    broken = np.flatnonzero(~np.asarray(finite))
+    step = int(broken.max() + 1) if is_reversed else int(broken.min() - 1)
+    return step if 0 <= step < len(finite) else None
+
+
+# ---- what enters a step ---------------------------------------------------------------
+
+
+def _operands(eqn: Equation, cutting: Cutting) -> list[Any]:
+    """Return the arrays that an equation gets in the program as it is."""
+    inputs = dict(zip(cutting.base.block.inputs, cutting.base.values))
+    known = {**inputs, **cutting.values}
+    return [
+        known[atom] if atom in known else getattr(atom, "value", None)
+        for atom in eqn.operands
+    ]
+
+
+def _carries(eqn: Equation, cutting: Cutting, search: Search) -> Sequence[Any] | None:
+    """Compute the carry before every step of a scan, stacked."""
+    n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+    if not n_carry:
+        return None
+    body = jaxapi.as_function(eqn.params["jaxpr"].jaxpr)
+
+    def loop(*operands: Any) -> Any:
+        consts = operands[:n_consts]
+        init = operands[n_consts : n_consts + n_carry]
+        xs = operands[n_consts + n_carry :]
+
+        def step(carry: Any, x: Any) -> Any:
+            return tuple(body(*consts, *carry, *x)[:n_carry]), carry
+
+        params = eqn.params
+        _, stacked = jax.lax.scan(
+            step, init, xs, length=params["length"], reverse=params["reverse"]
+        )
+        return stacked
+
+    return _computed(loop, _operands(eqn, cutting), search)
+
+
+def _before_last(
+    eqn: Equation, cutting: Cutting, search: Search
+) -> Sequence[Any] | None:
+    """Compute the state of a while loop before its last step."""
+    params = eqn.params
+    cond = jaxapi.as_function(params["cond_jaxpr"].jaxpr)
+    body = jaxapi.as_function(params["body_jaxpr"].jaxpr)
+    n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+
+    def loop(*operands: Any) -> Any:
+        cond_consts = operands[:n_cond]
+        body_consts = operands[n_cond : n_cond + n_body]
+        init = tuple(jnp.asarray(value) for value in operands[n_cond + n_body :])
+        before, _ = jax.lax.while_loop(
+            lambda state: cond(*cond_consts, *state[1])[0],
+            lambda state: (state[1], tuple(body(*body_consts, *state[1]))),
+            (init, init),
+        )
+        return before
+
+    return _computed(loop, _operands(eqn, cutting), search)
+
+
+def _computed(function: Any, operands: list[Any], search: Search) -> Any:
+    try:
+        jaxpr = jax.make_jaxpr(function)(*operands)
+    except Exception:  # not every loop can be carried out by itself
+        return None
+    if not jaxapi.split_jaxpr(jaxpr)[0].outvars:
+        return None
+    search.stats.recordings += 1
+    names = [""] * len(operands)
+    program = program_from(jaxpr, operands, names, "loop")
+    return evaluate(program, search.judge)

@@ -1,0 +1,152 @@
+"""Simplify types and params: shorter axes, fewer axes, plain dtypes, default params.
+
+Axes are shrunk jointly through the whole program: everything that must have the same
+size changes with it. Thresholds are real (a crash from 4,096 elements on, say), so an
+axis that cannot be 1 is halved as long as that works, at either end, and then bisected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from untrace.reduction.applying import apply
+from untrace.reduction.axes import Axis, find_axes, resized, without_axis
+from untrace.reduction.edits import Edits
+from untrace.reduction.program import Program, all_equations
+from untrace.reduction.search import Search
+from untrace.reduction.simpler_params import simpler_params
+from untrace.reduction.simpler_types import dtype_changes, retyped
+
+JOINT_SIZES = (1, 2)
+
+
+def shrink_axes(search: Search) -> None:
+    """Make axes as short as the failure allows: all together, then one by one."""
+    for size in JOINT_SIZES:
+        if search.first(iter([_all_resized(search.best, size)])):
+            break
+    tried: set[object] = set()
+    while (axis := _next(search.best, tried)) is not None:
+        tried.add(_key(search.best, axis))
+        _shrink(search, axis)
+        tried.add(_key(search.best, axis))
+
+
+def drop_axes(search: Search) -> None:
+    """Remove axes of size 1, all together, then one by one."""
+    if search.first(iter([_all_dropped(search.best)])):
+        return
+    while search.first(_dropped(search.best)):
+        pass
+
+
+def simplify_dtypes(search: Search) -> None:
+    """Use ordinary dtypes throughout, as long as that helps."""
+    while search.first(_retyped(search.best)):
+        pass
+
+
+def simplify_params(search: Search) -> None:
+    """Set params to what is simplest: all together, then one by one."""
+    if search.first(iter([_all_plain(search.best)])):
+        return
+    while search.first(_plainer(search.best)):
+        pass
+
+
+# ---- axes -----------------------------------------------------------------------------
+
+
+def _key(program: Program, axis: Axis) -> object:
+    """Name an axis by where it shows, and by its size."""
+    index = {value: i for i, value in enumerate(program.block.inputs)}
+    places = frozenset((index[v], n) for v, n in axis.places if v in index)
+    return places, axis.size
+
+
+def _next(program: Program, tried: set[object]) -> Axis | None:
+    for axis in find_axes(program.block).groups:
+        if axis.size > 1 and _key(program, axis) not in tried:
+            return axis
+    return None
+
+
+def _made(program: Program, axis: Axis, size: int, start: int = 0) -> Program | None:
+    edits = resized(program, axis, size, start)
+    return None if edits is None else apply(program, edits)
+
+
+def _shrink(search: Search, axis: Axis) -> None:
+    """Shrink one axis; programs that are accepted on the way have other axes objects."""
+    base, size, start = search.best, axis.size, 0
+    if search.first(_made(base, axis, 1, at) for at in dict.fromkeys((0, size - 1))):
+        return
+    while size > 2:
+        half = size // 2
+        for at in (start, start + size - half):
+            if search.first(iter([_made(base, axis, half, at)])):
+                size, start = half, at
+                break
+        else:
+            break
+    search.smallest(size // 2, size, lambda n: _made(base, axis, n, start))
+
+
+def _all_resized(program: Program, size: int) -> Program | None:
+    """Shrink every axis that can be."""
+    tried: set[object] = set()
+    found = program
+    while True:
+        axes = find_axes(found.block).groups
+        keys = [(axis, _key(found, axis)) for axis in axes if axis.size > size]
+        axis, key = next(((a, k) for a, k in keys if k not in tried), (None, None))
+        if axis is None:
+            return found if found is not program else None
+        tried.add(key)
+        found = _made(found, axis, size) or found
+
+
+def _dropped(program: Program) -> Iterator[Program | None]:
+    for axis in find_axes(program.block).groups:
+        if axis.size == 1:
+            edits = without_axis(program, axis)
+            yield None if edits is None else apply(program, edits)
+
+
+def _all_dropped(program: Program) -> Program | None:
+    """Remove every axis of size 1 that can be."""
+    found = program
+    while (
+        smaller := next((p for p in _dropped(found) if p is not None), None)
+    ) is not None:
+        found = smaller
+    return found if found is not program else None
+
+
+# ---- dtypes and params ----------------------------------------------------------------
+
+
+def _retyped(program: Program) -> Iterator[Program | None]:
+    for mapping in dtype_changes(program):
+        edits = retyped(program, mapping)
+        yield None if edits is None else apply(program, edits)
+
+
+def _all_plain(program: Program) -> Program | None:
+    """Set to what is simplest every param that can be by itself."""
+    changes: Edits | None = None
+    for eqn in all_equations(program.block):
+        chosen: dict[str, object] = {}
+        for params in simpler_params(eqn):
+            if apply(program, Edits(params={eqn: {**chosen, **params}})) is not None:
+                chosen |= params
+        if chosen:
+            edits = Edits(params={eqn: chosen})
+            changes = edits if changes is None else changes | edits
+    return None if changes is None else apply(program, changes)
+
+
+def _plainer(program: Program) -> Iterator[Program | None]:
+    for eqn in all_equations(program.block):
+        for params in simpler_params(eqn):
+            yield apply(program, Edits(params={eqn: params}))

@@ -1,0 +1,60 @@
+"""A program that is being reduced: a computation without constants, and its inputs.
+
+`Program` is what passes edit and what a predicate is asked about. Its inputs hold
+values, since many failures depend on them; constants of the original are inputs too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from untrace.ir import Block, Equation
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A closed computation and the values of its inputs.
+
+    Attributes:
+      block: The computation; it has no constants of its own.
+      values: A NumPy array (a JAX array for PRNG keys) for each of `block.inputs`, of
+        exactly its shape and dtype.
+      name: Name of the function.
+      names: What the inputs are called, "" where nothing is known.
+    """
+
+    block: Block
+    values: tuple[Any, ...]
+    name: str
+    names: tuple[str, ...]
+
+
+def sub_blocks(eqn: Equation) -> Iterator[Block]:
+    """List the blocks in the params of an equation."""
+    for param in eqn.params.values():
+        if isinstance(param, Block):
+            yield param
+        elif isinstance(param, tuple):
+            yield from (item for item in param if isinstance(item, Block))
+
+
+def all_blocks(block: Block) -> Iterator[Block]:
+    """List a block and all that it contains, each once, outermost first."""
+    seen: set[Block] = set()
+    stack = [block]
+    while stack:
+        found = stack.pop()
+        if found in seen:
+            continue
+        seen.add(found)
+        yield found
+        for eqn in found.equations:
+            stack += sub_blocks(eqn)
+
+
+def all_equations(block: Block) -> Iterator[Equation]:
+    """List the equations of a block and of all that it contains."""
+    for found in all_blocks(block):
+        yield from found.equations

@@ -1,0 +1,160 @@
+"""The file that the user gets: a small program that fails, and how it fails.
+
+It is written as calls (level "api") where that keeps the failure, else as equations. Its
+header says what fails, how that was pinned and on which versions; its main block shows
+the failure.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import warnings
+from dataclasses import dataclass, replace
+
+from untrace import jaxapi
+from untrace._version import __version__
+from untrace.anonymity import untrace_anonymous
+from untrace.errors import LiftingError, UnverifiedWarning
+from untrace.options import Options
+from untrace.pipeline import untrace_captured
+from untrace.reduction.keeping import Keep
+from untrace.reduction.outcome import Job
+from untrace.reduction.program import Program
+from untrace.reduction.trials import Judge, Trial, file_job, job_of
+from untrace.reduction.writing import captured
+from untrace.result import Source
+from untrace.syntax.formatting import format_source
+
+MAIN = 'if __name__ == "__main__":'
+LEVELS = ("api", "lax")
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the header of a reproducer says.
+
+    Attributes:
+      origin: Where the program came from.
+      before: Its equations.
+      after: Those that are left.
+      runs: How often the predicate was asked.
+      seconds: Wall time.
+    """
+
+    origin: str
+    before: int
+    after: int
+    runs: int
+    seconds: float
+
+    def line(self) -> str:
+        """Return the line of figures."""
+        return (
+            f"Reduced by untrace {__version__} from {_place(self.origin)}: {self.before:,} -> "
+            f"{counted(self.after, 'equation')}, {counted(self.runs, 'run')}, "
+            f"{duration(self.seconds)}."
+        )
+
+
+def _place(origin: str) -> str:
+    """Write "`f` from file.py:3" as "`f` (file.py:3)"."""
+    name, _, place = origin.partition(" from ")
+    return f"{name} ({place})" if place else origin
+
+
+def reproducer(
+    program: Program, keep: Keep, story: Story, judge: Judge, is_anonymous: bool = False
+) -> Source:
+    """Write the program at the highest level at which it still fails."""
+    best: Source | None = None
+    for level in LEVELS:
+        source = _written(program, level, is_anonymous)
+        if source is None:
+            continue
+        best = _with_story(source, keep, story)
+        if _still_fails(best, program, judge):
+            return best
+    if best is None:
+        raise LiftingError("the reduced program cannot be written")
+    return best
+
+
+def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:
+    write = untrace_anonymous if is_anonymous else untrace_captured
+    try:
+        with warnings.catch_warnings():
+            # What cannot be proved is run all the same, and that decides.
+            warnings.simplefilter("ignore", UnverifiedWarning)
+            return write(captured(program), Options(level))
+    except LiftingError:
+        return None
+
+
+def _with_story(source: Source, keep: Keep, story: Story) -> Source:
+    """Give a file its own header and main block."""
+    body, _, main = source.module.body.rpartition(MAIN)
+    name = source.module.name
+    lines = keep.check_lines(name)
+    indent = "    "
+    context = [line for line in main.splitlines() if "tracing_context()" in line]
+    if context:
+        lines = ["with tracing_context():", *(f"    {line}" for line in lines)]
+    imports = [
+        line for line in keep.check_imports() if f"\n{line}\n" not in f"\n{body}"
+    ]
+    text = "\n".join([*imports, body + MAIN, *(indent + line for line in lines)])
+    module = replace(source.module, body=format_source(text).strip("\n") + "\n")
+    return replace(source, module=module, title=_title(keep, story), _text=[])
+
+
+def _title(keep: Keep, story: Story) -> str:
+    return "\n".join(
+        [
+            keep.describe(),
+            "",
+            story.line(),
+            f"Pinned failure: {keep}.",
+            f"Fails on: {versions()}.",
+            "Check: run this file with Python.",
+        ]
+    )
+
+
+def versions() -> str:
+    """Describe the installation: JAX, its device, Python."""
+    import jax
+
+    devices = sorted({device.platform for device in jax.devices()})
+    shown = ", ".join(name.upper() for name in devices)
+    return (
+        f"jax {jaxapi.jax_version()}, jaxlib {jaxapi.jaxlib_version()}, {shown} "
+        f"({platform.machine()}), Python {sys.version_info[0]}.{sys.version_info[1]}"
+    )
+
+
+def _still_fails(source: Source, program: Program, judge: Judge) -> bool:
+    """Run the very text in a worker."""
+    jobs: list[Job] = []
+    for run in judge.keep.runs:
+        if run.float64:  # its text is another one
+            return judge.judge_program(program)
+        is_file = run.action == "command"
+        jobs.append(file_job(source, run) if is_file else job_of(program, run, source))
+    return judge.judge(Trial(program, tuple(jobs))).is_interesting
+
+
+def counted(n: int, noun: str) -> str:
+    """Write a number and its noun."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as a person would: "0.8 s", "1 min 52 s"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
+    shown = [f"{n} {unit}" for n, unit in parts if n]
+    return " ".join(shown[:2])

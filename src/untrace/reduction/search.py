@@ -1,0 +1,269 @@
+"""The one applier: tries candidates, keeps the smallest that fails, counts everything.
+
+Passes produce candidates lazily; `Search` discards those that do not trace, are not
+smaller, or were judged before, runs the others (several at once, if asked to) and
+accepts the first, in the order they were given, that shows the failure. Results do not
+depend on how many run at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.reduction.program import Program
+from untrace.reduction.sizes import Size, measure
+from untrace.reduction.trials import Judge, Trial, Verdict, prepare
+from untrace.verification.fingerprint import fingerprint
+
+MAX_LOST = 10
+"""Runs lost by the machinery in a row, after which the search gives up."""
+
+
+MAX_EARLIER = 30
+"""Accepted programs that are remembered, should the last not fail any more."""
+
+
+class Exhausted(Exception):
+    """A limit was reached; the best program so far stands."""
+
+
+@dataclass
+class Stats:
+    """What a reduction did.
+
+    Attributes:
+      runs: Programs that the predicate was asked about.
+      accepted: Of those, how many failed in the wanted way.
+      rejected: How many did not.
+      duplicates: Candidates that had been judged before.
+      untraceable: Candidates that JAX cannot trace.
+      other_failures: How often which other failure was seen.
+      recordings: Runs that recorded intermediate values.
+      seconds: Wall time.
+    """
+
+    runs: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    untraceable: int = 0
+    other_failures: Counter[str] = field(default_factory=Counter[str])
+    recordings: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """An accepted candidate: when it was found, by which pass, and how large it is."""
+
+    runs: int
+    seconds: float
+    pass_name: str
+    size: Size
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop with what there is; None is no limit."""
+
+    runs: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class _Ready:
+    program: Program
+    size: Size
+    digest: str
+    trial: Trial
+
+
+Event = Callable[[str, dict[str, Any]], None]
+
+
+class Search:
+    """The state of a reduction.
+
+    Attributes:
+      best: The smallest program so far that fails.
+      size: Its size.
+      keep: The pinned predicate.
+      stats: Counts.
+      history: The accepted steps.
+      verdicts: What is known of programs, by digest.
+      pass_name: The pass that runs, for the history.
+      others: The smallest program that fails in each other way.
+      earlier: The last accepted programs.
+    """
+
+    def __init__(
+        self,
+        start: Program,
+        judge: Judge,
+        jobs: int = 1,
+        limits: Limits | None = None,
+        notify: Event | None = None,
+    ) -> None:
+        self.best = start
+        self.size = measure(start)
+        self.judge = judge
+        self.stats = Stats()
+        self.history: list[Step] = []
+        self.verdicts: dict[str, bool] = {}
+        self.pass_name = "start"
+        self.others: dict[str, Program] = {}
+        self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
+        self.limits = limits or Limits()
+        self.n_jobs = max(1, jobs)
+        self.notify = notify or (lambda kind, facts: None)
+        self._pool = ThreadPoolExecutor(self.n_jobs)
+        self._started = time.monotonic()
+        self._n_lost = 0
+
+    @property
+    def seconds(self) -> float:
+        """Return the wall time so far."""
+        return self.stats.seconds + time.monotonic() - self._started
+
+    def close(self) -> None:
+        """Let go of the threads; runs that are under way end by themselves."""
+        self.stats.seconds = self.seconds
+        self._started = time.monotonic()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def enter(self, name: str) -> None:
+        """Begin a pass."""
+        self.pass_name = name
+        self.notify("pass", {"name": name})
+
+    # ---- candidates ----------------------------------------------------------------
+
+    def first(self, candidates: Iterable[Program | None]) -> bool:
+        """Accept the first candidate that is smaller and fails; say if there was one."""
+        ready = self._ready(candidates)
+        running: deque[tuple[_Ready, Future[Verdict]]] = deque()
+        is_over = False
+        waiting: _Ready | None = None
+        while True:
+            while len(running) < self.n_jobs and not is_over:
+                item = waiting or next(ready, None)
+                waiting = None
+                if item is None:
+                    is_over = True
+                else:
+                    running.append(
+                        (item, self._pool.submit(self.judge.judge, item.trial))
+                    )
+            if not running:
+                return False
+            if waiting is None and not is_over:
+                waiting = next(ready, None)  # made while the others run
+                is_over = waiting is None
+            item, future = running.popleft()
+            if self._settle(item, future.result()):
+                for other, pending in running:
+                    if not pending.cancel():
+                        self._count(other, pending.result())
+                return True
+
+    def smallest(
+        self, low: int, high: int, make: Callable[[int], Program | None]
+    ) -> int:
+        """Find the smallest k, low < k < high, for which `make(k)` fails, by bisection.
+
+        The failure is taken to be monotone: if it shows at k, it does above. What is
+        accepted was run in any case.
+
+        Returns:
+          That k, or `high`.
+        """
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.first(iter([make(middle)])):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _ready(self, candidates: Iterable[Program | None]) -> Iterator[_Ready]:
+        for program in candidates:
+            if program is None:
+                self.stats.untraceable += 1
+                continue
+            size = measure(program)
+            if not size < self.size:
+                continue
+            digest = program_digest(program)
+            if digest in self.verdicts:
+                self.stats.duplicates += 1
+                continue
+            trial = prepare(program, self.judge.keep)
+            if trial is None:
+                self.stats.untraceable += 1
+                continue
+            yield _Ready(program, size, digest, trial)
+
+    def _settle(self, item: _Ready, verdict: Verdict) -> bool:
+        self._count(item, verdict)
+        if verdict.is_interesting and item.size < self.size:
+            self.best, self.size = item.program, item.size
+            self.earlier.append(item.program)
+            self.history.append(
+                Step(self.stats.runs, self.seconds, self.pass_name, item.size)
+            )
+            self.notify("accepted", {"digest": item.digest})
+        self._check_limits()
+        return verdict.is_interesting
+
+    def _count(self, item: _Ready, verdict: Verdict) -> None:
+        self.stats.runs += 1
+        if verdict.is_lost:
+            self._n_lost += 1
+            return
+        self._n_lost = 0
+        self.verdicts[item.digest] = verdict.is_interesting
+        if verdict.is_interesting:
+            self.stats.accepted += 1
+        else:
+            self.stats.rejected += 1
+        if verdict.other is not None:
+            self.stats.other_failures[verdict.other] += 1
+            kept = self.others.get(verdict.other)
+            if kept is None or item.size < measure(kept):
+                self.others[verdict.other] = item.program
+        self.notify(
+            "judged", {"digest": item.digest, "verdict": verdict.is_interesting}
+        )
+
+    def _check_limits(self) -> None:
+        if self.limits.runs is not None and self.stats.runs >= self.limits.runs:
+            raise Exhausted(f"{self.limits.runs} runs were made")
+        if self.limits.seconds is not None and self.seconds >= self.limits.seconds:
+            raise Exhausted(f"{self.limits.seconds:g} seconds have passed")
+        if self._n_lost >= MAX_LOST:
+            raise Exhausted("workers kept failing")
+
+
+def program_digest(program: Program) -> str:
+    """Name a program and its input values, whatever its variables are called."""
+    digest = hashlib.sha256(fingerprint(program.block.jaxpr).encode())
+    for value in program.values:
+        digest.update(_bytes(value))
+    return digest.hexdigest()[:32]
+
+
+def _bytes(value: Any) -> bytes:
+    if jaxapi.is_key_array(value):
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    return f"{array.dtype}{array.shape}".encode() + array.tobytes()

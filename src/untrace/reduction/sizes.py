@@ -1,0 +1,142 @@
+"""What is smaller: a total order on programs.
+
+Compared in this order: equations, sub-programs, outputs, inputs, elements of all values,
+axes, dtypes out of the ordinary, params out of the ordinary, how much there is to know
+of the contents of inputs, literals out of the ordinary. A candidate is accepted only if
+it is smaller, so every reduction ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from untrace import jaxapi
+from untrace.ir import Block, Equation, Literal
+from untrace.reduction.program import Program, sub_blocks
+from untrace.reduction.simpler_params import simpler_params
+
+PLAIN_DTYPES = frozenset({"float32", "int32", "bool"})
+PLAIN_NUMBERS = (0, 1)
+
+
+class Size(NamedTuple):
+    """How large a program is; the fields are compared from left to right."""
+
+    equations: int
+    sub_programs: int
+    outputs: int
+    inputs: int
+    elements: int
+    axes: int
+    dtypes: int
+    params: int
+    contents: int
+    literals: int
+
+
+def measure(program: Program) -> Size:
+    """Measure a program; a sub-program counts as often as it is called."""
+    with jaxapi.deep_recursion():
+        whole = _Measuring().block(program.block)
+    equations, sub_programs, elements, axes, dtypes, params, literals = whole
+    return Size(
+        equations,
+        sub_programs,
+        len(program.block.outputs),
+        len(program.block.inputs),
+        elements,
+        axes,
+        dtypes,
+        params,
+        sum(_knowledge(value) for value in program.values),
+        literals,
+    )
+
+
+class _Measuring:
+    """Adds up what blocks hold, each counted once and taken as often as it is called."""
+
+    def __init__(self) -> None:
+        self._known: dict[Block, tuple[int, ...]] = {}
+
+    def block(self, block: Block) -> tuple[int, ...]:
+        known = self._known.get(block)
+        if known is None:
+            parts = [self._equation(eqn) for eqn in block.equations]
+            own = (0, 0, *_of_types([value.aval for value in block.inputs]), 0, 0)
+            known = self._known[block] = _sum([own, *parts])
+        return known
+
+    def _equation(self, eqn: Equation) -> tuple[int, ...]:
+        inner = [self.block(block) for block in sub_blocks(eqn)]
+        elements, axes, dtypes = _of_types(eqn.result_avals)
+        own = (
+            1,
+            len(inner),
+            elements + (eqn.params["length"] if eqn.name == "scan" else 0),
+            axes,
+            dtypes,
+            len(list(simpler_params(eqn))),
+            sum(
+                isinstance(a, Literal) and not _is_plain(a.value) for a in eqn.operands
+            ),
+        )
+        return _sum([own, *inner]) if inner else own
+
+
+def _sum(parts: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*parts)))
+
+
+def _of_types(avals: Sequence[Any]) -> tuple[int, int, int]:
+    """Count elements, axes and dtypes out of the ordinary."""
+    shapes = [getattr(aval, "shape", ()) for aval in avals]
+    return (
+        sum(_count(shape) for shape in shapes),
+        sum(len(shape) for shape in shapes),
+        sum(_dtype_name(aval) not in PLAIN_DTYPES for aval in avals),
+    )
+
+
+def _count(shape: Any) -> int:
+    total = 1
+    for size in shape:
+        total *= size if isinstance(size, int) else 1
+    return total
+
+
+def _dtype_name(aval: Any) -> str:
+    return str(getattr(aval, "dtype", "float32"))
+
+
+def _is_plain(value: Any) -> bool:
+    return (
+        np.ndim(value) == 0
+        and not jaxapi.is_key_array(value)
+        and value in PLAIN_NUMBERS
+    )
+
+
+def _knowledge(value: Any) -> int:
+    """Count what a reader has to know of an array: 0 if it is zeros, 1 if ones."""
+    if jaxapi.is_key_array(value):
+        return 0
+    array = np.asarray(value)
+    if not array.size:
+        return 0
+    distinct = np.unique(array.reshape(-1).view(f"V{array.dtype.itemsize}"))
+    first = array.reshape(-1)[0]
+    if len(distinct) == 1:
+        return 0 if first == 0 else 1 if first == 1 else 2
+    return 2 * len(distinct) + sum(not _is_small(item) for item in array.reshape(-1))
+
+
+def _is_small(number: Any) -> bool:
+    """Tell whether a number is an integer of one digit."""
+    try:
+        return bool(abs(complex(number)) < 10 and complex(number) == int(number.real))
+    except (ValueError, OverflowError, TypeError):
+        return False

@@ -1,0 +1,88 @@
+"""The order of passes: largest cuts first, then what is cheap once little is left.
+
+Structure comes first, since a run of a large program costs seconds and of a small one a
+fraction of that: outputs, calls, the end, the beginning, blocks. A loop is taken apart
+only when it is most of what is left, and then all begins anew with its body. Types,
+params and contents follow. The last tier repeats the smallest steps of all kinds until
+none of them helps: then no single equation, output, axis or wrapper can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from untrace.reduction.passes.bypassing import bypass
+from untrace.reduction.passes.contents import (
+    merge_inputs,
+    simplify_contents,
+    simplify_literals,
+)
+from untrace.reduction.passes.cutting import (
+    cut_beginning,
+    cut_blocks,
+    cut_end,
+    cut_far,
+    cut_one,
+)
+from untrace.reduction.passes.inside import cut_inside
+from untrace.reduction.passes.loops import open_loops
+from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
+from untrace.reduction.passes.types import (
+    drop_axes,
+    shrink_axes,
+    simplify_dtypes,
+    simplify_params,
+)
+from untrace.reduction.passes.unwrapping import open_one, open_wrappers
+from untrace.reduction.search import Search
+
+Pass = tuple[str, Callable[[Search], None]]
+
+STRUCTURE: tuple[Pass, ...] = (
+    ("drop outputs", drop_outputs),
+    ("open calls", open_wrappers),
+    ("cut the end", cut_end),
+    ("cut what is far", cut_far),
+    ("cut the beginning", cut_beginning),
+    ("cut blocks", cut_blocks),
+    ("open loops", open_loops),
+)
+INSIDE: tuple[Pass, ...] = (
+    ("cut inside loops", cut_inside),
+    ("bypass equations", bypass),
+)
+DETAILS: tuple[Pass, ...] = (
+    ("shrink axes", shrink_axes),
+    ("drop axes", drop_axes),
+    ("plain dtypes", simplify_dtypes),
+    ("plain params", simplify_params),
+    ("merge inputs", merge_inputs),
+    ("plain contents", simplify_contents),
+    ("plain literals", simplify_literals),
+)
+LAST: tuple[Pass, ...] = (
+    ("drop outputs", drop_outputs),
+    ("drop outputs", drop_passed_through),
+    ("open calls", open_one),
+    ("open loops", open_loops),
+    ("cut equations", cut_one),
+    ("bypass equations", bypass),
+    *DETAILS,
+)
+
+
+def run_all(search: Search) -> None:
+    """Run every tier to its end."""
+    run_tier(search, STRUCTURE)
+    run_tier(search, INSIDE)
+    run_tier(search, LAST)
+
+
+def run_tier(search: Search, passes: tuple[Pass, ...]) -> None:
+    """Run passes in turn until none of them makes the program smaller."""
+    before = None
+    while before != search.size:
+        before = search.size
+        for name, run in passes:
+            search.enter(name)
+            run(search)

@@ -1,0 +1,116 @@
+"""Record what the equations of a program compute, so that any of them can be cut.
+
+All results are outputs of one compiled program. Should that fail, as it may where the
+failure is one of compilation, halves are tried, down to the equation that fails; its
+results are made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.ir import Equation, Value
+from untrace.reduction.applying import apply
+from untrace.reduction.edits import Edits, Held
+from untrace.reduction.outcome import Run
+from untrace.reduction.program import Program
+from untrace.reduction.trials import Judge, job_of
+from untrace.reduction.workers.wire import decode
+
+RECORD = Run(action="jit", wants=frozenset({"arrays"}), timeout_s=120.0)
+MAX_RUNS = 40
+"""Runs spent on a program that cannot be compiled as a whole."""
+
+
+class Recorder:
+    """Values of the results of top-level equations, as far as they can be computed."""
+
+    def __init__(self, program: Program, judge: Judge) -> None:
+        self.program = program
+        self.judge = judge
+        self.values: dict[Value, Any] = {}
+        self.n_runs = 0
+
+    def record(self) -> dict[Value, Any]:
+        """Compute all; what cannot be computed is made up."""
+        if self.judge.keep.runs:  # else nothing runs, and values do not matter
+            self._segment(self.program.block.equations)
+        for value in _results(self.program.block.equations):
+            if value not in self.values:
+                self.values[value] = made_up(value.aval)
+        return self.values
+
+    def _segment(self, eqns: Sequence[Equation]) -> None:
+        wanted = [value for value in _results(eqns) if is_holdable(value.aval)]
+        if not wanted or self.n_runs >= MAX_RUNS:
+            return
+        arrays = self._run(wanted)
+        if arrays is not None:
+            self.values.update(zip(wanted, arrays))
+        elif len(eqns) > 1:
+            middle = len(eqns) // 2
+            self._segment(eqns[:middle])
+            self._segment(eqns[middle:])
+
+    def _run(self, wanted: list[Value]) -> Sequence[Any] | None:
+        held = {value: Held(array) for value, array in self.values.items()}
+        part = apply(self.program, Edits(outputs=tuple(wanted), replaced=held))
+        return None if part is None else evaluate(part, self.judge, self)
+
+
+def evaluate(
+    program: Program, judge: Judge, counter: Recorder | None = None
+) -> Sequence[Any] | None:
+    """Return the outputs of a program, or None if it does not run."""
+    if counter is not None:
+        counter.n_runs += 1
+    outcome = judge.run(job_of(program, RECORD))
+    if outcome.status != "ok" or len(outcome.arrays) != len(program.block.outputs):
+        return None
+    return [
+        _typed(decode(array), atom.aval)
+        for array, atom in zip(outcome.arrays, program.block.outputs)
+    ]
+
+
+def _typed(array: Any, aval: Any) -> Any:
+    """Make keys of what a worker sends as their data."""
+    if jaxapi.is_key(aval):
+        return jax.random.wrap_key_data(array, impl=jaxapi.key_impl_name(aval))
+    return array
+
+
+def is_holdable(aval: Any) -> bool:
+    """Tell whether a value of this type can be an input that holds an array."""
+    return (
+        hasattr(aval, "dtype")
+        and not jaxapi.is_ref_aval(aval)
+        and not jaxapi.is_token(aval)
+        and jaxapi.dtype_kind(aval.dtype) != "float0"
+    )
+
+
+def made_up(aval: Any) -> Any:
+    """Make a value of a type: numbers drawn from a fixed seed, small integers."""
+    if jaxapi.is_key(aval):
+        key = jax.random.key(0, impl=jaxapi.key_impl_name(aval))
+        n = int(np.prod(aval.shape))
+        return jax.random.split(key, n).reshape(aval.shape) if aval.shape else key
+    rng = np.random.default_rng(0)
+    kind = jaxapi.dtype_kind(aval.dtype)
+    if kind in ("bool", "integer", "float0"):
+        return (
+            np.ones(aval.shape, aval.dtype)
+            if kind == "bool"
+            else np.zeros(aval.shape, aval.dtype)
+        )
+    return rng.normal(size=aval.shape).astype(aval.dtype)
+
+
+def _results(eqns: Sequence[Equation]) -> list[Value]:
+    return [r for eqn in eqns for r in eqn.results if r is not None]

@@ -1,0 +1,229 @@
+"""Run one job in this process and report every stage as it begins.
+
+The process may crash at any point: whoever reads the reports knows where it stood. Run
+by path, also by Python installations without this package; see `wire`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+import time
+import types
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import wire
+from .blame import blame
+
+_FILENAME = "<reduced program>"
+_COMPILATION = "/jax/core/compile/backend_compile_duration"
+_MAX_MESSAGE_CHARS = 8_000
+
+
+class _Report:
+    """Sends the stage that begins, and keeps the time that each took."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.stage = "load"
+        self.seconds: dict[str, float] = {}
+        self.began = time.perf_counter()
+
+    def begin(self, stage: str, **found: Any) -> None:
+        """Begin a stage; with a status, this outcome holds if the process ends now."""
+        now = time.perf_counter()
+        self.seconds[self.stage] = now - self.began
+        self.stage, self.began = stage, now
+        found |= {"stage": stage, "seconds": self.seconds}
+        wire.write_frame(self.stream, found)
+
+
+def perform(
+    header: dict[str, Any], inputs: Sequence[wire.Encoded], stream: IO[bytes]
+) -> None:
+    """Run a job and write its stages and, at last, its outcome to `stream`."""
+    report = _Report(stream)
+    arrays: list[wire.Encoded] = []
+    try:
+        found = _run(header, inputs, report, arrays)
+        found["status"] = "ok"
+        if report.stage != "done":
+            report.begin("done")
+    except BaseException as error:  # a failing program is what we are here for
+        report.seconds[report.stage] = time.perf_counter() - report.began
+        found = _raised(error)
+    found |= {"stage": report.stage, "seconds": report.seconds, "final": True}
+    wire.write_frame(stream, found, arrays)
+
+
+def _raised(error: BaseException) -> dict[str, Any]:
+    bases = [c for c in type(error).__mro__ if c is not object]
+    names = [f"{c.__module__}.{c.__qualname__}" for c in bases]
+    try:
+        message = str(error)[:_MAX_MESSAGE_CHARS]
+    except Exception as second:  # a message may be computed
+        message = f"(no message: {type(second).__name__})"
+    return {"status": "raised", "exception": names, "message": message}
+
+
+def _run(
+    header: dict[str, Any],
+    inputs: Sequence[wire.Encoded],
+    report: _Report,
+    arrays: list[wire.Encoded],
+) -> dict[str, Any]:
+    wants = set(header["wants"])
+    if header["float64"]:
+        jax.config.update("jax_enable_x64", True)
+    function = _load(header["text"], header["name"])
+    args = [wire.decode_for_jax(item) for item in inputs]
+    found = _about_inputs(args)
+    function = _transformed(function, header["under"])
+    if header["action"] == "eager":
+        report.begin("run")
+        with jax.disable_jit():
+            outputs = jax.block_until_ready(jax.tree.leaves(function(*args)))
+    else:
+        jitted = jax.jit(function)
+        report.begin("trace")
+        traced = jitted.trace(*args)
+        report.begin("lower")
+        lowered = traced.lower()
+        report.begin("compile")
+        compiled = lowered.compile()
+        if "memory" in wants:
+            found["peak_bytes"] = _peak_bytes(compiled)
+        if header["action"] == "compile":
+            return found
+        report.begin("run")
+        outputs = jax.block_until_ready(jax.tree.leaves(compiled(*args)))
+        if "recompiles" in wants:
+            found["n_compiles"] = _count_compiles(jitted, args)
+    outputs = [x for x in outputs if jnp.result_type(x) != jax.dtypes.float0]
+    found["outputs"] = [_about(x) for x in outputs]
+    report.begin("done", status="ok", **found)
+    if "blame" in wants and any(
+        n_nan or n_inf for *_, n_nan, n_inf in found["outputs"]
+    ):
+        found["blame"] = _blamed(function, args)
+    if "arrays" in wants:
+        arrays += [wire.encode(x) for x in outputs]
+    return found
+
+
+def _blamed(function: Callable[..., Any], args: list[Any]) -> str | None:
+    """Ask for the primitive to blame; a program that resists keeps its verdict."""
+    with contextlib.suppress(Exception):
+        return blame(function, args)
+    return None
+
+
+def _load(text: str, name: str) -> Callable[..., Any]:
+    """Execute a module from memory and return a function of it."""
+    module = types.ModuleType("_reduced_program")
+    module.__file__ = _FILENAME
+    lines = text.splitlines(keepends=True)
+    linecache.cache[_FILENAME] = (len(text), None, lines, _FILENAME)
+    sys.modules[module.__name__] = module  # NamedTuples look their module up by name
+    if text.count("\ndef ") >= 20:  # deep nests of functions are legal
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
+    exec(compile(text, _FILENAME, "exec"), module.__dict__)
+    return getattr(module, name)
+
+
+def _transformed(function: Callable[..., Any], under: str | None) -> Callable[..., Any]:
+    """Apply the transformation of a run to a function of flat arguments."""
+    if under is None:
+        return function
+    if under == "vmap":
+        return lambda *args: jax.vmap(function)(*(jnp.stack([x, x]) for x in args))
+
+    def transformed(*args: Any) -> Any:
+        moved = [i for i, x in enumerate(args) if _is_inexact(x)]
+
+        def of_moved(*values: Any) -> Any:
+            given = list(args)
+            for i, value in zip(moved, values):
+                given[i] = value
+            return function(*given)
+
+        inputs = [jnp.asarray(args[i]) for i in moved]
+        if under == "grad":
+            every = tuple(range(len(moved)))
+            return jax.grad(lambda *xs: _total(of_moved(*xs)), every)(*inputs)
+        return jax.jvp(of_moved, inputs, [jnp.ones_like(x) for x in inputs])
+
+    return transformed
+
+
+def _total(outputs: Any) -> Any:
+    total: Any = jnp.zeros(())
+    for leaf in jax.tree.leaves(outputs):
+        if _is_inexact(leaf):
+            total = total + jnp.sum(jnp.real(leaf)).astype(float)
+    return total
+
+
+def _is_inexact(value: Any) -> bool:
+    return bool(jnp.issubdtype(jnp.result_type(value), jnp.inexact))
+
+
+def _about_inputs(args: list[Any]) -> dict[str, Any]:
+    counted = [_about(x) for x in args if not isinstance(x, (bool, int))]
+    n_nan, n_inf = sum(c[2] for c in counted), sum(c[3] for c in counted)
+    return {"has_finite_inputs": not (n_nan or n_inf), "has_nan_inputs": n_nan > 0}
+
+
+def _about(value: Any) -> tuple[list[int], str, int, int]:
+    """Return shape, dtype, number of NaNs and of infinities."""
+    dtype = jnp.result_type(value)
+    shape = list(jnp.shape(value))
+    if not jnp.issubdtype(dtype, jnp.inexact):
+        return shape, str(dtype), 0, 0
+    array = np.asarray(value)
+    if array.dtype.kind not in "fc":  # the small types of ml_dtypes
+        array = array.astype(np.float32)
+    n_nan, n_inf = np.isnan(array).sum(), np.isinf(array).sum()
+    return shape, str(dtype), int(n_nan), int(n_inf)
+
+
+def _peak_bytes(compiled: Any) -> int | None:
+    found = compiled.memory_analysis()
+    if found is None:
+        return None
+    return int(
+        found.argument_size_in_bytes
+        + found.output_size_in_bytes
+        + found.temp_size_in_bytes
+        - found.alias_size_in_bytes
+    )
+
+
+def _count_compiles(jitted: Any, args: list[Any]) -> int:
+    """Count the compilations of two calls, the second with outputs of the first."""
+    outputs = jax.block_until_ready(jax.tree.leaves(jitted(*args)))
+    again = list(args)
+    free = set(range(len(args)))
+    for output in outputs:
+        fits = [i for i in sorted(free) if _same_type(again[i], output)]
+        if fits:
+            again[fits[0]] = output
+            free.discard(fits[0])
+    events: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: events.append(event)
+    )
+    jax.block_until_ready(jitted(*again))
+    return 1 + events.count(_COMPILATION)
+
+
+def _same_type(one: Any, other: Any) -> bool:
+    return jnp.shape(one) == jnp.shape(other) and jnp.result_type(
+        one
+    ) == jnp.result_type(other)

@@ -1,0 +1,70 @@
+"""Run a reduction for the command line: what is shown before, while and after."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from untrace.reducing import reduce
+from untrace.reduction.progress import JsonEvents, Progress
+from untrace.reduction.result import Reduction
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def run_reduction(
+    console: Console,
+    function: Any,
+    arguments: Arguments | None,
+    options: dict[str, Any],
+    is_quiet: bool,
+    as_json: bool,
+) -> Reduction:
+    """Reduce with progress on standard error, or with events on standard output.
+
+    Args:
+      console: Standard error.
+      function: What `untrace.reduce` takes.
+      arguments: Positional and keyword arguments; None if `function` carries them.
+      options: Keyword arguments of `untrace.reduce`.
+      is_quiet: Show nothing.
+      as_json: Write events as JSON.
+    """
+
+    def run(notify: Callable[[str, dict[str, Any]], None] | None) -> Reduction:
+        made = reduce(function, **options, notify=notify)
+        if arguments is None:
+            return made
+        args, kwargs = arguments
+        return made(*args, **kwargs)
+
+    if as_json:
+        with JsonEvents(sys.stdout) as events:
+            return run(events)
+    if is_quiet:
+        return run(None)
+    with Progress(console) as progress:
+
+        def notify(kind: str, facts: dict[str, Any]) -> None:
+            if kind == "pinned":
+                progress.start = facts["start"]
+                _show_pinned(console, facts)
+            progress(kind, facts)
+
+        return run(notify)
+
+
+def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
+    """Tell what fails and how it is pinned, before anything is cut."""
+    console.print(f"{facts['description']}", markup=False)
+    console.print(f"pinned: {facts['keep']}", markup=False, style="bold")
+    if facts["rate"] < 1:
+        console.print(f"It shows in {facts['rate']:.0%} of the runs.", markup=False)
+    console.print(
+        f"{facts['start']:,} equations; the best so far is in {facts['folder']}",
+        markup=False,
+        style="dim",
+    )

@@ -1,0 +1,169 @@
+"""Whatever breaks, a reduction ends with a program that fails, and nothing is lost."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import untrace
+from tests.reduction.programs import deep
+from untrace.reduction import journal as journals
+from untrace.reduction.program import all_equations
+from untrace.reduction.workers import running
+
+PROGRAM = """
+from tests.reduction.programs import deep
+
+program, arguments = deep()
+"""
+
+
+def names(reduction):
+    return [eqn.name for eqn in all_equations(reduction.program.block)]
+
+
+def test_workers_are_killed():
+    function, args = deep()
+    is_over = threading.Event()
+
+    def kill():
+        while not is_over.wait(0.7):
+            for server in [*running._busy, *running._idle]:
+                server.process.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        reduction = untrace.reduce(function, keep="nan()")(*args)
+    finally:
+        is_over.set()
+        killer.join()
+    assert names(reduction) == ["log"]
+
+
+def test_the_predicate_hangs(tmp_path):
+    script = tmp_path / "check.sh"
+    script.write_text(
+        "#!/bin/sh\ngrep -q 'tanh\\|erf' $1 && sleep 100\ngrep -q 'log(' $1\n"
+    )
+    script.chmod(0o755)
+    function, args = deep(2)
+    keep = untrace.keep.command(f"{script} {{file}}", timeout_s=0.5)
+    with pytest.raises(untrace.KeepError):  # it hangs on the whole program
+        untrace.reduce(function, keep=keep)(*args)
+    script.write_text(
+        "#!/bin/sh\ngrep -q 'log(' $1 || exit 1\ngrep -q 'sin(' $1 || sleep 100\n"
+    )
+
+    def program(x):
+        import jax.numpy as jnp
+
+        return jnp.exp(jnp.log(jnp.sin(x) + 1.0))
+
+    reduction = untrace.reduce(program, keep=keep)(1.0)
+    assert sorted(names(reduction)) == ["log", "sin"]
+
+
+def test_the_disk_is_full(monkeypatch, tmp_path):
+    function, args = deep()
+    calls = []
+    write = journals.write_text
+
+    def full(path, text):
+        calls.append(path)
+        if 2 < len(calls) < 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, text)
+
+    monkeypatch.setattr(journals, "write_text", full)
+    folder = tmp_path / "journal"
+    reduction = untrace.reduce(function, keep="nan()", journal=folder)(*args)
+    assert names(reduction) == ["log"]
+    facts = json.loads((folder / "journal.json").read_text())
+    assert "log" in (folder / facts["best"]).read_text()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_the_failure_shows_in_three_runs_of_ten(tmp_path):
+    script = tmp_path / "check.sh"
+    script.write_text(
+        "#!/bin/sh\ngrep -q 'log(' $1 || exit 1\n"
+        "n=$(od -An -N2 -tu2 /dev/urandom)\ntest $((n % 10)) -lt 3\n"
+    )
+    script.chmod(0o755)
+    function, args = deep(2)
+    keep = untrace.keep.command(f"{script} {{file}}")
+    reduction = untrace.reduce(function, keep=keep, confirm=20)(*args)
+    assert names(reduction) == ["log"]
+
+
+def test_the_process_is_killed_twenty_times(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    folder, output = tmp_path / "journal", tmp_path / "repro.py"
+    start = [
+        *("reduce", "program.py", "program(*arguments)"),
+        *("--keep", "nan()", "--journal", str(folder)),
+    ]
+    resume = ["reduce", "--resume", str(folder)]
+    rng = random.Random(0)
+    killed, sizes = 0, []
+    while killed < 20:
+        begun = (folder / "journal.json").exists()
+        if begun:
+            facts = json.loads((folder / "journal.json").read_text())
+            assert (folder / facts["best"]).exists()
+            sizes.append(facts["history"][-1][3] if facts.get("history") else [10**9])
+        process = cli(tmp_path, [*(resume if begun else start), "-o", str(output)])
+        try:
+            process.wait(rng.uniform(1.5, 5.0) if begun else 30 if killed else 6.0)
+            break  # it came to its end
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            killed += 1
+    assert sizes == sorted(sizes, reverse=True)
+    if process.returncode != 0:
+        process = cli(tmp_path, [*resume, "-o", str(output)])
+        assert process.wait(120) == 0, process.stderr.read()
+    assert "log" in output.read_text()
+    assert subprocess.run([sys.executable, output], capture_output=True).returncode
+
+
+def cli(folder, arguments):
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    return subprocess.Popen(
+        [sys.executable, "-m", "untrace", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_an_interrupt_ends_with_the_best_so_far(tmp_path):
+    function, args = deep()
+    started = time.monotonic()
+
+    def interrupt(kind, facts):
+        if kind == "accepted" and facts["search"].stats.accepted == 3:
+            raise KeyboardInterrupt
+
+    reduction = untrace.reduce(function, keep="nan()", notify=interrupt)(*args)
+    assert reduction.n_equations < reduction.start
+    assert "it was interrupted" in reduction.summary()
+    assert time.monotonic() - started < 100
+
+
+def test_limits_end_with_the_best_so_far():
+    function, args = deep()
+    reduction = untrace.reduce(function, keep="nan()", max_runs=5)(*args)
+    assert reduction.stats.runs == 5
+    assert "5 runs were made" in reduction.summary()

@@ -1,0 +1,451 @@
+"""Predicates: when they hold, what they pin, how they are written and read."""
+
+import pickle
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from untrace import keep
+from untrace.reduction.applying import program_from
+from untrace.reduction.keeping import messages
+from untrace.reduction.keeping.values import relative_error
+from untrace.reduction.outcome import Job, Outcome, Output
+from untrace.reduction.workers import run_job
+from untrace.reduction.workers.wire import encode
+
+IMPORTS = (
+    "import os, signal, sys, time\nimport jax, jax.numpy as jnp\nimport numpy as np\n"
+)
+X = np.ones(3, np.float32)
+SLOW = "for _ in range(2000): x = jnp.sin(x)\nreturn x"
+HOST = (
+    "def host(x):\n    os.write(2, b'Check failed: 3 == 4 (x vs. y)'); os.abort()\n"
+    "return jax.pure_callback(host, jax.ShapeDtypeStruct((3,), 'float32'), x)"
+)
+FAST_MATH = "env:XLA_FLAGS=--xla_cpu_enable_fast_math=true"
+
+
+def text_of(body):
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{IMPORTS}\ndef f(x):\n{lines}"
+
+
+def outcomes_of(predicate, body, value=X):
+    """Run what a predicate wants of a function body whose input is `x`."""
+    found = []
+    for run in predicate.runs:
+        value = np.asarray(value, np.float64) if run.float64 else value
+        found.append(run_job(Job(text_of(body), "f", (encode(value),), run)))
+    return found
+
+
+def program_of(f=jnp.sin):
+    return program_from(jax.make_jaxpr(f)(X), (X,), ["x"], "f")
+
+
+PROGRAM = None
+HOLDING = [
+    (keep.crashes(), "os.abort()", X),
+    (keep.crashes("SIGABRT", "Check failed"), HOST, X),
+    (keep.crashes(signal=11), "import ctypes; ctypes.string_at(0)", X),
+    (keep.crashes(exit_status=3), "os._exit(3)", X),
+    (keep.raises(), "raise KeyError", X),
+    (keep.raises(LookupError, "at .*: 12"), "raise KeyError('at b: 12')", X),
+    (keep.raises("KeyError", stage="trace"), "raise KeyError", X),
+    (keep.raises("builtins.Exception"), "raise KeyError", X),
+    (keep.nan(), "return jnp.log(x - 2)", X),
+    (keep.nan(output=1), "return x, jnp.log(x - 2)", X),
+    (keep.nan(under="grad"), "return jnp.sqrt(x * 0)", X),
+    (
+        keep.nan(jit_only=True),
+        "return x / 0 - x / 0 if isinstance(x + jax.jit(jnp.sin)(x), jax.core.Tracer) "
+        "else x",
+        X,
+    ),
+    (keep.inf(), "return x / 0", X),
+    (keep.differs(), "return x + isinstance(x, jax.core.Tracer)", X),
+    (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
+    (
+        keep.differs(b="env:A=b"),
+        "return x + ('A' in os.environ)",
+        X,
+    ),
+    (keep.slow_compile(0.2, timeout_s=90.0), SLOW, X),
+    (keep.memory(1_000_000), "return jnp.outer(x, x)", np.ones(1000, np.float32)),
+    (keep.recompiles(), "return x + jnp.zeros((), 'float32')", 1.0),
+    (keep.hangs(1.0), "time.sleep(30)", X),
+]
+NOT_HOLDING = [
+    (keep.crashes(), "return x", X),
+    (keep.crashes(), "raise ValueError", X),
+    (keep.crashes("SIGSEGV"), "os.abort()", X),
+    (keep.crashes(message="Check failed"), "os.abort()", X),
+    (keep.crashes(stage="compile"), "os.abort()", X),
+    (keep.raises(), "return x", X),
+    (keep.raises(TypeError), "raise KeyError", X),
+    (keep.raises("other.KeyError"), "raise KeyError", X),
+    (keep.raises(message="b"), "raise KeyError('a')", X),
+    (keep.raises(stage="run"), "raise KeyError", X),
+    (keep.nan(), "return x / 0", X),
+    (keep.nan(), "return x", np.array([np.nan], np.float32)),
+    (keep.nan(), "raise KeyError", X),
+    (keep.nan(output=0), "return x, jnp.log(x - 2)", X),
+    (keep.nan(jit_only=True), "return jnp.log(x - 2)", X),
+    (keep.inf(), "return jnp.log(x - 2)", X),
+    (keep.inf(inf_inputs=False), "return x", np.array([np.inf], np.float32)),
+    (keep.differs(), "return jnp.sin(x)", X),
+    (keep.differs(finite=True), "return x / (x - 1), jnp.log(x - 2)", X),
+    (keep.differs(b="float64"), "return x * 3", X),
+    (keep.slow_compile(20.0), "return x", X),
+    (keep.memory(1_000_000), "return x", X),
+    (keep.recompiles(), "return x * 2", X),
+    (keep.hangs(20.0), "return x", X),
+]
+
+
+def ids(case):
+    return str(case) if isinstance(case, keep.Keep) else ""
+
+
+@pytest.mark.parametrize(("predicate", "body", "value"), HOLDING, ids=ids)
+def test_failure_is_kept_and_pinned(predicate, body, value):
+    outcomes = outcomes_of(predicate, body, value)
+    assert predicate.holds(outcomes, PROGRAM), predicate.explain(outcomes)
+    pinned = predicate.pinned(outcomes, PROGRAM)
+    assert pinned.holds(outcomes, PROGRAM)
+    assert keep.parse(str(pinned)) == pinned
+    assert pinned.pinned(outcomes, PROGRAM) == pinned
+    assert pinned.describe().endswith(".")
+    assert pickle.loads(pickle.dumps(pinned)) == pinned
+
+
+@pytest.mark.parametrize(("predicate", "body", "value"), NOT_HOLDING, ids=ids)
+def test_other_program_is_not_kept(predicate, body, value):
+    outcomes = outcomes_of(predicate, body, value)
+    assert not predicate.holds(outcomes, PROGRAM)
+    assert predicate.pinned(outcomes, PROGRAM) is None
+    assert predicate.explain(outcomes).endswith(".")
+
+
+def test_crash_is_pinned_by_signal_stage_and_generalised_message():
+    predicate = keep.crashes()
+    pinned = predicate.pinned(outcomes_of(predicate, HOST), PROGRAM)
+    assert (pinned.signal, pinned.stage) == ("SIGABRT", "run")
+    assert re.search(pinned.message, "Check failed: 31 == 7 (x vs. y)")
+    assert not re.search(pinned.message, "Check failed: a < b")
+
+
+def test_another_crash_is_another_failure():
+    predicate = keep.crashes()
+    pinned = predicate.pinned(outcomes_of(predicate, HOST), PROGRAM)
+    other = outcomes_of(predicate, "import ctypes; ctypes.string_at(0)")
+    assert not pinned.holds(other, PROGRAM)
+    assert pinned.other_failure(other) == "SIGSEGV at trace"
+    raised = outcomes_of(predicate, "raise ValueError('got 3 of (4, 5)')")
+    assert pinned.other_failure(raised) == "ValueError at trace: got … of …"
+    assert pinned.other_failure(outcomes_of(predicate, "return x")) is None
+
+
+def test_nan_of_another_primitive_is_another_failure():
+    predicate = keep.nan()
+    log = outcomes_of(predicate, "return jnp.log(x - 2) * 2")
+    pinned = predicate.pinned(log, PROGRAM)
+    assert pinned.blame == "log"
+    other = outcomes_of(predicate, "return jnp.sqrt(x - 2)")
+    assert not pinned.holds(other, PROGRAM)
+    assert pinned.other_failure(other) == "NaN first made by `sqrt`"
+
+
+def test_masks_in_the_original_allow_infinities_in_inputs_but_no_nan():
+    predicate = keep.nan()
+    mask = np.array([1.0, -np.inf], np.float32)
+    found = outcomes_of(predicate, "return jnp.log(x[0] - 2) + x", mask)
+    pinned = predicate.pinned(found, PROGRAM)
+    assert pinned.inf_inputs
+    bad = np.array([1.0, np.nan], np.float32)
+    assert not pinned.holds(outcomes_of(pinned, "return x", bad), PROGRAM)
+    finite = predicate.pinned(outcomes_of(predicate, "return jnp.log(x - 2)"), PROGRAM)
+    assert finite.inf_inputs is False
+
+
+def test_second_run_is_skipped_once_the_first_decides():
+    predicate = keep.nan(jit_only=True)
+    (jitted,) = outcomes_of(keep.nan(), "return x")
+    assert predicate.decide([jitted, None], PROGRAM) is False
+    (jitted,) = outcomes_of(keep.nan(), "return x / 0 - x / 0")
+    assert predicate.decide([jitted, None], PROGRAM) is None
+    assert predicate.decide([None, None], PROGRAM) is None
+    died = Outcome("died", signal=6)
+    assert keep.differs().decide([died, None], PROGRAM) is False
+
+
+def test_difference_is_pinned_above_rounding():
+    predicate = keep.differs()
+    outcomes = outcomes_of(predicate, "return x + isinstance(x, jax.core.Tracer)")
+    pinned = predicate.pinned(outcomes, PROGRAM)
+    assert (pinned.finite, pinned.rtol) == (True, 0.1)
+
+
+def test_relative_error():
+    one = np.array([1.0, 2.0])
+    assert relative_error(one, one) == 0
+    assert relative_error(one, one * 2) == 0.5
+    assert relative_error(np.array([np.nan, 1]), np.array([np.nan, 2])) == 0.5
+    assert relative_error(np.array([np.nan, 1]), np.array([3.0, 1])) is None
+    assert relative_error(np.array([1.0]), np.array([0.0])) == np.inf
+    assert relative_error(np.zeros(0), np.zeros(0)) == 0
+    assert relative_error(np.array([True]), np.array([False])) == np.inf
+
+
+def test_contains_asks_the_program_alone():
+    program = program_of(lambda x: jax.jit(jnp.sin)(x).cumsum())
+    for names in (("sin",), ("cum*", "s?n")):
+        assert keep.contains(*names).holds([], program)
+    predicate = keep.contains("sin", "tan*")
+    assert predicate.runs == ()
+    assert not predicate.holds([], program)
+    assert "no `tan*`" in predicate.explain([], program)
+
+
+def test_command_is_kept_if_it_succeeds():
+    for text, holds in (("grep -q f {file}", True), ("grep -q q3q {file}", False)):
+        predicate = keep.command(text)
+        (run,) = predicate.runs
+        outcomes = [run_job(Job("", "f", (), run, "def f(): pass\n"))]
+        assert predicate.holds(outcomes, PROGRAM) is holds
+        assert predicate.explain(outcomes)
+
+
+def test_combinations():
+    program = program_of()
+    outcomes = outcomes_of(keep.crashes(), "os.abort()")
+    has, lacks = keep.contains("sin"), keep.contains("tan")
+    crash, raised = keep.crashes(), keep.raises()
+    assert (crash & has).holds(outcomes, program)
+    assert not (crash & lacks).holds(outcomes, program)
+    assert (crash & lacks).decide([None], program) is False
+    assert (has | crash).decide([None], program) is True
+    assert (crash & ~lacks).decide([None], program) is None
+    assert (crash | raised).runs == crash.runs
+    pinned = (crash | raised).pinned(outcomes, program)
+    assert pinned == crash.pinned(outcomes, program)
+    assert (raised & has).pinned(outcomes, program) is None
+    assert (raised & has).explain(outcomes, program).startswith("The process ended by")
+    assert not (~crash).holds([Outcome("lost")], program)
+
+
+def test_predicates_share_equal_runs():
+    both = keep.crashes() & keep.raises() & keep.nan()
+    assert len(both.runs) == 2
+
+
+def test_wanted_output_is_told_once():
+    predicate = keep.nan(output=3) & keep.contains("log")
+    assert predicate.wanted_output() == 3
+    assert predicate.for_only_output() == keep.nan() & keep.contains("log")
+    assert keep.crashes().wanted_output() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nan(under='grad') & contains('log')",
+        "~(crashes(signal='SIGABRT') | raises(type='ValueError')) & hangs()",
+        "crashes() & (raises() | nan()) & ~inf(output=2, jit_only=True)",
+        "differs(b='env:A=b', rtol=0.01, env=(('C', 'd e'),))",
+        "slow_compile(2.5, stage='compile', timeout_s=9.0)",
+        "memory(1000, memory_bytes=5000)",
+        "command('./check.sh {file}', env=(('A', 'b'),))",
+        "contains('scan', 'dot*')",
+        "recompiles()",
+    ],
+)
+def test_text_round_trip(text):
+    assert str(keep.parse(text)) == text
+
+
+def test_text_is_forgiving():
+    assert keep.parse(" nan ") == keep.nan()
+    assert keep.parse("raises(TypeError)") == keep.raises(TypeError)
+    assert keep.parse("raises(jax.errors.JaxRuntimeError)") == keep.raises(
+        "jax.errors.JaxRuntimeError"
+    )
+    assert keep.parse("crashes(signal=6)") == keep.crashes("abrt")
+    assert keep.parse("nan(env={'A': 'b'})") == keep.nan(env={"A": "b"})
+    assert keep.parse("nan(\n)\n| inf()") == keep.nan() | keep.inf()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "cannot read"),
+        ("nan(", "cannot read"),
+        ("nan();inf()", "cannot read"),
+        ("nans()", "did you mean `nan`"),
+        ("frobnicate()", "known are crashes, raises"),
+        ("nan() and inf()", "not of `nan\\(\\) and inf\\(\\)`"),
+        ("nan() + inf()", "made of calls"),
+        ("3", "made of calls"),
+        ("nan(under='hess')", "under must be one of None, 'grad'"),
+        ("nan(out=3)", "unexpected keyword argument 'out'"),
+        ("slow_compile()", "missing 1 required"),
+        ("slow_compile('a')", "seconds must be a number"),
+        ("hangs(-1)", "larger than 0"),
+        ("nan(timeout_s=True)", "must be a number"),
+        ("crashes(signal='SIGNOPE')", "no signal of this system"),
+        ("crashes(message='(')", "regular expression"),
+        ("crashes(stage='later')", "stage must be one of load, trace"),
+        ("raises(3)", "type must be an exception"),
+        ("contains()", "at least one primitive"),
+        ("contains(3)", "at least one primitive"),
+        ("command('true')", "where the file goes"),
+        ("differs('jit', 'jit')", "both sides"),
+        ("differs('gpu')", "a side is"),
+        ("nan(output='first')", "output must be"),
+        ("nan(env=3)", "env must be"),
+        ("nan(**{'output': 1})", "not allowed"),
+        ("nan(*[1])", "not a literal"),
+        ("nan(output=__import__('os').system('true'))", "not a literal"),
+        ("(lambda: 1)()", "made of calls"),
+        ("nan.__class__()", "made of calls"),
+        ("nan(output=9**9**9)", "not a literal"),
+        ("(" * 500 + "nan()" + ")" * 500, "cannot read"),
+        ("~" * 5000 + "nan()", "cannot read"),
+        (" & ".join(["nan()"] * 5000), "longer than"),
+        ("nan(\x00)", "cannot read"),
+        ("contains(f'{1}')", "not a literal"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_hostile_or_wrong_text_is_refused(text, said):
+    with pytest.raises(keep.KeepError, match=said) as error:
+        keep.parse(text)
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("one", "same", "other"),
+    [
+        ("got shapes (3, 4) and (5,)", "got shapes (1,) and (2, 2, 2)", "got shapes"),
+        ("bad f32[2,3]{1,0} at %dot.3", "bad bf16[7]{0} at %add", "bad value"),
+        ("no rule for 'exp'", "no rule for 'a.b c'", "no rule for exp"),
+        ("lost 0x7f12 in /a/b/c.py:12", "lost 0x1 in /x/y:7", "lost it"),
+        ("needs float32, not int8", "needs bfloat16, not uint32", "needs a"),
+        ("took -1.5e+3 s", "took 7 s", "took long"),
+        ("bad (a+b)* [c] \\d?", "bad (a+b)* [c] \\d?", "bad aab c 1"),
+    ],
+)
+def test_messages_are_generalised(one, same, other):
+    found = messages.pattern(one)
+    assert re.search(found, one)
+    assert re.search(found, same)
+    assert not re.search(found, other)
+
+
+def test_message_without_words_pins_nothing():
+    assert messages.pattern("") is None
+    assert messages.pattern("3 (4)") is None
+
+
+def test_last_words_are_the_failed_check():
+    stderr = (
+        "I0000 00:00:17.1 99 service.cc:3] started\n"
+        "F0726 15:20:01.123456  4242 shape.cc:77] Check failed: rank() == 2 (3 vs. 2)\n"
+        "*** Check failure stack trace: ***\n    @ 0x7f12 absl::Die()\n"
+    )
+    words = messages.last_words(stderr)
+    assert words == "shape.cc:77] Check failed: rank() == 2 (3 vs. 2)"
+    thrown = (
+        "terminate called after throwing 'std::x'\n  what():  bad\nFatal Python error"
+    )
+    assert messages.last_words(thrown) == "what():  bad"
+    assert messages.last_words("nothing of interest") == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("\n  one\ntwo", "one"),
+        ("failed:\n\n  because\nthen", "failed: because"),
+        ("failed:", "failed:"),
+        (
+            "E: Traceback (most recent call last):\n  File\nKeyError: 'a'\n---",
+            "KeyError: 'a'",
+        ),
+        ("", ""),
+    ],
+)
+def test_telling_line(message, line):
+    assert messages.telling_line(message) == line
+    if line:
+        assert re.search(messages.pattern(message), message)
+
+
+CHECKED = [
+    *{
+        p.WORD: (p, body, value) for p, body, value in HOLDING if p.WORD != "hangs"
+    }.values(),
+    (keep.nan(output=1), "return x, jnp.log(x - 2)", X),
+    (keep.inf(under="jvp"), "return x / 0", X),
+    (keep.nan(under="vmap"), "return jnp.log(x - 2)", X),
+    (keep.memory(10, under="grad"), "return jnp.sin(x) * x", X),
+    (keep.contains("si*"), "return jnp.sin(x)", X),
+    (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
+    (keep.differs(), "return x + isinstance(x, jax.core.Tracer)", X),
+]
+
+
+@pytest.mark.parametrize(("predicate", "body", "value"), CHECKED, ids=ids)
+def test_saved_file_shows_its_failure(predicate, body, value, tmp_path):
+    shown = _run_file(tmp_path, predicate, body, value)
+    assert shown.returncode != 0
+    assert "SyntaxError" not in shown.stderr
+    if predicate.WORD not in ("crashes", "raises"):
+        assert "AssertionError" in shown.stderr, shown.stderr
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        keep.crashes(under="grad"),
+        keep.raises(under="jvp"),
+        keep.nan(jit_only=True, under="grad"),
+        keep.differs(under="grad"),
+        keep.slow_compile(30),
+        keep.memory(10_000, under="vmap"),
+        keep.recompiles(),
+        keep.recompiles(under="grad"),
+        keep.hangs(),
+    ],
+    ids=str,
+)
+def test_saved_file_without_failure_ends_well(predicate, tmp_path):
+    shown = _run_file(tmp_path, predicate, "return jnp.sin(x) * 2", X)
+    assert shown.returncode == 0, shown.stderr
+
+
+def _run_file(folder, predicate, body, value):
+    lines = [*predicate.check_imports(), text_of(body)]
+    given = (
+        f"np.{value!r}" if isinstance(value, np.ndarray) and value.size < 9 else None
+    )
+    given = given or ("np.ones(1000, np.float32)" if np.ndim(value) else repr(value))
+    lines += ["def example_args():", f"    return dict(x={given})"]
+    given = given.replace("float32", "np.float32") if "np.array" in given else given
+    lines[-1] = f"    return dict(x={given})"
+    lines += ['if __name__ == "__main__":']
+    lines += [f"    {line}" for line in predicate.check_lines("f")]
+    path = folder / "repro.py"
+    path.write_text("\n".join(lines))
+    command = [sys.executable, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+def test_outcome_without_arrays_is_no_difference():
+    same = Outcome("ok", "done", outputs=(Output((3,), "float32"),))
+    assert not keep.differs().holds([same, same], PROGRAM)

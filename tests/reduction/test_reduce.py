@@ -1,0 +1,145 @@
+"""`untrace.reduce` from the user's side."""
+
+import subprocess
+import sys
+from concurrent.futures import Executor, Future
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from tests.reduction.programs import deep
+from untrace.reduction.program import all_equations
+
+
+@pytest.fixture(scope="module")
+def nan_reduction():
+    function, args = deep()
+    return untrace.reduce(function, keep=untrace.keep.nan())(*args)
+
+
+def names(reduction):
+    return [eqn.name for eqn in all_equations(reduction.program.block)]
+
+
+def test_a_nan_is_reduced_to_the_equation_that_makes_it(nan_reduction):
+    assert names(nan_reduction) == ["log"]
+    assert nan_reduction.start > 100
+    assert all(np.shape(value) == () for value in nan_reduction.args)
+
+
+def test_the_saved_file_fails_by_itself(nan_reduction, tmp_path):
+    path = nan_reduction.save(tmp_path / "repro.py")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "NaN" in done.stderr
+    text = path.read_text()
+    assert "jnp.log" in text
+    assert "Pinned failure: nan(blame='log'" in text
+    assert f"Fails on: jax {jax.__version__}" in text
+
+
+def test_history_goes_down_and_is_drawn(nan_reduction):
+    sizes = [step.size for step in nan_reduction.history]
+    assert sizes == sorted(sizes, reverse=True)
+    assert nan_reduction.plot().startswith("<svg")
+    assert "1 equation, " in nan_reduction.summary()
+    assert repr(nan_reduction).startswith("<untrace.Reduction: from ")
+
+
+def test_jobs_do_not_change_the_result(nan_reduction):
+    function, args = deep()
+    again = untrace.reduce(function, keep="nan()", jobs=2)(*args)
+    assert str(again.program.block.jaxpr) == str(nan_reduction.program.block.jaxpr)
+
+
+def test_a_source_and_a_saved_file_carry_their_inputs(tmp_path):
+    source = untrace.source(lambda x: jnp.sum(jnp.log(x) * 2), level="lax")
+    source = source(np.float32([1, -1]))
+    path = source.save(tmp_path / "saved.py")
+    for given in (source, path, str(path)):
+        assert names(untrace.reduce(given, keep="nan()")) == ["log"]
+
+
+def test_a_jaxpr_takes_flat_inputs():
+    jaxpr = jax.make_jaxpr(lambda x: jnp.exp(x) * 2)(np.float32(1))
+    reduction = untrace.reduce(jaxpr, keep="inf()")(np.float32(100))
+    assert names(reduction) == ["exp"]
+
+
+def test_contains_needs_no_run_to_judge():
+    function, args = deep()
+    reduction = untrace.reduce(function, keep=untrace.keep.contains("log"))(*args)
+    assert names(reduction) == ["log"]
+
+
+def test_a_predicate_that_does_not_hold_says_what_happened():
+    with pytest.raises(untrace.KeepError, match=r"ran to its end[\s\S]*Likely causes"):
+        untrace.reduce(lambda x: x * 2, keep="crashes()")(1.0)
+
+
+def test_a_predicate_that_always_holds_is_refused():
+    with pytest.raises(untrace.KeepError, match="every program"):
+        untrace.reduce(lambda x: jnp.sin(x) * 2, keep="~nan()")(1.0)
+
+
+def test_nothing_to_keep_is_an_error():
+    with pytest.raises(untrace.KeepError, match="say what to keep"):
+        untrace.reduce(lambda x: x)
+
+
+def test_a_file_without_inputs_says_so(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def f(x):\n    return x\n")
+    with pytest.raises(untrace.LoadError, match="Give a call as well"):
+        untrace.reduce(path, keep="nan()")
+
+
+def test_errors_of_the_users_function_are_the_users():
+    def broken(x):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine") as caught:
+        untrace.reduce(broken, keep="nan()")(1.0)
+    assert any("under='grad'" in note for note in caught.value.__notes__)
+
+
+class Dying(Executor):
+    """Runs a few jobs, then is gone."""
+
+    def __init__(self, lives):
+        self.lives = lives
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.lives -= 1
+        if self.lives < 0:
+            raise RuntimeError("the machine is gone")
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_an_executor_that_dies_is_replaced():
+    function, args = deep(3)
+    made = untrace.reduce(function, keep="nan()", executor=Dying(5))(*args)
+    assert names(made) == ["log"]
+    assert "went on with workers on this machine" in made.summary()
+
+
+def test_anonymous_names_nothing(tmp_path):
+    def secret_function(secret_input):
+        secret_value = jnp.sin(secret_input)
+        return jnp.log(secret_value - 5.0)
+
+    made = untrace.reduce(secret_function, keep="nan()", anonymous=True)
+    assert "secret" not in str(made(np.float32(1)).source)
+
+
+def test_under_grad():
+    def loss(x):
+        return jnp.sum(jnp.sqrt(jnp.abs(x)) * 3.0)
+
+    made = untrace.reduce(loss, keep="nan(under='grad') | inf(under='grad')")
+    assert names(made(np.float32([0, 1]))) == ["sqrt"]
