@@ -544,3 +544,14 @@ def test_the_order_of_axes_is_always_the_same():
     p = program(jax.grad(loss), *block_program())
     first, second = find_axes(p.block), find_axes(p.block)
     assert [a.places for a in first.groups] == [a.places for a in second.groups]
+
+
+def test_axes_of_a_primitive_nobody_knows_are_guessed():
+    primitive = jaxapi.Primitive("untold")
+    primitive.def_abstract_eval(
+        lambda x, w: x.update(shape=(*x.shape[:-1], w.shape[0]))
+    )
+    args = floats(4, 6), floats(5, 6)
+    p = program(lambda x, w: primitive.bind(x * 2.0, w) + 1.0, *args)
+    smaller = apply(p, resized(p, find(p, (0, 0)), 1))
+    assert outputs(smaller) == [(1, 5)]

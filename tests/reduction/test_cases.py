@@ -18,7 +18,7 @@ def here(name):
     return pytest.param(name, marks=pytest.mark.skip(missing))
 
 
-@pytest.mark.parametrize("name", map(here, cases.names()))
+@pytest.mark.parametrize("name", [here(name) for name in cases.names()])
 def test_minimal_form_fails_and_program_is_realistic(name):
     case = cases.load(name)
     fails, facts = check(name, "minimal")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from untrace import jaxapi
@@ -100,12 +101,33 @@ def _with_story(source: Source, keep: Keep, story: Story) -> Source:
     context = [line for line in main.splitlines() if "tracing_context()" in line]
     if context:
         lines = ["with tracing_context():", *(f"    {line}" for line in lines)]
-    imports = [
-        line for line in keep.check_imports() if f"\n{line}\n" not in f"\n{body}"
-    ]
-    text = "\n".join([*imports, body + MAIN, *(indent + line for line in lines)])
+    body = _with_imports(body, keep.check_imports())
+    text = "\n".join([body + MAIN, *(indent + line for line in lines)])
     module = replace(source.module, body=format_source(text).strip("\n") + "\n")
     return replace(source, module=module, title=_title(keep, story), _text=[])
+
+
+def _with_imports(body: str, imports: Sequence[str]) -> str:
+    """Put imports among those at the top of a module, in the usual order.
+
+    Settings of the environment stay before all others.
+    """
+    lines = body.split("\n")
+    n_first = sum(not line.startswith(("import jax", "from ")) for line in imports)
+    if any(line.startswith("os.") for line in imports):
+        return "\n".join([*imports[:n_first], "", body])
+    is_import = [line.startswith(("import ", "from ")) for line in lines]
+    n = next((i for i, line in enumerate(lines) if line and not is_import[i]), 0)
+    found = {line for line in [*lines[:n], *imports] if line}
+    standard = [line for line in found if line.split()[1] in sys.stdlib_module_names]
+    others = found.difference(standard)
+    groups = [sorted(group, key=_import_order) for group in (standard, others) if group]
+    top = "\n\n".join("\n".join(group) for group in groups)
+    return "\n".join([top, "", "", *lines[n:]])
+
+
+def _import_order(line: str) -> tuple[bool, str]:
+    return line.startswith("from "), line.split()[1]
 
 
 def _title(keep: Keep, story: Story) -> str:

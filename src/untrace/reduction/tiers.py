@@ -22,6 +22,7 @@ from untrace.reduction.passes.cutting import (
     cut_blocks,
     cut_end,
     cut_far,
+    cut_halves,
     cut_one,
 )
 from untrace.reduction.passes.inside import cut_inside
@@ -30,6 +31,7 @@ from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
 from untrace.reduction.passes.types import (
     drop_axes,
     shrink_axes,
+    shrink_inputs,
     simplify_dtypes,
     simplify_params,
 )
@@ -39,8 +41,9 @@ from untrace.reduction.search import Search
 Pass = tuple[str, Callable[[Search], None]]
 
 STRUCTURE: tuple[Pass, ...] = (
-    ("drop outputs", drop_outputs),
     ("open calls", open_wrappers),
+    ("cut halves", cut_halves),
+    ("drop outputs", drop_outputs),
     ("cut the end", cut_end),
     ("cut what is far", cut_far),
     ("cut the beginning", cut_beginning),
@@ -53,6 +56,7 @@ INSIDE: tuple[Pass, ...] = (
 )
 DETAILS: tuple[Pass, ...] = (
     ("shrink axes", shrink_axes),
+    ("shrink inputs", shrink_inputs),
     ("drop axes", drop_axes),
     ("plain dtypes", simplify_dtypes),
     ("plain params", simplify_params),

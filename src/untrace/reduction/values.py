@@ -38,7 +38,7 @@ class Recorder:
 
     def record(self) -> dict[Value, Any]:
         """Compute all; what cannot be computed is made up."""
-        if self.judge.keep.runs:  # else nothing runs, and values do not matter
+        if self.judge.keep.needs_values:
             self._segment(self.program.block.equations)
         for value in _results(self.program.block.equations):
             if value not in self.values:

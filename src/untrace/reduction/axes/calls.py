@@ -88,6 +88,7 @@ CALL_LINKS: dict[str, Callable[[Site], None]] = {
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _call("call_jaxpr"),
     "custom_vmap_call": _call("call"),
+    "composite": _call("jaxpr"),
     "cond": _cond,
     "while": _while,
     "scan": _scan,

@@ -1,13 +1,16 @@
 """Which axes of an equation are equal: one line per primitive.
 
-A rule equates the axes of operands and results. Primitives that are not listed have
-their axes frozen.
+A rule equates the axes of operands and results. For a primitive that is not listed, axes
+at the same place are taken to be one if they are equally long, which tracing may refute;
+if it says more of types than that, its axes are frozen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from untrace import jaxapi
+from untrace.ir import Block
 from untrace.reduction.axes.calls import CALL_LINKS
 from untrace.reduction.axes.factors import (
     Dims,
@@ -31,7 +34,25 @@ def link(site: Site) -> None:
 
 
 def unknown(site: Site) -> None:
-    """Freeze all axes."""
+    """Guess, unless the params speak of types or hold programs."""
+    if any(map(_speaks_of_types, site.params.values())):
+        return _frozen(site)
+    for dims in (*site.operands, *site.results):
+        if site.results and len(dims) == len(site.result):
+            pairs = zip(dims, site.result)
+            for a, b in pairs:
+                if a.size == b.size:
+                    equate([a], [b])
+        else:
+            freeze(dims)
+
+
+def _speaks_of_types(param: object) -> bool:
+    items: tuple[object, ...] = param if isinstance(param, tuple) else (param,)
+    return any(isinstance(item, (Block, jaxapi.ShapedArray)) for item in items)
+
+
+def _frozen(site: Site) -> None:
     dims = list(site.all_dims())
     freeze(dims)
     keep(dims)
@@ -172,7 +193,7 @@ def _ragged_dot(site: Site) -> None:
         and len(groups) == 1
     )
     if not is_plain:
-        return unknown(site)
+        return _frozen(site)
     same(groups, right)
     same(left[1:], right[1:])
     same(site.result, (left[0], right[2]))

@@ -31,6 +31,11 @@ class Keep:
         """What has to be run; nothing if the program alone decides."""
         return ()
 
+    @property
+    def needs_values(self) -> bool:
+        """Whether what inputs hold can matter: not before the program runs."""
+        return bool(self.runs)
+
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
     ) -> bool | None:

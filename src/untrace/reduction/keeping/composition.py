@@ -22,6 +22,10 @@ class _Pair(Keep):
     def runs(self) -> tuple[Run, ...]:
         return merged([*self.first.runs, *self.second.runs])
 
+    @property
+    def needs_values(self) -> bool:
+        return any(part.needs_values for part in self._parts)
+
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         parts = [part.other_failure(self._of(part, outcomes)) for part in self._parts]
         return next((text for text in parts if text), None)
@@ -125,6 +129,10 @@ class Not(Keep):
     inner: Keep
 
     WORD: ClassVar[str] = "~"
+
+    @property
+    def needs_values(self) -> bool:
+        return self.inner.needs_values
 
     @property
     def runs(self) -> tuple[Run, ...]:

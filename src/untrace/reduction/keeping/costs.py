@@ -36,6 +36,10 @@ class SlowCompile(RunningKeep):
         check_number(self, "seconds", self.seconds)
 
     @property
+    def needs_values(self) -> bool:
+        return False
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         run = self.run("compile")
         return (replace(run, timeout_s=max(run.timeout_s, 2 * self.seconds + 10)),)
@@ -115,6 +119,10 @@ class Memory(RunningKeep):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, "n_bytes", self.n_bytes)
+
+    @property
+    def needs_values(self) -> bool:
+        return False
 
     @property
     def runs(self) -> tuple[Run, ...]:

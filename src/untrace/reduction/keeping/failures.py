@@ -21,6 +21,9 @@ from untrace.reduction.keeping.base import (
 from untrace.reduction.outcome import STAGES, Outcome
 from untrace.reduction.program import Program
 
+EARLY = ("trace", "lower", "compile")
+"""Stages at which inputs are types only."""
+
 
 @dataclass(frozen=True)
 class Crashes(RunningKeep):
@@ -49,6 +52,10 @@ class Crashes(RunningKeep):
         set_field(self, "signal", _signal_name(self.signal))
         check_expression(self, "message", self.message)
         _check_stage(self, self.stage)
+
+    @property
+    def needs_values(self) -> bool:
+        return self.stage not in EARLY
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
@@ -115,6 +122,10 @@ class Raises(RunningKeep):
         set_field(self, "type", _type_name(self.type))
         check_expression(self, "message", self.message)
         _check_stage(self, self.stage)
+
+    @property
+    def needs_values(self) -> bool:
+        return self.stage not in EARLY
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]

@@ -16,7 +16,7 @@ from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Held, Substitute
 from untrace.reduction.program import Program
 from untrace.reduction.search import Search
-from untrace.reduction.values import Recorder, made_up
+from untrace.reduction.values import Recorder
 
 
 def cut_end(search: Search) -> None:
@@ -43,6 +43,10 @@ def _prefix(program: Program, k: int) -> Program | None:
     return apply(program, Edits(outputs=tuple(used), dropped=dropped)) if used else None
 
 
+SMALL = 8
+"""Equations that are not worth halving."""
+
+
 class Cutting:
     """Keeps some equations of a program and holds what the others gave them."""
 
@@ -60,45 +64,69 @@ class Cutting:
             self.search.stats.recordings += recorder.n_runs
         return self._values
 
-    def keeps(self, kept: Collection[Equation]) -> bool:
+    def keeps(self, kept: Collection[Equation], *, with_live: bool = False) -> bool:
         """Accept the program of only these equations, if it fails."""
-        return self.search.first(iter([self.program(kept)]))
+        return self.search.first(iter([self.program(kept, with_live=with_live)]))
 
-    def program(self, kept: Collection[Equation]) -> Program | None:
-        """Return the program of only these equations."""
+    def program(
+        self, kept: Collection[Equation], *, with_live: bool = False
+    ) -> Program | None:
+        """Return the program of only these equations.
+
+        Args:
+          kept: What stays.
+          with_live: Make outputs of all that others need; otherwise only of what is an
+            output already, or, if nothing is, of what nothing else needs.
+        """
         block = self.base.block
         kept = set(kept)
-        inside = {r for eqn in kept for r in eqn.results}
+        gone = [eqn for eqn in block.equations if eqn not in kept]
+        inside = [r for eqn in block.equations if eqn in kept for r in eqn.results]
         used = {a for eqn in kept for a in eqn.operands if isinstance(a, Value)}
-        replaced: dict[Value, Substitute] = {}
-        for eqn in block.equations:
-            if eqn in kept:
-                continue
-            for result in eqn.results:
-                if result is not None:
-                    replaced[result] = (
-                        Held(self.values[result])
-                        if result in used
-                        else Held(None)  # nothing reads it
-                    )
-        outputs = [a for a in block.outputs if a in inside]
-        if not outputs:  # the last ones that nothing else uses
-            outputs = [
-                r
-                for eqn in block.equations
-                if eqn in kept
-                for r in eqn.results
-                if r is not None and r not in used
-            ]
-        held = {v: s for v, s in replaced.items() if v in used}
-        dropped = frozenset(
-            eqn for eqn in block.equations if eqn.effects and eqn not in kept
+        replaced: dict[Value, Substitute] = {
+            result: Held(self.values[result])
+            for eqn in gone
+            for result in eqn.results
+            if result is not None and result in used
+        }
+        outputs = self._outputs(
+            [r for r in inside if r is not None], used, gone if with_live else []
         )
         if not outputs:
             return None
+        dropped = frozenset(eqn for eqn in gone if eqn.effects)
         return apply(
-            self.base, Edits(outputs=tuple(outputs), replaced=held, dropped=dropped)
+            self.base, Edits(outputs=outputs, replaced=replaced, dropped=dropped)
         )
+
+    def _outputs(
+        self, inside: list[Value], used: set[Value], readers: list[Equation]
+    ) -> tuple[Value, ...]:
+        wanted = {*self.base.block.outputs, *(a for e in readers for a in e.operands)}
+        found = tuple(result for result in inside if result in wanted)
+        return found or tuple(result for result in inside if result not in used)
+
+
+def cut_halves(search: Search) -> None:
+    """Keep one half of the equations, then one half of those, as long as one fails.
+
+    The halves share no work, so all runs together cost little more than one of the whole.
+    """
+    eqns = search.best.block.equations
+    cutting = Cutting(search)
+    low, high = 0, len(eqns)
+    while high - low >= SMALL:
+        quarter, middle = (high - low) // 4, (low + high) // 2
+        halves = ((middle, high), (low, middle), (low + quarter, high - quarter))
+        failing = (
+            half
+            for half in halves
+            if cutting.keeps(eqns[half[0] : half[1]], with_live=True)
+        )
+        half = next(failing, None)
+        if half is None:
+            return
+        low, high = half
 
 
 def cut_beginning(search: Search) -> None:
@@ -162,6 +190,3 @@ def cut_one(search: Search) -> None:
 
 def _without(eqns: Sequence[Equation], index: int) -> list[Equation]:
     return [eqn for i, eqn in enumerate(eqns) if i != index]
-
-
-__all__ = ["cut_beginning", "cut_blocks", "cut_end", "cut_far", "cut_one", "made_up"]

@@ -8,6 +8,7 @@ axis that cannot be 1 is halved as long as that works, at either end, and then b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from untrace.reduction.applying import apply
 from untrace.reduction.axes import Axis, find_axes, resized, without_axis
@@ -30,6 +31,12 @@ def shrink_axes(search: Search) -> None:
         tried.add(_key(search.best, axis))
         _shrink(search, axis)
         tried.add(_key(search.best, axis))
+
+
+def shrink_inputs(search: Search) -> None:
+    """Shrink or drop axes of single inputs, for equations whose axes nobody knows."""
+    while search.first(_smaller_inputs(search.best)):
+        pass
 
 
 def drop_axes(search: Search) -> None:
@@ -121,6 +128,23 @@ def _all_dropped(program: Program) -> Program | None:
     ) is not None:
         found = smaller
     return found if found is not program else None
+
+
+def _smaller_inputs(program: Program) -> Iterator[Program | None]:
+    for value, array in zip(program.block.inputs, program.values):
+        for number, size in enumerate(getattr(value.aval, "shape", ())):
+            for smaller in _slices(array, number, size):
+                yield apply(program, Edits(inputs={value: smaller}))
+
+
+def _slices(array: Any, number: int, size: int) -> Iterator[Any]:
+    """List smaller arrays: without the axis, of size 1, by half, by one."""
+    before = (slice(None),) * number
+    if size:
+        yield array[(*before, 0)]
+    for n in dict.fromkeys((1, size // 2, size - 1)):
+        if 0 < n < size:
+            yield array[(*before, slice(n))]
 
 
 # ---- dtypes and params ----------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 
 _CALLS = {
     "jit": "jaxpr",
@@ -45,15 +46,13 @@ def blame(function: Callable[..., Any], args: Sequence[Any]) -> str | None:
 def _in_body(closed: Any, args: list[Any]) -> str | None:
     body, consts = _split(closed)
     eqns = list(body.eqns)
-    results = [v for eqn in eqns for v in eqn.outvars if _is_kept(v)]
-    flags = _flags(body, consts, args, results)
+    values = _values(body, consts, args)
+    flags = {value: _badness(array) for value, array in values.items()}
     culprit = _walk_back(body, eqns, flags)
     if culprit is None:
         return None
     eqn = eqns[culprit]
-    wanted = [v for v in eqn.invars if not _is_literal(v)]
-    known = iter(_evaluate(body, consts, args, eqns[:culprit], wanted))
-    operands = [v.val if _is_literal(v) else next(known) for v in eqn.invars]
+    operands = [v.val if _is_literal(v) else values[v] for v in eqn.invars]
     return _inside(eqn, operands) or eqn.primitive.name
 
 
@@ -86,33 +85,16 @@ def _flag(value: Any, flags: dict[Any, int]) -> int:
     return int(_badness(value.val)) if _is_literal(value) else flags.get(value, 0)
 
 
-def _flags(
-    body: Any, consts: list[Any], args: list[Any], results: list[Any]
-) -> dict[Any, int]:
-    inexact = [v for v in results if _is_inexact(v.aval)]
+def _values(body: Any, consts: list[Any], args: list[Any]) -> dict[Any, Any]:
+    """Compute all intermediates of a body, in one compilation."""
+    results = [v for eqn in body.eqns for v in eqn.outvars if _is_kept(v)]
+    part = body.replace(outvars=results, debug_info=_info(body, results))
 
     def run(*values: Any) -> list[Any]:
-        found = _eval(body, consts, list(values), list(body.eqns), inexact)
-        return [_badness(value) for value in found]
+        return list(jax.core.eval_jaxpr(part, consts, *values))
 
-    known: dict[Any, int] = dict(zip(inexact, map(int, jax.jit(run)(*args))))
-    for value, array in zip([*body.invars, *body.constvars], [*args, *consts]):
-        known[value] = int(_badness(array))
-    return known
-
-
-def _evaluate(
-    body: Any, consts: list[Any], args: list[Any], eqns: list[Any], wanted: list[Any]
-) -> list[Any]:
-    run = jax.jit(lambda *values: _eval(body, consts, list(values), eqns, wanted))
-    return list(run(*args))
-
-
-def _eval(
-    body: Any, consts: list[Any], args: list[Any], eqns: list[Any], wanted: list[Any]
-) -> list[Any]:
-    part = body.replace(eqns=eqns, outvars=wanted, debug_info=_info(body, wanted))
-    return list(jax.core.eval_jaxpr(part, consts, *args))
+    known = dict(zip([*body.constvars, *body.invars], [*consts, *args]))
+    return {**known, **dict(zip(results, jax.jit(run)(*args)))}
 
 
 def _info(body: Any, wanted: list[Any]) -> Any:
@@ -142,8 +124,8 @@ def _inside(eqn: Any, operands: list[Any]) -> str | None:
 def _in_steps(closed: Any, steps: Iterator[tuple[list[Any], list[Any]]]) -> str | None:
     """Look into the first step of a loop that makes something worse."""
     for operands, results in steps:
-        worst = max((int(_badness(x)) for x in operands), default=0)
-        if any(int(_badness(x)) > worst for x in results):
+        worst = max((_badness(x) for x in operands), default=0)
+        if any(_badness(x) > worst for x in results):
             return _in_body(closed, operands)
     return None
 
@@ -203,18 +185,12 @@ def _is_kept(value: Any) -> bool:
     return type(value).__name__ != "DropVar"
 
 
-def _is_inexact(aval: Any) -> bool:
-    dtype = getattr(aval, "dtype", None)
-    return dtype is not None and bool(jnp.issubdtype(dtype, jnp.inexact))
-
-
-def _badness(value: Any) -> Any:
+def _badness(value: Any) -> int:
     """Return 0 if all elements are finite, 1 if some are infinite, 2 if one is NaN."""
-    dtype = (
-        jax.dtypes.result_type(value) if not hasattr(value, "dtype") else value.dtype
-    )
+    dtype = jnp.result_type(value)
     if not jnp.issubdtype(dtype, jnp.inexact):
         return 0
-    has_nan = jnp.any(jnp.isnan(value))
-    has_inf = jnp.any(jnp.isinf(value))
-    return jnp.where(has_nan, 2, jnp.where(has_inf, 1, 0))
+    array = np.asarray(value)
+    if array.dtype.kind not in "fc":  # the small types of ml_dtypes
+        array = array.astype(np.float32)
+    return 2 if np.isnan(array).any() else int(np.isinf(array).any())

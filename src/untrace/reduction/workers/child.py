@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import os
 import sys
+import tempfile
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -81,7 +83,10 @@ def _run(
     wants = set(header["wants"])
     if header["float64"]:
         jax.config.update("jax_enable_x64", True)
-    function = _load(header["text"], header["name"])
+    sidecar = None
+    if header["has_sidecar"]:
+        *inputs, sidecar = inputs
+    function = _load(header["text"], header["name"], sidecar)
     args = [wire.decode_for_jax(item) for item in inputs]
     found = _about_inputs(args)
     function = _transformed(function, header["under"])
@@ -124,17 +129,44 @@ def _blamed(function: Callable[..., Any], args: list[Any]) -> str | None:
     return None
 
 
-def _load(text: str, name: str) -> Callable[..., Any]:
-    """Execute a module from memory and return a function of it."""
+def _load(text: str, name: str, sidecar: wire.Encoded | None) -> Callable[..., Any]:
+    """Execute a module from memory and return a function of it.
+
+    If the module loads arrays from a file beside it, there is one for that time.
+    """
     module = types.ModuleType("_reduced_program")
     module.__file__ = _FILENAME
+    with tempfile.TemporaryDirectory(prefix="untrace-") as folder:
+        if sidecar is not None:
+            module.__file__ = os.path.join(folder, f"{name}.py")
+            with open(os.path.join(folder, f"{name}.safetensors"), "wb") as file:
+                file.write(sidecar.data)
+        _execute(text, module)
+    function = getattr(module, name)
+    context = getattr(module, "tracing_context", None)
+    return function if context is None else _within(context, function)
+
+
+def _within(
+    context: Callable[[], contextlib.AbstractContextManager[Any]],
+    function: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Call a function in the context in which its program was traced."""
+
+    def called(*args: Any) -> Any:
+        with context():
+            return function(*args)
+
+    return called
+
+
+def _execute(text: str, module: types.ModuleType) -> None:
     lines = text.splitlines(keepends=True)
     linecache.cache[_FILENAME] = (len(text), None, lines, _FILENAME)
     sys.modules[module.__name__] = module  # NamedTuples look their module up by name
     if text.count("\ndef ") >= 20:  # deep nests of functions are legal
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
     exec(compile(text, _FILENAME, "exec"), module.__dict__)
-    return getattr(module, name)
 
 
 def _transformed(function: Callable[..., Any], under: str | None) -> Callable[..., Any]:

@@ -39,6 +39,8 @@ def _run(job: Job) -> Outcome:
     ):
         path = Path(folder) / f"{job.name}.py"
         path.write_text(job.file_text or job.text, encoding="utf-8")
+        if job.sidecar:
+            path.with_suffix(".safetensors").write_bytes(job.sidecar)
         command = job.run.command.replace("{file}", shlex.quote(str(path)))
         began = time.monotonic()
         process = _start(command, job, errors)

@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from untrace.reduction.outcome import Job, Outcome, Run, outcome_from
 from untrace.reduction.workers import wire
 
@@ -88,7 +90,7 @@ class Server:
         Raises:
           LostServer: If the server ends before it answers.
         """
-        self._send(_header(job), job.arrays)
+        self._send(_header(job), (*job.arrays, *_sidecar(job)))
         began = time.monotonic()
         grace = GRACE_S if self.forks else 0.0
         last: dict[str, Any] = {"stage": "load", "seconds": {}}
@@ -158,6 +160,12 @@ class Server:
         return b"".join(self.errors).decode(errors="replace")[-8_192:]
 
 
+def _sidecar(job: Job) -> tuple[wire.Encoded, ...]:
+    """Send a file as one more array."""
+    stored = np.frombuffer(job.sidecar, np.uint8)
+    return (wire.encode(stored),) if job.sidecar else ()
+
+
 def _header(job: Job) -> dict[str, Any]:
     run: Run = job.run
     return {
@@ -169,6 +177,7 @@ def _header(job: Job) -> dict[str, Any]:
         "wants": sorted(run.wants),
         "timeout_s": run.timeout_s,
         "memory_bytes": run.memory_bytes,
+        "has_sidecar": bool(job.sidecar),
     }
 
 
