@@ -13,24 +13,21 @@ a fresh process. `--text-reducer` gives the same program and predicate to shrink
 from __future__ import annotations
 
 import argparse
-import importlib
 import math
 import os
-import pkgutil
 import subprocess
 import sys
 import tempfile
 import time
-import tokenize
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
 import jax
 
 import untrace
-from benchmarks.reduce import cases
+from benchmarks.reduce.cases import load, names
+from benchmarks.reduce.text_reducer import compared, n_tokens
 from untrace.errors import KeepError
 from untrace.reduction.keeping import parse_keep
 from untrace.reduction.result import Reduction
@@ -85,20 +82,9 @@ HEADER = (
 )
 
 
-def case_names() -> list[str]:
+def names_here() -> list[str]:
     """List the failures that exist on this version of JAX."""
-    found: list[str] = []
-    for info in pkgutil.iter_modules(cases.__path__):
-        if info.name.startswith("_"):
-            continue
-        case = importlib.import_module(f"benchmarks.reduce.cases.{info.name}")
-        if hasattr(case, "KEEP") and jax.__version__.startswith(tuple(case.VERSIONS)):
-            found.append(info.name)
-    return found
-
-
-def load(name: str) -> ModuleType:
-    return importlib.import_module(f"benchmarks.reduce.cases.{name}")
+    return [n for n in names() if jax.__version__.startswith(load(n).VERSIONS)]
 
 
 def reduced(case: ModuleType, jobs: int = 1) -> Reduction:
@@ -121,13 +107,6 @@ def fails_again(path: Path) -> bool:
     except subprocess.TimeoutExpired:
         return True
     return done.returncode != 0
-
-
-def n_tokens(text: str) -> int:
-    """Count the tokens of the functions, without comments and docstrings."""
-    kinds = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
-    tokens = tokenize.generate_tokens(StringIO(text).readline)
-    return sum(token.type in kinds for token in tokens)
 
 
 def measure(name: str, jobs: int, folder: Path) -> Row:
@@ -159,13 +138,13 @@ def main() -> None:
     parser.add_argument("--keep-files", type=Path)
     parser.add_argument("--text-reducer", action="store_true")
     options = parser.parse_args()
-    names = options.names or case_names()
+    chosen = options.names or names_here()
     print("| " + " | ".join(HEADER) + " |")
     print("|" + "---|" * len(HEADER))
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep_files or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
+        for name in chosen:
             try:
                 row = measure(name, options.jobs, folder)
             except KeepError as error:
@@ -173,8 +152,6 @@ def main() -> None:
                 continue
             print("| " + " | ".join(row.cells()) + " |", flush=True)
             if options.text_reducer:
-                from benchmarks.reduce.text_reducer import compared
-
                 print(compared(load(name), row.tokens, row.runs), flush=True)
 
 

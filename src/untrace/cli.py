@@ -279,6 +279,9 @@ def reduce(
     if not quiet and not as_json:
         _err.print(reduction.summary(), style="green", markup=False)
         _err.print(f"wrote {path}; check: python {path}", markup=False)
+        if reduction.others:
+            place = folder or resume
+            _err.print(f"the other failures are in {place}/other-*.py", markup=False)
 
 
 def _folder(target: str) -> str:

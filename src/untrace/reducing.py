@@ -283,6 +283,7 @@ def _finished(
     story = Story(shown, start, size.equations, stats.runs, stats.seconds)
     source = reproducer(program, pinned.keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))
+    journal.set_aside(search.others)
     trouble = journal.trouble
     notes = [f"The journal could not be written: {trouble}"] if trouble else []
     return Reduction(

@@ -181,7 +181,11 @@ class _Evaluator:
             if isinstance(param, Block):
                 made[key] = self._jaxpr(eqn, key, param, avals)
             elif isinstance(param, tuple) and any(isinstance(p, Block) for p in param):
-                made[key] = tuple(self._jaxpr(eqn, key, p, avals) for p in param)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                blocks: list[Any] = [
+                    self._jaxpr(eqn, key, p, avals) if isinstance(p, Block) else p
+                    for p in param
+                ]
+                made[key] = _like(param, blocks)
             else:
                 made[key] = param
         _check_loop(eqn, made)
@@ -282,9 +286,13 @@ def _original(param: Any) -> Any:
     if isinstance(param, Block):
         return param.jaxpr
     if isinstance(param, tuple) and any(isinstance(item, Block) for item in param):
-        items = [_original(item) for item in param]
-        return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
+        return _like(param, [_original(item) for item in param])
     return param
+
+
+def _like(param: Any, items: list[Any]) -> Any:
+    """Make a tuple, or a named tuple of the same kind, of other items."""
+    return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
 
 
 def _inner_avals(
@@ -304,6 +312,14 @@ def _inner_avals(
         found = [*consts, *avals[n_cond + n_body :]]
     elif eqn.name == "cond":
         found = avals[1:]
+    elif eqn.name == "custom_linear_solve":
+        lengths, i = eqn.params["const_lengths"], eqn.params["jaxprs"].index(block)
+        before = sum(lengths[:i])
+        found = [*avals[before : before + lengths[i]], *avals[sum(lengths) :]]
+    elif eqn.name.startswith("scatter"):  # what is done to two scalars
+        return [aval.update(dtype=avals[0].dtype) for aval in known]
+    elif eqn.name.startswith("reduce"):  # likewise, for several arrays at once
+        return [aval.update(dtype=a.dtype) for aval, a in zip(known, avals)]
     else:
         found = avals
     if len(found) != len(known):

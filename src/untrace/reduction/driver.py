@@ -27,6 +27,7 @@ from untrace.reduction.search import (
 )
 from untrace.reduction.tiers import run_all
 from untrace.reduction.trials import Judge, Verdict, prepare
+from untrace.reduction.workers import close_servers
 
 MISS = 0.01
 """Probability with which a failure that does not always show may be missed."""
@@ -125,6 +126,8 @@ def _check_not_always(keep: Keep, plan: Plan) -> None:
     Raises:
       KeepError: If it does.
     """
+    if not keep.runs:  # what a program contains is always said precisely
+        return
     values = (np.float32(0.5),)
     jaxpr = jax.make_jaxpr(lambda x: x + 1)(*values)
     trial = prepare(program_from(jaxpr, values, ("x",), "nothing"), keep)
@@ -157,6 +160,7 @@ def search_smallest(
         why = str(limit)
     except KeyboardInterrupt:
         why = "it was interrupted"
+        close_servers()  # what is in flight
     search.close()
     return search, why
 

@@ -1,7 +1,8 @@
 """The journal: a folder that always holds the best program so far.
 
 `best-N.py` (with its sidecar) is a complete program; `journal.json` names the newest
-one and says what is being kept; `events.jsonl` has a line for every judged candidate.
+one and says what is being kept; `events.jsonl` has a line for every judged candidate;
+`other-N.py` are the smallest programs that failed in another way, written at the end.
 Files appear complete or not at all, and the old program is deleted only after the new
 one is named, so that a process killed at any moment leaves a folder to go on from.
 """
@@ -10,12 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from untrace.errors import LoadError, SaveError
+from untrace.errors import LoadError, SaveError, UntraceError
 from untrace.reduction.program import Program
 from untrace.reduction.writing import written
 from untrace.result import write_text
@@ -63,6 +64,13 @@ class Journal:
             self.trouble = ""
         except (OSError, SaveError) as error:
             self.trouble = str(error)
+
+    def set_aside(self, others: Mapping[str, Program]) -> None:
+        """Write the programs that fail in another way, each with what it does."""
+        for number, (label, program) in enumerate(others.items(), 1):
+            source = replace(written(program), title=f"Another failure: {label}")
+            with contextlib.suppress(OSError, UntraceError):
+                source.save(self.folder / f"other-{number}.py")
 
     def note(self, kind: str, facts: dict[str, Any]) -> None:
         """Append an event."""

@@ -23,7 +23,7 @@ from untrace.reduction.keeping import Keep
 from untrace.reduction.outcome import Job
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
-from untrace.reduction.writing import captured
+from untrace.reduction.writing import captured, written
 from untrace.result import Source
 from untrace.syntax.formatting import format_source
 
@@ -79,6 +79,11 @@ def reproducer(
     if best is None:
         raise LiftingError("the reduced program cannot be written")
     return best
+
+
+def unreduced(program: Program, keep: Keep, story: Story) -> Source:
+    """Write a whole program with its predicate at the end, for other reducers."""
+    return _with_story(written(program), keep, story)
 
 
 def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:

@@ -1,0 +1,25 @@
+"""Many machines can share one reduction: any executor will do, such as Dask's."""
+
+import pytest
+
+import untrace
+from tests.reduction.programs import deep
+from untrace.reduction.program import all_equations
+
+distributed = pytest.importorskip("distributed")
+
+
+def test_a_cluster_reduces():
+    function, args = deep(4)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        reduction = untrace.reduce(
+            function, keep="nan()", jobs=2, executor=client.get_executor()
+        )(*args)
+    names = [eqn.name for eqn in all_equations(reduction.program.block)]
+    assert names == ["log"]
+    assert not reduction.notes
