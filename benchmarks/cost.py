@@ -3,8 +3,8 @@
     python benchmarks/cost.py            100 to 100,000 equations
     python benchmarks/cost.py --quick    up to 10,000
 
-Three ratios, medians over repetitions: text without verification against
-`str(closed_jaxpr)`; all of `source(f, level="lax")(x)`, verification included, against
+Three ratios, of medians of the processor time over repetitions: text without
+verification against `str(closed_jaxpr)`; all of `source(f, level="lax")(x)`, verification included, against
 `jax.make_jaxpr(f)(x)`; peak extra memory against what the jaxpr itself takes.
 """
 
@@ -55,15 +55,16 @@ PROGRAMS = {"chain": chain, "gradient": layers}
 ARGS = (jnp.linspace(0.0, 1.0, 8), jnp.linspace(1.0, 2.0, 8))
 
 
-def seconds(call: Callable[[], Any], repetitions: int) -> float:
-    """Return the median time of a call."""
-    times: list[float] = []
+def seconds(calls: list[Callable[[], Any]], repetitions: int) -> list[float]:
+    """Return the median processor time of each call; they take turns."""
+    times: list[list[float]] = [[] for _ in calls]
     for _ in range(repetitions):
-        gc.collect()
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        for call, taken in zip(calls, times):
+            gc.collect()
+            start = time.process_time()
+            call()
+            taken.append(time.process_time() - start)
+    return [statistics.median(taken) for taken in times]
 
 
 def measure(
@@ -72,13 +73,14 @@ def measure(
     """Measure one program at one size."""
     jaxpr = jax.make_jaxpr(make(n_equations))(*ARGS)
     n = len(jaxpr.eqns)
-    printed = seconds(lambda: str(jaxpr), repetitions)
-    text = seconds(lambda: str(untrace.source(jaxpr, verify=False)), repetitions)
     # A new function each time: JAX remembers what it has traced.
-    traced = seconds(lambda: jax.make_jaxpr(make(n_equations))(*ARGS), repetitions)
-    verified = seconds(
-        lambda: untrace.source(make(n_equations), level="lax")(*ARGS), repetitions
-    )
+    calls: list[Callable[[], Any]] = [
+        lambda: str(jaxpr),
+        lambda: str(untrace.source(jaxpr, verify=False)),
+        lambda: jax.make_jaxpr(make(n_equations))(*ARGS),
+        lambda: untrace.source(make(n_equations), level="lax")(*ARGS),
+    ]
+    printed, text, traced, verified = seconds(calls, repetitions)
     return [
         n,
         f"{printed / n * 1e6:.1f}",
@@ -138,7 +140,9 @@ def main() -> None:
     for name, make in PROGRAMS.items():
         measure(make, 100, 1)
         for size in sizes:
-            repetitions = 1 if size >= 100_000 else options.repetitions
+            # The smallest programs take milliseconds, and need more of them.
+            repetitions = options.repetitions * (5 if size <= 100 else 1)
+            repetitions = 1 if size >= 100_000 else repetitions
             table.add_row(name, *map(str, measure(make, size, repetitions)))
     console = Console(width=120)
     console.print(table)

@@ -7,10 +7,8 @@ times at most.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 
 from untrace import jaxapi
@@ -48,7 +46,7 @@ def untrace_captured(
     """
     note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
-        with paused_collection():
+        with jaxapi.paused_collection():
             block = from_jaxpr(captured.jaxpr)
         if options.level == "api" and captured.recording is None:
             note_progress("lifting")
@@ -112,7 +110,7 @@ def _attempt(
 ) -> Source:
     """Write the program once and verify it."""
     progress("writing")
-    with paused_collection():
+    with jaxapi.paused_collection():
         listing = _lifted(captured, options, steps, block, floor)
         module = emit(listing)
     notes = tuple(listing.lifter.notes)
@@ -142,22 +140,6 @@ def _lifted(
         if not lost:
             raise
         return lift(captured, options, steps, block, floor, lost)
-
-
-@contextlib.contextmanager
-def paused_collection() -> Generator[None, None, None]:
-    """Pause the cyclic garbage collector while many small, live objects are made.
-
-    None of them is garbage, but every full collection visits them all: without the
-    pause, the cost per equation doubles between 10,000 and 100,000 equations.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _lower(report: Report, block: Block, steps: dict[Equation, int]) -> bool:

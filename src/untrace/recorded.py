@@ -16,7 +16,7 @@ from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.program import lift_recorded
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
-from untrace.pipeline import Progress, paused_collection, untrace_captured
+from untrace.pipeline import Progress, untrace_captured
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.result import Source
@@ -76,11 +76,12 @@ def untrace_recorded(
 def _attempt(captured: Captured, options: Options, progress: Progress) -> Source:
     """Write the program and verify it."""
     progress("writing")
-    with paused_collection():
+    with jaxapi.paused_collection():
         block = from_jaxpr(captured.jaxpr)
         listing = lift_recorded(captured, options, block)
         module = emit(listing)
     notes = tuple(listing.lifter.notes)
+    del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")
         report = check(module, captured, notes)

@@ -172,6 +172,54 @@ def test_a_batched_rule_may_return_other_types_than_its_function() -> None:
     recovered(jax.vmap(jax.grad(half)), jnp.arange(2.0))
 
 
+@jax.custom_vjp
+def steady(x: Any, y: Any) -> Any:
+    """A function of `y` whose forward rule also computes with `x`."""
+    return y
+
+
+steady.defvjp(lambda x, y: (y + 0 * x, x), lambda x, g: (g * x, g))
+
+
+def test_a_batched_forward_rule_may_return_other_types_than_its_function() -> None:
+    batched = jax.vmap(steady, (0, None))
+    src = recovered(batched, jnp.arange(2.0), jnp.float32(2.0))
+    assert "@unchecked_vjp" in str(src)
+    recovered(jax.vmap(batched, (None, 0)), jnp.arange(2.0), jnp.arange(3.0))
+    recovered(jax.jit(batched), jnp.arange(2.0), jnp.float32(2.0))
+
+    def gradient(function: Any) -> Any:
+        total = jax.grad(lambda x, y: function(x, y).sum(), (0, 1))
+        return jax.jit(total)(jnp.arange(2.0), jnp.float32(2.0))
+
+    for ours, theirs in zip(gradient(src.load()), gradient(batched)):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_an_unchecked_forward_rule_has_all_that_rules_may_have() -> None:
+    x, y = jnp.arange(2.0), jnp.float32(2.0)
+    function = jax.custom_vjp(lambda i, x, y: (y, x))
+    function.defvjp(
+        lambda i, x, y: ((y + 0 * x, x), (x, i, x * y)),
+        lambda saved, g: (None, g[0] * saved[2], None),
+    )
+    recovered(jax.vmap(function, (0, 0, None)), jnp.arange(2), x, y)
+    symbolic = jax.custom_vjp(lambda x, y: y)
+    symbolic.defvjp(
+        lambda x, y: (y.value + 0 * x.value, x.value),
+        lambda x, g: (x, None),
+        symbolic_zeros=True,
+    )
+    recovered(jax.vmap(symbolic, (0, None)), x, y)
+
+    def around(x: Any, y: Any) -> Any:
+        inner = jax.custom_vjp(lambda z: y)
+        inner.defvjp(lambda z: (y + 0 * z, z), lambda z, g: (g * z,))
+        return jax.vmap(inner)(x)
+
+    recovered(around, x, y)
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 @jax.jit
 def power(n: Any, x: Any) -> Any:

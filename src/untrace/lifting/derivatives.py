@@ -87,22 +87,23 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
                 return ["", "", f"@{name}.defjvp", *lines[2:]]
             return [*lines, "", "", f"{name}.defjvp({jvp}, symbolic_zeros=True)"]
 
-        return _Rules((rule,), write, "" if _fits(rule, eqn) else "unchecked_jvp")
+        return _Rules((rule,), write, _helper(eqn, "unchecked_jvp", rule.outputs))
 
     return _define_and_call(eqn, frame, "jax.custom_jvp", trace)
 
 
-def _fits(rule: Block, eqn: Equation) -> bool:
-    """Tell whether a rule returns the types of its function, as JAX demands.
+def _helper(eqn: Equation, helper: str, returned: Sequence[Atom]) -> str:
+    """Name a helper unless a rule returns the types of its function, as JAX demands.
 
     Under vmap a function may return an unbatched value where its rule, which returns a
     batched tangent, returns a batch of it. JAX traces that but cannot use the rule.
     """
     block: Block = eqn.params["call_jaxpr"]
-    return all(
+    fits = all(
         jaxapi.same_type(atom.aval, mate.aval)
-        for atom, mate in zip(block.outputs, rule.outputs)
+        for atom, mate in zip(block.outputs, returned)
     )
+    return "" if fits else helper
 
 
 @control("custom_vjp_call")
@@ -140,7 +141,9 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
                 f"{name}.defvjp({fwd}, {bwd}{keyword})",
             ]
 
-        return _Rules((forward, backward), write)
+        n_computed = sum(source is None for source in rules.residuals)
+        helper = _helper(eqn, "unchecked_vjp", forward.outputs[n_computed:])
+        return _Rules((forward, backward), write, helper)
 
     return _define_and_call(eqn, frame, "jax.custom_vjp", trace)
 

@@ -69,6 +69,68 @@ def unchecked_jvp(function):
 ''',
         ("jax",),
     ),
+    "unchecked_vjp": Helper(
+        '''\
+def unchecked_vjp(function):
+    """Do what `jax.custom_vjp` does, for a rule whose results have other types."""
+    from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
+    from jax.extend.core.primitives import custom_vjp_call_p
+    from jax.extend.linear_util import wrap_init
+    from jax.interpreters.ad import Zero
+
+    def call(*args):
+        avals = [jax.typeof(arg).to_ct_aval() for arg in args]
+        trees = []
+
+        def flat(*args):
+            return jax.tree.leaves(function(*args))
+
+        def fwd(*pairs):
+            values = pairs[::2]
+            if call.symbolic_zeros:
+                values = tuple(map(CustomVJPPrimal, values, pairs[1::2]))
+            results, residuals = call.fwd(*values)
+            results, out_tree = jax.tree.flatten(results)
+            residuals, tree = jax.tree.flatten(residuals)
+            places = {id(value): place for place, value in enumerate(values)}
+            trees[:] = out_tree, tree, [places.get(id(each)) for each in residuals]
+            return [each for each in residuals if id(each) not in places] + results
+
+        def bwd(*args):
+            out_tree, tree, _ = trees
+            given = [instantiated(arg) for arg in args]
+            residuals = jax.tree.unflatten(tree, given[: tree.num_leaves])
+            cotangents = jax.tree.unflatten(out_tree, given[tree.num_leaves :])
+            made = zip(call.bwd(residuals, cotangents), avals)
+            made = [Zero(a) if is_zero(x, a) else x for x, a in made]
+            # Newer releases of JAX take logs beside the cotangents.
+            has_logs = hasattr(jax.custom_vjp, "defvjp_with_logs")
+            return (made, None) if has_logs else made
+
+        def is_zero(cotangent, aval):
+            return cotangent is None or aval.dtype == jax.dtypes.float0
+
+        def instantiated(arg):
+            if call.symbolic_zeros or not isinstance(arg, SymbolicZero):
+                return arg
+            return jax.numpy.zeros(arg.shape, arg.dtype)
+
+        results = custom_vjp_call_p.bind(
+            *args,
+            subfuns=(wrap_init(flat), wrap_init(fwd), wrap_init(bwd)),
+            out_trees=lambda: trees,
+            symbolic_zeros=call.symbolic_zeros,
+        )
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def defvjp(fwd, bwd, symbolic_zeros=False):
+        call.fwd, call.bwd, call.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    call.defvjp = defvjp
+    return call
+''',
+        ("jax",),
+    ),
     "converted_with_sharding": Helper(
         '''\
 def converted_with_sharding(x, dtype):

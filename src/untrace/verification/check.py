@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.emission import Module
 from untrace.lifting.arrays import write_sidecar
@@ -25,7 +26,7 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
     caller may print it differently, and the user still gets the text.
     """
     try:
-        with restored_settings():
+        with restored_settings(), jaxapi.paused_collection():
             actual, filename = trace_module(module, captured)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
@@ -40,7 +41,8 @@ def _verdict(
 ) -> Report:
     """Compare the jaxpr that a text traced to with the captured one."""
     unproved: list[str] = []
-    difference = compare(captured.jaxpr, actual, unproved)
+    with jaxapi.paused_collection():
+        difference = compare(captured.jaxpr, actual, unproved)
     if difference is None:
         return Report("identical", None, "", tuple(unproved), notes)
     line = source_line(actual, difference, filename)

@@ -20,6 +20,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture.capture import Captured, Parameter
 from untrace.capture.trees import build
+from untrace.syntax.compiling import compile_lines, split_lines
 
 _counter = 0
 
@@ -39,13 +40,13 @@ def execute(
     filename = filename or f"<untrace {_counter}>"
     module = types.ModuleType(f"_untrace_{_counter}")
     module.__file__ = path or filename
-    lines = text.splitlines(keepends=True)
+    lines = split_lines(text)
     linecache.cache[filename] = (len(text), None, lines, filename)
     with deep_stack(text):
         # NamedTuple definitions look their module up by name.
         sys.modules[module.__name__] = module
         try:
-            exec(compile(text, filename, "exec"), module.__dict__)
+            exec(compile_lines(lines, filename), module.__dict__)
         finally:
             del sys.modules[module.__name__]
     return module
