@@ -21,6 +21,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.reduction.program import Program
+from untrace.reduction.remembering import by_identity
 from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Judge, Trial, Verdict, prepare
 from untrace.verification.fingerprint import fingerprint
@@ -258,12 +259,15 @@ def program_digest(program: Program) -> str:
     """Name a program and its input values, whatever its variables are called."""
     digest = hashlib.sha256(fingerprint(program.block.jaxpr).encode())
     for value in program.values:
-        digest.update(_bytes(value))
+        digest.update(_value_digest(value))
     return digest.hexdigest()[:32]
 
 
-def _bytes(value: Any) -> bytes:
+@by_identity
+def _value_digest(value: Any) -> bytes:
     if jaxapi.is_key_array(value):
         value = jax.random.key_data(value)
     array = np.asarray(value)
-    return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    digest = hashlib.sha256(f"{array.dtype}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.digest()

@@ -16,10 +16,13 @@ import numpy as np
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Literal
 from untrace.reduction.program import Program, sub_blocks
+from untrace.reduction.remembering import by_identity
 from untrace.reduction.simpler_params import simpler_params
 
 PLAIN_DTYPES = frozenset({"float32", "int32", "bool"})
 PLAIN_NUMBERS = (0, 1)
+FEW = 1_000
+"""Elements of an array that anybody would look at one by one."""
 
 
 class Size(NamedTuple):
@@ -120,6 +123,7 @@ def _is_plain(value: Any) -> bool:
     )
 
 
+@by_identity
 def _knowledge(value: Any) -> int:
     """Count what a reader has to know of an array: 0 if it is zeros, 1 if ones."""
     if jaxapi.is_key_array(value):
@@ -127,11 +131,13 @@ def _knowledge(value: Any) -> int:
     array = np.asarray(value)
     if not array.size:
         return 0
-    distinct = np.unique(array.reshape(-1).view(f"V{array.dtype.itemsize}"))
+    flat = np.ascontiguousarray(array).reshape(-1).view(f"V{array.dtype.itemsize}")
     first = array.reshape(-1)[0]
-    if len(distinct) == 1:
+    if (flat == flat[0]).all():
         return 0 if first == 0 else 1 if first == 1 else 2
-    return 2 * len(distinct) + sum(not _is_small(item) for item in array.reshape(-1))
+    if array.size > FEW:
+        return 3 * array.size
+    return 2 * len(np.unique(flat)) + sum(not _is_small(x) for x in array.reshape(-1))
 
 
 def _is_small(number: Any) -> bool:

@@ -8,10 +8,16 @@ axis that cannot be 1 is halved as long as that works, at either end, and then b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from untrace.reduction.applying import apply
-from untrace.reduction.axes import Axis, find_axes, resized, without_axis
+from untrace.reduction.axes import (
+    Axis,
+    all_removed,
+    all_resized,
+    find_axes,
+    resized,
+    without_axis,
+)
 from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program, all_equations
 from untrace.reduction.search import Search
@@ -68,7 +74,7 @@ def _key(program: Program, axis: Axis) -> object:
     """Name an axis by where it shows, and by its size."""
     index = {value: i for i, value in enumerate(program.block.inputs)}
     places = frozenset((index[v], n) for v, n in axis.places if v in index)
-    return places, axis.size
+    return places, axis.size, axis.n_elements
 
 
 def _next(program: Program, tried: set[object]) -> Axis | None:
@@ -100,7 +106,13 @@ def _shrink(search: Search, axis: Axis) -> None:
 
 
 def _all_resized(program: Program, size: int) -> Program | None:
-    """Shrink every axis that can be."""
+    """Shrink every axis: in one edit, or else each that can be by itself."""
+    edits = all_resized(program, find_axes(program.block), size)
+    together = None if edits is None else apply(program, edits)
+    return together or _each_resized(program, size)
+
+
+def _each_resized(program: Program, size: int) -> Program | None:
     tried: set[object] = set()
     found = program
     while True:
@@ -121,11 +133,10 @@ def _dropped(program: Program) -> Iterator[Program | None]:
 
 
 def _all_dropped(program: Program) -> Program | None:
-    """Remove every axis of size 1 that can be."""
-    found = program
-    while (
-        smaller := next((p for p in _dropped(found) if p is not None), None)
-    ) is not None:
+    """Remove every axis of size 1: in one edit, or else each that can be by itself."""
+    edits = all_removed(program, find_axes(program.block))
+    found = (None if edits is None else apply(program, edits)) or program
+    while (smaller := next(filter(None, _dropped(found)), None)) is not None:
         found = smaller
     return found if found is not program else None
 
