@@ -8,6 +8,7 @@ axis that cannot be 1 is halved as long as that works, at either end, and then b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from untrace.reduction.applying import apply
 from untrace.reduction.axes import (

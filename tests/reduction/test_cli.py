@@ -1,0 +1,88 @@
+"""`untrace reduce`: what it writes where, and what it says of bad input."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from untrace.cli import main
+
+MODEL = """\
+import jax.numpy as jnp
+def loss(x, y):
+    h = jnp.tanh(x) * 2.0
+    return jnp.sum(jnp.log(h - 5.0) + y)
+x, y = jnp.ones(3), jnp.zeros(3)
+"""
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(MODEL)
+    return "model.py"
+
+
+def run(*args):
+    return CliRunner().invoke(main, ["reduce", *args])
+
+
+def test_a_reproducer_is_written(model, tmp_path):
+    done = run(model, "loss(x, y)", "--keep", "nan()", "--plot", "size.svg")
+    assert done.exit_code == 0, done.output
+    assert "An output has NaN" in done.stderr and "pinned: nan(" in done.stderr
+    assert "to 1 equation" in done.stderr.replace("\n", " ")
+    assert "jnp.log" in (tmp_path / "repro.py").read_text()
+    assert (tmp_path / "size.svg").read_text().startswith("<svg")
+    assert (tmp_path / "model-reduction" / "journal.json").exists()
+    failed = subprocess.run([sys.executable, "repro.py"], capture_output=True)
+    assert failed.returncode != 0
+
+
+def test_quiet_says_nothing(model):
+    done = run(model, "loss(x, y)", "--keep", "nan()", "-q", "-o", "out.py")
+    assert done.exit_code == 0 and done.output == ""
+
+
+def test_events_are_json(model):
+    done = run(model, "loss(x, y)", "--keep", "nan()", "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = {event["event"] for event in events}
+    assert {"pinned", "pass", "judged", "accepted"} <= kinds
+    assert events[-1]["equations"] == 1
+
+
+def test_a_saved_file_needs_no_call_and_a_journal_is_resumed(model, tmp_path):
+    done = run(model, "loss(x, y)", "--keep", "nan()", "--max-runs", "2", "-q")
+    assert done.exit_code == 0
+    done = run("--resume", "model-reduction", "-o", "end.py")
+    assert done.exit_code == 0 and "to 1 equation" in done.stderr.replace("\n", " ")
+    done = run("end.py", "--keep", "nan()", "-o", "again.py")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give a FILE"),
+        (["model.py", "loss(x, y)"], "say what to keep"),
+        (["model.py", "loss(x, y)", "--keep", "nam()"], "did you mean `nan`"),
+        (["model.py", "loss(x, y)", "--keep", "__import__('os')"], "no predicate"),
+        (
+            ["model.py", "loss(x, y)", "--keep", "crashes()"],
+            "does not show the failure",
+        ),
+        (["model.py", "loss(x, y)", "--keep", "nan(output=7)"], "no output 7"),
+        (["model.py", "loss(x, z)", "--keep", "nan()"], "name 'z' is not defined"),
+        (["model.py", "--keep", "nan()"], "Give a call as well"),
+        (["none.py", "--keep", "nan()"], "cannot load"),
+        (["model.py", "--resume", "."], "leave the rest out"),
+        (["--resume", "."], "holds no journal.json"),
+    ],
+)
+def test_bad_input_is_explained(model, arguments, message):
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.stderr.split())
