@@ -26,7 +26,7 @@ from untrace.reduction.driver import (
 from untrace.reduction.edits import Edits
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep, parse_keep
-from untrace.reduction.loading import load_program
+from untrace.reduction.loading import input_names, load_program
 from untrace.reduction.program import Program
 from untrace.reduction.reproducer import Story, reproducer
 from untrace.reduction.result import Reduction
@@ -162,10 +162,8 @@ def _captured(
 
 def _program(captured: Captured, values: Sequence[Any]) -> Program:
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
-    flat = capture_jaxpr(captured.jaxpr)
     held = [made_up(a) if v is None else v for v, a in zip(values, avals, strict=True)]
-    names = [parameter.name for parameter in flat.parameters]
-    return program_from(captured.jaxpr, held, names, captured.name)
+    return program_from(captured.jaxpr, held, input_names(captured), captured.name)
 
 
 # ---- from the start, or from a journal ------------------------------------------------

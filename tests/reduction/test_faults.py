@@ -34,7 +34,7 @@ def test_workers_are_killed():
     is_over = threading.Event()
 
     def kill():
-        while not is_over.wait(0.7):
+        while not is_over.wait(2.0):
             for server in [*running._busy, *running._idle]:
                 server.process.kill()
 

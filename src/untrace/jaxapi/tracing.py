@@ -22,14 +22,17 @@ from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
 
 
 def trace_flat(
-    function: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "untraced"
+    function: Callable[..., Sequence[Any]],
+    avals: Sequence[Any],
+    name: str = "untraced",
+    debug_info: Any = None,
 ) -> Any:
     """Trace a function of flat arguments at exactly the given avals.
 
     Unlike `jax.make_jaxpr` this takes any aval: weak types, refs, tokens, key arrays,
     avals typed by a mesh.
     """
-    debug = _api_util.debug_info("untrace", function, tuple(avals), {})
+    debug = debug_info or _api_util.debug_info("untrace", function, tuple(avals), {})
     wrapped = _lu.wrap_init(function, debug_info=debug)
     jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
     return close_jaxpr(jaxpr, consts)

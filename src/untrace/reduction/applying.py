@@ -194,13 +194,14 @@ class _Evaluator:
     def _jaxpr(self, eqn: Equation, key: str, block: Block, avals: list[Any]) -> Any:
         """Trace a sub-program again, at the types its operands have now."""
         inputs = _inner_avals(eqn, key, block, avals)
-        name = getattr(block.debug_info, "func_name", None) or "function"
+        names = getattr(block.debug_info, "arg_names", None)
+        known = block.debug_info if names and len(names) == len(inputs) else None
 
         def flat(*tracers: Any) -> list[Any]:
             return self.block(block, tracers)
 
         with evaluation.sub_program_region(eqn):
-            traced = jaxapi.trace_flat(flat, inputs, name)
+            traced = jaxapi.trace_flat(flat, inputs, debug_info=known)
         if block.is_closed:
             return traced
         body, consts = jaxapi.split_jaxpr(traced)

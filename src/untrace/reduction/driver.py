@@ -92,6 +92,9 @@ def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
         )
     verdicts = [judge.everything(trial) for _ in range(max(1, plan.confirm))]
     failed = [verdict for verdict in verdicts if verdict.is_interesting]
+    if not failed and all(verdict.is_lost for verdict in verdicts):
+        why = verdicts[-1].outcomes[-1].message
+        raise KeepError(f"worker processes cannot be run: {why}")
     if not failed:
         raise KeepError(_not_reproduced(keep, verdicts))
     pinned = keep.pinned(failed[0].outcomes, program)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from untrace.capture.capture import capture, capture_jaxpr
+from untrace.capture.capture import Captured, capture
+from untrace.capture.trees import Leaf, Tree
 from untrace.errors import LoadError
 from untrace.reduction.applying import program_from
 from untrace.reduction.program import Program
+from untrace.syntax.names import identifier
 from untrace.verification.retrace import execute, restored_settings
 
 
@@ -50,9 +53,34 @@ def _traced(module: Any, name: str) -> Program:
     context = getattr(module, "tracing_context", contextlib.nullcontext)
     with context():
         found = capture(getattr(module, name), (), module.example_args())
-    flat = capture_jaxpr(found.jaxpr)
-    names = [parameter.name for parameter in flat.parameters]
-    return program_from(found.jaxpr, found.values, names, name)
+    return program_from(found.jaxpr, found.values, input_names(found), name)
+
+
+def input_names(captured: Captured) -> list[str]:
+    """Name the inputs of a program after what leads to them, as briefly as can be.
+
+    A leaf is called by its innermost key that is a name: `params["layers"][0]["up"]` is
+    `up`. Names that are taken get a number.
+    """
+    named: dict[int, str] = {}
+    for parameter in captured.parameters:
+        _name_leaves(parameter.tree, parameter.name, named)
+    made: list[str] = []
+    counts: Counter[str] = Counter()
+    for index in range(len(captured.values)):
+        name = named.get(index, "x")
+        counts[name] += 1
+        made.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
+    return made
+
+
+def _name_leaves(tree: Tree, name: str, named: dict[int, str]) -> None:
+    if isinstance(tree, Leaf):
+        named[tree.index] = name
+        return
+    for key, child in zip(tree.keys, tree.children):
+        is_name = isinstance(key, str) and key.isidentifier()
+        _name_leaves(child, identifier(key, name) if is_name else name, named)
 
 
 def _main_name(text: str) -> str | None:

@@ -27,6 +27,7 @@ from untrace.reduction.passes.cutting import (
 )
 from untrace.reduction.passes.inside import cut_inside
 from untrace.reduction.passes.loops import open_loops
+from untrace.reduction.passes.narrowing import narrow_loops
 from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
 from untrace.reduction.passes.types import (
     drop_axes,
@@ -52,6 +53,7 @@ STRUCTURE: tuple[Pass, ...] = (
 )
 INSIDE: tuple[Pass, ...] = (
     ("cut inside loops", cut_inside),
+    ("narrow loops", narrow_loops),
     ("bypass equations", bypass),
 )
 DETAILS: tuple[Pass, ...] = (
@@ -70,6 +72,7 @@ LAST: tuple[Pass, ...] = (
     ("open calls", open_one),
     ("open loops", open_loops),
     ("cut equations", cut_one),
+    ("narrow loops", narrow_loops),
     ("bypass equations", bypass),
     *DETAILS,
 )

@@ -21,6 +21,9 @@ from untrace.result import Source
 FLOAT64 = {np.dtype(np.float32): np.dtype(np.float64)}
 """What "in 64 bits" means for a program in 32 bits."""
 
+MAX_LOST = 4
+"""Times that a job is run again whose workers were lost, beside their own attempts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -147,6 +150,14 @@ class Judge:
 
     def run(self, job: Job) -> Outcome:
         """Run one job; should the executor be gone, here."""
+        outcome = self._run(job)
+        for _ in range(MAX_LOST):
+            if outcome.status != "lost":
+                break
+            outcome = self._run(job)
+        return outcome
+
+    def _run(self, job: Job) -> Outcome:
         if self.executor is not None:
             try:
                 return self.executor.submit(run_job, job).result()

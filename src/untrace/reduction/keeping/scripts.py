@@ -144,6 +144,8 @@ def comparison(a: str, b: str, rtol: float) -> list[str]:
 
 def function_lines(name: str, under: str | None) -> list[str]:
     """Write statements that leave a `function` of a tuple of `inputs`."""
+    if under is None:
+        return [f"function, inputs, named = {name}, (), example_args()"]
     lines = call_lines(name, under, "(lambda f: lambda *a, **k: (f, a, k))")[:-1]
     return [*lines, "function, inputs, named = outputs"]
 
