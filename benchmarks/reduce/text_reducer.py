@@ -23,10 +23,11 @@ from typing import Any
 
 import jax
 
-from untrace.capture.capture import capture, capture_jaxpr
+from untrace.capture.capture import capture
 from untrace.reduction.applying import program_from
 from untrace.reduction.driver import Plan, pin
 from untrace.reduction.keeping import parse_keep
+from untrace.reduction.loading import input_names
 from untrace.reduction.reproducer import Story, unreduced
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,7 +75,7 @@ def text_of(case: ModuleType) -> Any:
     """Write the whole program of a case with its predicate at the end."""
     keep = parse_keep(case.KEEP)
     found = capture(case.PROGRAM, case.arguments(), {})
-    names = [p.name for p in capture_jaxpr(found.jaxpr).parameters]
+    names = input_names(found)
     program = program_from(found.jaxpr, found.values, names, found.name)
     keep = pin(program, keep, Plan()).keep
     return unreduced(program, keep, Story("a program", 0, 0, 0, 0.0))
@@ -88,8 +89,9 @@ def reduce_text(case: ModuleType) -> TextRow:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = text_of(case).save(folder / "program.py")
-        sidecar = str(path.with_suffix(".safetensors"))
-        text = path.read_text().replace('"program.safetensors"', repr(sidecar))
+        text = path.read_text()
+        here = f"Path({str(path)!r})"  # candidates lie elsewhere
+        text = text.replace("Path(__file__)", here)
         path.write_text(text)
         log, check = folder / "runs.log", folder / "check.py"
         check.write_text(_check(path, log))

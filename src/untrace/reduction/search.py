@@ -147,6 +147,11 @@ class Search:
         self.pass_name = name
         self.notify("pass", {"name": name})
 
+    def note(self, text: str) -> None:
+        """Keep what the user should know, once."""
+        if text not in self.judge.notes:
+            self.judge.notes.append(text)
+
     # ---- candidates ----------------------------------------------------------------
 
     def first(self, candidates: Iterable[Program | None]) -> bool:
@@ -183,12 +188,14 @@ class Search:
         """Find the smallest k, low < k < high, for which `make(k)` fails, by bisection.
 
         The failure is taken to be monotone: if it shows at k, it does above. What is
-        accepted was run in any case.
+        accepted was run in any case. Where a time is measured there is no exact k, and
+        the search ends early.
 
         Returns:
           That k, or `high`.
         """
-        while high - low > 1:
+        is_measured = self.judge.keep.is_measured
+        while high - low > (max(1, high // 8) if is_measured else 1):
             middle = (low + high) // 2
             if self.first(iter([make(middle)])):
                 high = middle

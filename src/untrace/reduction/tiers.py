@@ -37,7 +37,7 @@ from untrace.reduction.passes.types import (
     simplify_params,
 )
 from untrace.reduction.passes.unwrapping import open_one, open_wrappers
-from untrace.reduction.search import Search
+from untrace.reduction.search import Exhausted, Search
 
 Pass = tuple[str, Callable[[Search], None]]
 
@@ -92,4 +92,9 @@ def run_tier(search: Search, passes: tuple[Pass, ...]) -> None:
         before = search.size
         for name, run in passes:
             search.enter(name)
-            run(search)
+            try:
+                run(search)
+            except Exhausted:
+                raise
+            except Exception as error:  # what was reached is worth more than a pass
+                search.note(f"the pass {name!r} failed: {type(error).__name__}: {error}")

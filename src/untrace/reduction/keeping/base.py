@@ -36,6 +36,11 @@ class Keep:
         """Whether what inputs hold can matter: not before the program runs."""
         return bool(self.runs)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it compares a time, which is never quite the same."""
+        return False
+
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
     ) -> bool | None:

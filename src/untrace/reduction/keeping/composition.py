@@ -26,6 +26,10 @@ class _Pair(Keep):
     def needs_values(self) -> bool:
         return any(part.needs_values for part in self._parts)
 
+    @property
+    def is_measured(self) -> bool:
+        return any(part.is_measured for part in self._parts)
+
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         parts = [part.other_failure(self._of(part, outcomes)) for part in self._parts]
         return next((text for text in parts if text), None)

@@ -36,6 +36,10 @@ class SlowCompile(RunningKeep):
         check_number(self, "seconds", self.seconds)
 
     @property
+    def is_measured(self) -> bool:
+        return True
+
+    @property
     def needs_values(self) -> bool:
         return False
 

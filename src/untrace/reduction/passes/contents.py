@@ -76,21 +76,18 @@ def _simpler_literals(program: Program) -> Iterator[Program | None]:
     for eqn in all_equations(program.block):
         for atom in eqn.operands:
             if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
-                for number in _plainer(atom.value):
+                for number in _plainer(atom):
                     yield apply(program, Edits(literals={atom: number}))
 
 
-def _plainer(value: Any) -> Iterator[Any]:
+def _plainer(atom: Literal) -> Iterator[Any]:
     """List the numbers that are plainer than a literal, of the same type."""
+    value = atom.value
     if np.ndim(value) or value in (0, 1):
         return
-    kind = type(value)
     for number in (1, 0):
-        yield (
-            kind(number)
-            if isinstance(value, (int, float, complex))
-            else np.asarray(number, np.asarray(value).dtype)[()]
-        )
+        typed = np.asarray(number, atom.aval.dtype)[()]
+        yield typed.item() if atom.aval.weak_type else typed
 
 
 # ---- arrays ---------------------------------------------------------------------------
