@@ -99,25 +99,34 @@ def _operands(eqn: Equation, cutting: Cutting) -> list[Any]:
 
 
 def _carries(eqn: Equation, cutting: Cutting, search: Search) -> Sequence[Any] | None:
-    """Compute the carry before every step of a scan, stacked."""
+    """Compute the carry before every step of a scan, stacked.
+
+    The last step is not taken: it may be the one that raises or crashes.
+    """
     n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
     if not n_carry:
         return None
     body = jaxapi.as_function(eqn.params["jaxpr"].jaxpr)
+    length, is_reversed = eqn.params["length"], eqn.params["reverse"]
 
     def loop(*operands: Any) -> Any:
         consts = operands[:n_consts]
         init = operands[n_consts : n_consts + n_carry]
-        xs = operands[n_consts + n_carry :]
+        rows = operands[n_consts + n_carry :]
+        xs = [row[1:] if is_reversed else row[:-1] for row in rows]
 
         def step(carry: Any, x: Any) -> Any:
             return tuple(body(*consts, *carry, *x)[:n_carry]), carry
 
-        params = eqn.params
-        _, stacked = jax.lax.scan(
-            step, init, xs, length=params["length"], reverse=params["reverse"]
+        init = tuple(jnp.asarray(value) for value in init)
+        last, stacked = jax.lax.scan(
+            step, init, tuple(xs), length=length - 1, reverse=is_reversed
         )
-        return stacked
+        pairs = [(one[None], many) for one, many in zip(last, stacked)]
+        return [
+            jnp.concatenate((one, many) if is_reversed else (many, one))
+            for one, many in pairs
+        ]
 
     return _computed(loop, _operands(eqn, cutting), search)
 
