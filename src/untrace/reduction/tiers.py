@@ -97,4 +97,6 @@ def run_tier(search: Search, passes: tuple[Pass, ...]) -> None:
             except Exhausted:
                 raise
             except Exception as error:  # what was reached is worth more than a pass
-                search.note(f"the pass {name!r} failed: {type(error).__name__}: {error}")
+                search.note(
+                    f"the pass {name!r} failed: {type(error).__name__}: {error}"
+                )

@@ -16,6 +16,8 @@ from untrace.reduction.search import Search
 
 LOOPS = frozenset({"scan", "while", "cond"})
 MAX_DEPTH = 200
+MANY = 200
+"""Equations of a program that is too slow to be run for every few calls."""
 
 
 def wrappers(program: Program) -> list[Equation]:
@@ -46,6 +48,8 @@ def _is_call(eqn: Equation) -> bool:
 def open_wrappers(search: Search) -> None:
     """Inline all calls; keep those that the failure needs."""
     if not wrappers(search.best) or search.first(iter([flattened(search.best)])):
+        return
+    if search.size.equations > MANY:  # first cut, then look which of them matter
         return
     base = search.best
     everything = wrappers(base)
