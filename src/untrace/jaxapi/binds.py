@@ -11,7 +11,7 @@ around them and at traces of their own.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax._src import core as _core
@@ -24,7 +24,7 @@ class Bound(NamedTuple):
 
     trace: Any
     primitive: Any
-    args: tuple[Any, ...]
+    args: Sequence[Any]
     params: Mapping[str, Any]
 
 
@@ -47,9 +47,7 @@ def bind_codes() -> Iterator[types.CodeType]:
 def read_bind(frame: types.FrameType) -> Bound:
     """Read what is bound from the frame of such a method."""
     values = frame.f_locals
-    return Bound(
-        values["trace"], values["self"], tuple(values["args"]), dict(values["params"])
-    )
+    return Bound(values["trace"], values["self"], values["args"], values["params"])
 
 
 def bind_again(primitive: Any, args: Any, params: Mapping[str, Any]) -> list[Any]:

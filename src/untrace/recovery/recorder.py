@@ -166,8 +166,9 @@ class Recorder:
     ) -> None:
         """Record what an opaque call binds, and runs of functions passed to it."""
         if self._kinds.get(id(code)) is _BIND:
-            entry = self._enter(frame, top.call, None, top.codes)
-            entry.bound = jaxapi.read_bind(frame)
+            bound, start = jaxapi.read_bind(frame), len(self._log)
+            entry = _Entry(frame, top.call, None, top.codes, start=start, bound=bound)
+            self._stack.append(entry)
             return
         function = top.codes.get(id(code))
         call = top.call
