@@ -35,6 +35,7 @@ from untrace.verification.report import Report
 
 NOUNS = {**NAMES, **HINTS, "add_jaxvals": "cotangent", "vmap": "mapped"}
 ORIGIN = "an anonymous function"
+REGION = "is written from its equations"
 PUBLIC = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "jaxtyping"})
 OWN_NAMES = ("example_args", "tracing_context", "load_arrays", "CONSTANTS")
 _CONSTANT = re.compile(r"\b(?:CONST|REF)_\d+\b")
@@ -200,11 +201,13 @@ def _without_classes(tree: Tree) -> Tree:
 def _notes(notes: tuple[str, ...]) -> Iterator[str]:
     """Keep what notes say, but for names."""
     for note in notes:
-        if " stands for " in note:
+        if " stands for " in note or REGION in note:
             continue
         is_list = note.startswith(("Written from its", "Leaves that are not arrays"))
         text = note.partition(":")[0].rstrip(".") + "." if is_list else note
         yield _QUOTED.sub("a function", text)
+    if any(REGION in note for note in notes):
+        yield "Some calls are written from their equations."
 
 
 def _nameless(text: str) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.emission import emit
-from untrace.errors import LiftingError
-from untrace.ir import from_jaxpr
+from untrace.emission import Module, emit
+from untrace.idiomatic import accepts
+from untrace.ir import Block, from_jaxpr
+from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
-from untrace.lifting.recorded.program import lift_recorded
+from untrace.lifting.recorded.plan import Plan, reason
+from untrace.lifting.recorded.program import Program, lift_recorded
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
@@ -23,7 +25,7 @@ from untrace.result import Source
 from untrace.verification.check import check
 from untrace.verification.report import Report
 
-_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+MAX_ROUNDS = 6
 
 
 def recording() -> tuple[
@@ -50,35 +52,69 @@ def untrace_recorded(
 ) -> Source:
     """Turn a recorded computation into verified source at the level of calls.
 
-    What cannot be written or proved so is written from its equations, as a jaxpr without
-    a recording is, and a note says why.
+    A call that cannot be written or proved so is written from its equations, and a note
+    says why; if that is not possible either, the whole program is, as a jaxpr without a
+    recording would be.
     """
     note_progress = progress or (lambda stage: None)
     with jaxapi.deep_recursion():
         try:
             if captured.recording.error is not None:
                 raise captured.recording.error
-            source = _attempt(captured, options, note_progress)
-        except LiftingError as error:
-            reason = str(error)
+            source = _best(captured, options, note_progress)
         except Exception as error:  # the recorder stands on private names of JAX
-            reason = f"{type(error).__name__}: {error}"
+            why = reason(error)
         else:
             if source.report.is_verified or not options.verify:
                 return source
-            reason = "; ".join(source.report.difference_lines())
-    reason = _ADDRESS.sub("0x...", reason)  # another one in every process
-    note = f"Written from its equations, not from the calls that were made: {reason}"
+            why = "; ".join(source.report.difference_lines())
+    note = f"Written from its equations, not from the calls that were made: {why}"
     lower = replace(captured, notes=(*captured.notes, note), recording=None)
     return untrace_captured(lower, options, progress)
 
 
-def _attempt(captured: Captured, options: Options, progress: Progress) -> Source:
+def _best(captured: Captured, options: Options, progress: Progress) -> Source:
+    """Write the program until it is proved; what differs is written one step lower."""
+    with jaxapi.paused_collection():
+        block = from_jaxpr(captured.jaxpr)
+    plan = Plan(captured.recording)
+    while True:
+        rewriter = Rewriter(accepts, frozenset(plan.excluded))
+        source, program = _attempt(captured, options, block, plan, rewriter, progress)
+        report = source.report
+        if report.is_verified or not options.verify or plan.n_rounds == MAX_ROUNDS:
+            return source
+        plan.n_rounds += 1
+        line = report.line or _line_of(report.difference, source.module)
+        wrong = rewriter.lines_in(line) - plan.excluded
+        plan.excluded |= wrong
+        if not wrong and not program.lower_line(
+            line, " ".join(report.difference_lines()[0].split())
+        ):
+            return source
+
+
+def _line_of(error: object, module: Module) -> str:
+    """Return the line of the generated text that an error was raised in."""
+    if not isinstance(error, Exception):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.line for frame in frames if frame.filename.startswith("<untrace")]
+    return (lines[-1] if lines else "") or ""
+
+
+def _attempt(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    plan: Plan,
+    rewriter: Rewriter,
+    progress: Progress,
+) -> tuple[Source, Program]:
     """Write the program and verify it."""
     progress("writing")
     with jaxapi.paused_collection():
-        block = from_jaxpr(captured.jaxpr)
-        listing = lift_recorded(captured, options, block)
+        listing, program = lift_recorded(captured, options, block, plan, rewriter.block)
         module = emit(listing)
     notes = tuple(listing.lifter.notes)
     del listing  # verifying is where most memory is needed
@@ -90,4 +126,4 @@ def _attempt(captured: Captured, options: Options, progress: Progress) -> Source
     if options.reroll == "scan" and report.strength == "numeric":
         report = replace(report, strength="rerolled")
     report = replace(report, n_equations=count_blocks(block)[0])
-    return Source(module, report, captured, block, options)
+    return Source(module, report, captured, block, options), program

@@ -173,3 +173,17 @@ def test_every_hook_is_there():
     for function in [jnp.sum, jax.lax.scan, jax.nn.softmax, jax.random.normal]:
         assert id(jaxapi.open_boundary(function).__code__) in readers
     assert len(readers) > 900
+
+
+def test_what_a_call_binds_at_its_own_trace_is_seen():
+    def f(x):
+        return jax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.max(x)))(x) + 1.0
+
+    _, body = record(f, X)
+    call = next(c for c in body.calls if c.bodies)
+    sine = call.bodies[0].calls[0]
+    assert [bind.bound.primitive.name for bind in sine.span.binds()] == ["jit"]
+    outer = [bind.bound for bind in call.span.binds()]
+    assert len(outer) > 3  # forward and backward
+    assert all(bound.trace is call.span.trace for bound in outer)
+    assert sine.span.trace is not call.span.trace

@@ -31,6 +31,12 @@ from untrace.jaxapi.avals import (
     same_type,
     short_type,
 )
+from untrace.jaxapi.binds import Bound as Bound
+from untrace.jaxapi.binds import bind_again as bind_again
+from untrace.jaxapi.binds import bind_codes as bind_codes
+from untrace.jaxapi.binds import current_trace as current_trace
+from untrace.jaxapi.binds import no_source_info as no_source_info
+from untrace.jaxapi.binds import read_bind as read_bind
 from untrace.jaxapi.comparing import (
     ORIGIN_FIELDS,
     ORIGIN_TYPES,
@@ -82,6 +88,7 @@ from untrace.jaxapi.jaxprs import (
     is_closed,
     is_inlined,
     is_jaxpr,
+    literal_behind,
     new_eqn,
     new_jaxpr,
     new_var,
@@ -306,6 +313,7 @@ __all__ = [
     "legacy_mesh",
     "line_in_file",
     "list_devices",
+    "literal_behind",
     "lost_capture",
     "make_mesh",
     "manual_region",

@@ -99,6 +99,12 @@ def var_behind(tracer: Any) -> Any:
     return var if isinstance(var, _core.Var) else None
 
 
+def literal_behind(tracer: Any) -> Any:
+    """Return the scalar constant that a tracer stands for, or None if it is none."""
+    literal = getattr(tracer, "val", None)
+    return literal.val if isinstance(literal, _core.Literal) else None
+
+
 def initial_state(var: Any) -> tuple[Any, Any]:
     """Return the quasi-dynamic data at both ends of a binder (jax 0.10 only)."""
     return getattr(var, "initial_qdd", None), getattr(var, "final_qdd", None)

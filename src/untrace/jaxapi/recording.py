@@ -421,7 +421,8 @@ def is_debugging(function: Any) -> bool:
 
 def is_tree_function(function: Any) -> bool:
     """Tell whether a function only takes trees apart or puts them together."""
-    return str(getattr(function, "__module__", "")).startswith("jax._src.tree")
+    module = str(getattr(function, "__module__", ""))
+    return module.startswith(("jax._src.tree", "jax.tree"))
 
 
 def is_wrapper(code: types.CodeType) -> bool:

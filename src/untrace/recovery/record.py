@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from untrace import jaxapi
+
 Target = str | tuple["Target", ...] | None
 """The names that an assignment binds, nested as its left-hand side is."""
 
@@ -32,6 +34,50 @@ class Spelling:
 
     n_positional: int
     keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bind:
+    """A primitive that was bound, which becomes an equation.
+
+    Attributes:
+      bound: The primitive, its operands and params, and the trace that it was bound at.
+      results: What it returned.
+      first: How many had been bound when it began: it bound the others since itself.
+    """
+
+    bound: jaxapi.Bound
+    results: tuple[Any, ...]
+    first: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Span:
+    """What was bound while a call ran: a part of all that was bound.
+
+    Attributes:
+      trace: The trace that the call was made at.
+      log: All that was bound in the recording.
+      first: Where the call began.
+      last: Where it had ended.
+    """
+
+    trace: Any
+    log: list[Bind]
+    first: int
+    last: int
+
+    def binds(self) -> list[Bind]:
+        """List what was bound at the trace of the call, and not by another of these."""
+        found: list[Bind] = []
+        position = self.last - 1
+        while position >= self.first:
+            bind = self.log[position]
+            position -= 1
+            if bind.bound.trace is self.trace:
+                found.append(bind)
+                position = bind.first - 1
+        return found[::-1]
 
 
 @dataclass(eq=False, slots=True)
@@ -74,6 +120,8 @@ class Call:
       place: Where the call was written.
       bodies: The runs of functions that were passed to it.
       returns: Tells that the caller returned the result at once.
+      span: What was bound meanwhile.
+      is_apart: It was made at another trace than the function around it began at.
     """
 
     function: Any
@@ -85,6 +133,8 @@ class Call:
     returns: bool = False
     bodies: list[Body] = field(default_factory=list[Body])
     result: Any = None
+    span: Span | None = None
+    is_apart: bool = False
 
     @property
     def is_own(self) -> bool:

@@ -32,10 +32,19 @@ import untrace
 from untrace import jaxapi
 from untrace.recovery import bytecode
 from untrace.recovery.functions import innermost, rules
-from untrace.recovery.record import RETURNED, Body, Call, Place, snapshot
+from untrace.recovery.record import (
+    RETURNED,
+    Bind,
+    Body,
+    Call,
+    Place,
+    Span,
+    snapshot,
+)
 
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
 _OWN = object()
+_BIND = object()
 _Reader = Callable[[types.FrameType], Any]
 
 
@@ -49,6 +58,9 @@ class _Entry:
     codes: Mapping[int, Any]
     runs: Any = None
     is_first: bool = False
+    trace: Any = None
+    start: int = 0
+    bound: jaxapi.Bound | None = None
 
 
 class Recorder:
@@ -66,8 +78,10 @@ class Recorder:
         self,
         readers: Mapping[int, _Reader],
     ) -> None:
+        self._alive: list[types.CodeType] = list(jaxapi.bind_codes())
         self._kinds: dict[int, Any] = dict(readers)
-        self._alive: list[types.CodeType] = []
+        self._kinds.update((id(code), _BIND) for code in self._alive)
+        self._log: list[Bind] = []
         self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
         self._thread = threading.get_ident()
@@ -77,7 +91,8 @@ class Recorder:
     def recording(self, body: Body) -> Generator[None, None, None]:
         """Record all calls below the caller's frame into `body`."""
         caller = sys._getframe(2)  # below `contextmanager`'s own frame
-        self._stack = [_Entry(caller, None, body, {})]
+        trace = jaxapi.current_trace()
+        self._stack = [_Entry(caller, None, body, {}, trace=trace)]
         with jaxapi.without_trace_caches(), self._watching():
             yield
 
@@ -94,12 +109,12 @@ class Recorder:
         code = frame.f_code
         top = self._stack[-1]
         if top.call is not None:
-            self._begin_body(frame, code, top)
+            self._begin_inside(frame, code, top)
             return
         kind = self._kinds.get(id(code), _OWN)
         if kind is _OWN:
             kind = self._kind(code)
-        if kind is None:
+        if kind is None or kind is _BIND:
             return
         if kind is _classify:
             self._begin_own(frame, code)
@@ -112,6 +127,12 @@ class Recorder:
         if entry.frame is not frame or len(self._stack) == 1:
             return
         self._stack.pop()
+        if entry.bound is not None:
+            if value is not None:  # it did not raise
+                several = entry.bound.primitive.multiple_results
+                results = tuple(value) if several else (value,)
+                self._log.append(Bind(entry.bound, results, entry.start))
+            return
         value = snapshot(value[0] if entry.is_first and value else value)
         if entry.body is not None:
             entry.body.result = value
@@ -123,9 +144,11 @@ class Recorder:
 
     def _finish(self, call: Call, entry: _Entry, value: Any) -> None:
         call.result = value
+        call.span = Span(entry.trace, self._log, entry.start, len(self._log))
         parent = self._stack[-1]
         if parent.body is None:
             return
+        call.is_apart = parent.trace is not entry.trace
         if call.is_own and not call.bodies[0].calls and not _has_tracer(value):
             return
         if _is_direct(entry.frame, parent.frame):
@@ -138,10 +161,15 @@ class Recorder:
             call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
         parent.body.calls.append(call)
 
-    def _begin_body(
+    def _begin_inside(
         self, frame: types.FrameType, code: types.CodeType, top: _Entry
     ) -> None:
-        """Record a run of a function that was passed to an opaque call."""
+        """Record what an opaque call binds, and runs of functions passed to it."""
+        if self._kinds.get(id(code)) is _BIND:
+            bound, start = jaxapi.read_bind(frame), len(self._log)
+            entry = _Entry(frame, top.call, None, top.codes, start=start, bound=bound)
+            self._stack.append(entry)
+            return
         function = top.codes.get(id(code))
         call = top.call
         if function is None:
@@ -151,13 +179,25 @@ class Recorder:
         assert call is not None
         body = Body(function, code, _parameters(frame))
         call.bodies.append(body)
-        self._stack.append(_Entry(frame, None, body, {}))
+        self._enter(frame, None, body, {})
+
+    def _enter(
+        self,
+        frame: types.FrameType,
+        call: Call | None,
+        body: Body | None,
+        codes: Mapping[int, Any],
+    ) -> _Entry:
+        trace, start = jaxapi.current_trace(), len(self._log)
+        entry = _Entry(frame, call, body, codes, trace=trace, start=start)
+        self._stack.append(entry)
+        return entry
 
     def _begin_own(self, frame: types.FrameType, code: types.CodeType) -> None:
         body = Body(None, code, _parameters(frame))
         call = Call(None, (), {}, _place(frame))
         call.bodies.append(body)
-        self._stack.append(_Entry(frame, None, body, {}, runs=call))
+        self._enter(frame, None, body, {}).runs = call
 
     def _begin_call(self, frame: types.FrameType, reader: _Reader) -> None:
         called = reader(frame)
@@ -180,7 +220,7 @@ class Recorder:
                 plain = innermost(rule) if rule is not None else None
                 if plain is not None and not _is_inside_jax(plain.__code__):
                     self._rule_codes[id(plain.__code__)] = call, plain
-        self._stack.append(_Entry(frame, call, None, codes, None, called.is_first))
+        self._enter(frame, call, None, codes).is_first = called.is_first
 
     # ---- watching ------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -38,7 +39,7 @@ from untrace.lifting.recorded.terms import (
     placed,
     text_term,
 )
-from untrace.lifting.recorded.values import has_array
+from untrace.lifting.recorded.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.writer import (
     UnknownArray,
     Unwritable,
@@ -294,8 +295,15 @@ class Calls:
             for run in _runs_of(item.args[0] if item.args else None, item.bodies)
             if has_array(run.result) or any(map(has_array, run.parameters.values()))
         ]
-        item.bodies[:] = runs
-        item.kwargs.pop("is_leaf", None)
+        if item.kwargs.get("is_leaf") is not None and any(map(_takes_trees, runs)):
+            raise Unrolled
+        if any(map(_makes_arrays, runs)):
+            raise Unrolled
+        if not runs and home[1] in ("map", "tree_map") and _has_more(item):
+            raise Unwritable("it makes arrays of what is none")
+        kwargs = {k: v for k, v in item.kwargs.items() if k != "is_leaf"}
+        item = replace(item, bodies=runs, kwargs=kwargs)
+        self.program.n_trials += 1
         try:
             texts = {self._run_text(run, writer) for run in runs}
             if len(texts) <= 1:
@@ -304,6 +312,8 @@ class Calls:
             raise
         except Unwritable:  # a tree of what is no array directs the function
             pass
+        finally:
+            self.program.n_trials -= 1
         raise Unrolled
 
     def _run_text(self, run: Body, writer: Writer) -> Any:
@@ -707,6 +717,24 @@ def _runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
     if plain is None:
         return []
     return [b for b in bodies if b.code is plain.__code__ and b.is_finished]
+
+
+def _takes_trees(body: Body) -> bool:
+    """Tell whether a function was given what is neither an array nor None."""
+    return any(
+        value is not None and not is_array(value) for value in body.parameters.values()
+    )
+
+
+def _makes_arrays(body: Body) -> bool:
+    """Tell whether a function made an array of what is none."""
+    is_given = any(map(has_array, body.parameters.values()))
+    return has_array(body.result) and not is_given
+
+
+def _has_more(item: Call) -> bool:
+    """Tell whether a result holds more arrays than the tree it was made of."""
+    return len(arrays_in(item.result)) > len(arrays_in(item.args[1:2]))
 
 
 def _static_names(body: Body) -> frozenset[str]:

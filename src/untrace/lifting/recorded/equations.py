@@ -7,19 +7,32 @@ the rules for equations write it, with marks in place of the operands.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
 
 from untrace import jaxapi
-from untrace.ir import from_jaxpr
+from untrace.ir import Block, from_jaxpr
 from untrace.lifting.frame import Frame
-from untrace.lifting.recorded.terms import ATOM, TUPLE, Part, Term, placed
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import unpacked
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    LAMBDA,
+    TUPLE,
+    Global,
+    Part,
+    Term,
+    placed,
+)
 from untrace.lifting.recorded.values import is_array
 from untrace.lifting.recorded.writer import Unwritable, Writer
 from untrace.recovery.record import Call
 from untrace.syntax.names import Scope
 
+RESULTS = tuple([f"result_{i}" for i in range(32)])
+_WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
 _MARK = re.compile("\x00(\\d+)\x00")
 
 
@@ -44,16 +57,52 @@ def equation_term(item: Call, writer: Writer) -> Term:
         raise Unwritable(f"`{item.function.name}` cannot be traced alone") from error
     if len(block.equations) != 1 or block.constants:
         raise Unwritable(f"`{item.function.name}` makes several equations")
+    found = expression(block, [writer.value(array) for array in arrays], lifter)
+    n_results = len(block.equations[0].results)
+    plain = ", ".join(RESULTS[:n_results])
+    if found is None or found[1] not in (plain, f"({plain},)"):
+        raise Unwritable(f"`{item.function.name}` has a sub-program")
+    return found[0]
+
+
+def expression(
+    block: Block, operands: Sequence[Term], lifter: Lifter
+) -> tuple[Term, str] | None:
+    """Write the only equation of a block as one expression.
+
+    Returns:
+      The expression, and how `RESULTS` are assigned to; None if it takes more.
+    """
+    (eqn,) = block.equations
     frame = Frame(lifter, Scope(lifter.scope), {})
     for position, value in enumerate(block.inputs):
         frame.env[value] = f"\x00{position}\x00"
+    for value, const in block.constants:
+        frame.env[value] = lifter.constants.name(const)
+        frame.constants.add(value)
     frame.block = block
-    rhs = frame._rhs(block.equations[0])  # pyright: ignore[reportPrivateUsage]
-    is_plain = rhs.target is None or rhs.target(["a", "b"]) == "a, b"
-    if frame.lines or not is_plain:
-        raise Unwritable(f"`{item.function.name}` has a sub-program")
-    operands = [writer.value(array) for array in arrays]
+    rhs = frame._rhs(eqn)  # pyright: ignore[reportPrivateUsage]
+    names = list(RESULTS[: len(eqn.results)])
+    if frame.lines or len(names) < len(eqn.results):
+        return None
+    if rhs.target is not None:
+        target = rhs.target(names)
+    else:
+        is_one = len(names) == 1 and not eqn.primitive.multiple_results
+        target = names[0] if is_one else unpacked(names)
+    return _term(rhs.text, operands, {f.name for f in lifter.functions}), target
+
+
+def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Term:
+    """Put operands in the places of their marks."""
+    pieces = _MARK.split(text)
     parts: list[Part] = []
-    for index, piece in enumerate(_MARK.split(rhs.text)):
-        parts += placed(operands[int(piece)], ATOM) if index % 2 else [piece]
-    return Term([part for part in parts if part != ""], TUPLE)
+    for index, piece in enumerate(pieces):
+        if index % 2:
+            before, after = pieces[index - 1], pieces[index + 1]
+            is_bare = before.endswith(("(", ", ")) and after.startswith((",", ")"))
+            parts += placed(operands[int(piece)], LAMBDA if is_bare else ATOM)
+        else:  # locals must not hide functions
+            words = _WORD.split(piece)
+            parts += [Global(w) if w in functions else w for w in words if w]
+    return Term(parts, TUPLE)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.capture.trees import Node, plain, replaced_key
+from untrace.capture.trees import Node, replaced_key
 from untrace.ir import Block
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
@@ -21,11 +21,18 @@ from untrace.lifting.recorded.annotations import annotate, note_annotations
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.loops import write_loops
+from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.terms import Name, Term, text_term
-from untrace.lifting.recorded.values import has_array, is_array
-from untrace.lifting.recorded.writer import UnknownArray, Writer, signature_types
+from untrace.lifting.recorded.values import has_array
+from untrace.lifting.recorded.writer import (
+    UnknownArray,
+    Unwritable,
+    Writer,
+    signature_types,
+)
 from untrace.options import Options
 from untrace.recovery.apart import trace_primal, trace_rules
 from untrace.recovery.functions import innermost, peel, rules
@@ -36,6 +43,7 @@ from untrace.syntax.names import identifier
 # Calls in a module of a framework, and in any other function of one, that are enough
 # for a function of its own.
 SHORT, LONG = 3, 8
+MAX_PASSES = 64
 _EFFECTS = frozenset(
     {"print", "callback", "io_callback", "breakpoint", "check", "debug_callback"}
 )
@@ -44,11 +52,13 @@ _EFFECTS = frozenset(
 class Program:
     """What the functions of one generated module share."""
 
-    def __init__(
-        self, lifter: Lifter, options: Options, dissolved: Collection[Call] = ()
-    ) -> None:
-        self._dissolved = dissolved
+    def __init__(self, lifter: Lifter, options: Options, plan: Plan) -> None:
+        self.plan = plan
         self.open_calls: list[Call] = []
+        self.n_trials = 0
+        self.n_apart = 0
+        self.is_stale = False
+        self.written: list[tuple[Call, Term]] = []
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
@@ -56,6 +66,20 @@ class Program:
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self._functions: dict[Any, Function] = {}
         self._effects: dict[int, bool] = {}
+
+    def write(self, item: Call, writer: Writer) -> None:
+        """Write a call as it was made, or else from its equations."""
+        write_call(item, writer)
+
+    def lower_line(self, line: str, why: str) -> bool:
+        """Write the call behind a line of the text from its equations, if there is one."""
+        line = line.partition(": ")[2] or line if line.startswith("line ") else line
+        texts = [(term.render(), item) for item, term in self.written]
+        found = [
+            (len(text), item) for text, item in texts if text and _is_in(text, line)
+        ]
+        found.sort(key=lambda pair: -pair[0])
+        return any(self.plan.lower(item, why) for _, item in found)
 
     # ---- shared parts --------------------------------------------------------------
 
@@ -146,26 +170,42 @@ class Program:
         }
         if len(given) == len(rules(function)):
             return [given[innermost(rule)] for rule in rules(function)]
-        return trace_rules(function, body, public_readers())
+        known = self.plan.rules
+        key = id(function), id(body)
+        if key not in known:
+            known[key] = trace_rules(function, body, public_readers())
+        return known[key]
 
     def run_primal(self, function: Any, args: Sequence[Any]) -> Body:
         """Trace a custom function of which only the rules ran."""
-        return trace_primal(function, args, public_readers())
+        known = self.plan.rules
+        key = id(function), *map(id, args)
+        if key not in known:
+            known[key] = trace_primal(function, args, public_readers())
+        return known[key]
 
     def is_dissolved(self, item: Call) -> bool:
         """Tell whether a call of a Python function is written as what it does."""
         code = item.bodies[0].code
-        if item in self._dissolved:
+        if item in self.plan.dissolved:
             return True
         if code.co_name == "<lambda>" or code.co_name == "__init__":
             return True
         if "site-packages" not in code.co_filename:
             return False
         body = item.bodies[0]
-        if is_wrapper(body):
-            return True
-        is_module = code.co_name == "__call__"
-        return count_calls(body) < (SHORT if is_module else LONG)
+        known = self.plan.short.get(id(body))
+        if known is None:
+            limit = SHORT if code.co_name == "__call__" else LONG
+            known = is_wrapper(body) or count_calls(body) < limit
+            self.plan.short[id(body)] = known
+        return known
+
+
+def _is_in(text: str, line: str) -> bool:
+    """Tell whether an expression is written in a line, or the line is a part of it."""
+    text, line = "".join(text.split()), "".join(line.split()).rstrip(",")
+    return text in line or (len(line) > 3 and line in text)
 
 
 def is_wrapper(body: Body) -> bool:
@@ -187,44 +227,41 @@ def count_calls(body: Body) -> int:
     )
 
 
-def lift_recorded(captured: Captured, options: Options, block: Block) -> Listing:
+def lift_recorded(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    plan: Plan,
+    rewrite: Callable[[Block], Block],
+) -> tuple[Listing, Program]:
     """Write a recorded computation at the level of calls.
 
+    Args:
+      captured: The computation.
+      options: What the user asked for.
+      block: The computation, as it was read.
+      plan: What is known from writing it before; more is added.
+      rewrite: Finds idioms in what is written from its equations.
+
     Raises:
-      Unwritable: If a recorded call cannot be written.
+      Unwritable: If it cannot be written, not even with regions.
     """
-    dissolved: set[Call] = set()
-    while True:
+    for _ in range(MAX_PASSES):
         lifter = Lifter(options)
-        program = Program(lifter, options, dissolved)
+        lifter.rewrite = rewrite
+        program = Program(lifter, options, plan)
         try:
-            return _lift(captured, program, block)
+            listing = _lift(captured, program, block)
+        except Restart:
+            continue
         except UnknownArray as error:
-            # Made inside a function that hands it on without returning it.
-            found = set(makers(captured.recording, error.array)) - dissolved
-            found -= set(program.open_calls)
-            if not found:
+            array, opened = error.array, program.open_calls
+            if not plan.dissolve(array, opened) and not plan.expose(array, opened):
                 raise
-            dissolved |= found
-
-
-def makers(body: Body, array: Any, around: tuple[Call, ...] = ()) -> tuple[Call, ...]:
-    """Return the calls of Python functions inside which an array was made."""
-    for item in body.calls:
-        inside = (*around, item) if item.is_own else around
-        for run in item.bodies:
-            found = makers(run, array, inside)
-            if found:
-                return found
-        if inside and not item.is_own and _holds(item.result, array):
-            return inside
-    return ()
-
-
-def _holds(result: Any, array: Any) -> bool:
-    found: list[Any] = []
-    plain(result, is_array, found, False)
-    return any(leaf is array for leaf in found)
+            continue
+        if not program.is_stale:
+            return listing, program
+    raise Unwritable("ever more of its calls cannot be written")
 
 
 def _lift(captured: Captured, program: Program, block: Block) -> Listing:

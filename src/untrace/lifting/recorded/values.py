@@ -26,11 +26,16 @@ def is_array(value: Any) -> bool:
     )
 
 
-def has_array(value: Any) -> bool:
-    """Tell whether a value is an array or holds one."""
+def arrays_in(value: Any) -> list[Any]:
+    """List the arrays in a value."""
     found: list[Any] = []
     plain(value, is_array, found, False)
-    return bool(found)
+    return found
+
+
+def has_array(value: Any) -> bool:
+    """Tell whether a value is an array or holds one."""
+    return bool(arrays_in(value))
 
 
 class Values:

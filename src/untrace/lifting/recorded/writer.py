@@ -322,7 +322,7 @@ class Writer:
             and not self.program.has_effects(item)
         ):
             return
-        self.program.calls.write(item, self)
+        self.program.write(item, self)
 
     def is_new(self, result: Any) -> bool:
         """Tell whether a result holds anything that has no name yet."""
@@ -349,6 +349,7 @@ class Writer:
         if comments in ("origin", "both") and item.place is not None:
             statement.origin = quoted_line(item.place.filename, item.place.line)
         self.draft.statements.append(statement)
+        self.program.written.append((item, term))
 
     def targets(self, result: Any, target: Target, item: Call) -> Names:
         """Make the names of a result and let them stand for its arrays."""

@@ -1,0 +1,76 @@
+"""Primitives as they are bound: the frames that show it, and binding them again.
+
+Every application of a primitive passes through a method `bind_with_trace`, whose frame
+shows at which trace it is applied. `jax.grad` and others bind primitives at the trace
+around them and at traces of their own.
+"""
+
+# These are JAX's private hooks; `tests/recovery` checks each on every version.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jax._src import core as _core
+from jax._src import linear_util as _linear_util
+from jax._src import source_info_util as _source_info_util
+
+
+class Bound(NamedTuple):
+    """A primitive that is bound: at which trace, to which operands."""
+
+    trace: Any
+    primitive: Any
+    args: Sequence[Any]
+    params: Mapping[str, Any]
+
+
+def current_trace() -> Any:
+    """Return the trace at which primitives are bound now."""
+    return _core.trace_ctx.trace
+
+
+def bind_codes() -> Iterator[types.CodeType]:
+    """Yield the code of the methods that bind primitives."""
+    stack: list[type[Any]] = [_core.Primitive]
+    while stack:
+        kind = stack.pop()
+        stack += kind.__subclasses__()
+        method = vars(kind).get("bind_with_trace")
+        if isinstance(method, types.FunctionType):
+            yield method.__code__
+
+
+def read_bind(frame: types.FrameType) -> Bound:
+    """Read what is bound from the frame of such a method."""
+    values = frame.f_locals
+    return Bound(values["trace"], values["self"], values["args"], values["params"])
+
+
+def bind_again(primitive: Any, args: Any, params: Mapping[str, Any]) -> list[Any]:
+    """Bind a primitive once more, to other operands; return its results.
+
+    Functions among the params have been traced before: what they stored then is
+    forgotten, since they store it again.
+    """
+    for function in _wrapped(params):
+        for store in function.stores:
+            if store:
+                store.reset()
+    out = primitive.bind(*args, **params)
+    return list(out) if primitive.multiple_results else [out]
+
+
+def _wrapped(params: Mapping[str, Any]) -> Iterator[Any]:
+    for param in params.values():
+        for item in param if isinstance(param, tuple) else (param,):  # pyright: ignore[reportUnknownVariableType]
+            if isinstance(item, _linear_util.WrappedFun):
+                yield item
+
+
+def no_source_info() -> Any:
+    """Return the source information of an equation that nobody wrote."""
+    return _source_info_util.new_source_info()

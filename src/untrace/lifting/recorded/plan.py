@@ -1,0 +1,156 @@
+"""What is known about a recording from writing it before: it is written until it works.
+
+A value that a function hands on without returning it dissolves the function. A call
+that cannot be written is written from its equations: a region (`regions.py`). If that
+fails too, the call around it is a region.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import untrace
+from untrace.errors import LiftingError
+from untrace.ir import Block
+from untrace.lifting.recorded.values import arrays_in
+from untrace.recovery.record import Body, Call
+
+_OWN_FOLDER = str(Path(untrace.__file__).parent)
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+
+
+class Restart(Exception):
+    """The program has to be written again: more is known about it."""
+
+
+@dataclass(eq=False, slots=True)
+class Plan:
+    """What to do differently the next time.
+
+    Attributes:
+      recording: The run that is written.
+      dissolved: Calls of Python functions that are written as what they do.
+      lowered: Calls that are written from their equations, with the reason.
+      outlined: Such calls that take a function of their own.
+      hidden: What such calls make besides their results.
+      dropped: Calls made apart from what is around them, which nothing needs.
+      short: Which runs of a framework's functions are no functions of their own.
+      rules: Runs of derivative rules that were traced apart.
+      regions: What regions take from outside, and their equations.
+      excluded: Lines of idioms that are not to be used.
+      n_rounds: How often it was written without being proved.
+    """
+
+    recording: Body
+    dissolved: set[Call] = field(default_factory=set[Call])
+    lowered: dict[Call, str] = field(default_factory=dict[Call, str])
+    outlined: set[Call] = field(default_factory=set[Call])
+    hidden: dict[Call, list[Any]] = field(default_factory=dict[Call, list[Any]])
+    dropped: set[Call] = field(default_factory=set[Call])
+    short: dict[int, bool] = field(default_factory=dict[int, bool])
+    rules: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    regions: dict[Any, tuple[list[Any], Block]] = field(
+        default_factory=dict[Any, "tuple[list[Any], Block]"]
+    )
+    excluded: set[str] = field(default_factory=set[str])
+    n_rounds: int = 0
+
+    def lower(self, item: Call, why: str) -> bool:
+        """Write a call from its equations; tell whether that has not been tried."""
+        if item in self.lowered or item.span is None:
+            return False
+        self.lowered[item] = why
+        return True
+
+    def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
+        """Dissolve the functions that hand an array on without returning it.
+
+        Returns:
+          Whether there are any that were not dissolved before.
+        """
+        found = set(makers(self.recording, array)) - self.dissolved - set(opened)
+        self.dissolved |= found
+        return bool(found)
+
+    def expose(self, array: Any, opened: Collection[Call]) -> bool:
+        """Write the call that makes an array without returning it from its equations.
+
+        Returns:
+          Whether there is one that does not so already.
+        """
+        binders = _binders(self.recording, array)
+        if not binders:
+            return False
+        *around, last = binders
+        if any(known is array for known in self.hidden.get(last, ())):
+            return False
+        self.dissolved |= {item for item in around if item.is_own} - set(opened)
+        self.hidden.setdefault(last, []).append(array)
+        self.lowered.setdefault(last, "it makes more than it returns")
+        return True
+
+
+def reason(error: Exception) -> str:
+    """Say why something could not be written."""
+    text = str(error)
+    if not isinstance(error, LiftingError):
+        text = f"{type(error).__name__}: {text}"
+    text = " ".join(text.split())
+    return _ADDRESS.sub("0x...", text)  # another one in every process
+
+
+def place_of(item: Call) -> str:
+    """Say where a call was written, or where the function is that it runs."""
+    if item.is_own:
+        code = item.bodies[0].code
+        return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    place = item.place
+    if place is None or place.filename.startswith(_OWN_FOLDER):
+        return ""
+    return f"{os.path.basename(place.filename)}:{place.line}"
+
+
+def makers(body: Body, array: Any, around: tuple[Call, ...] = ()) -> tuple[Call, ...]:
+    """Return the calls of Python functions inside which an array was made."""
+    for item, inside in _walk(body, around):
+        if inside and not item.is_own and _holds(item.result, array):
+            return inside
+    return ()
+
+
+def _walk(
+    body: Body, around: tuple[Call, ...]
+) -> Iterator[tuple[Call, tuple[Call, ...]]]:
+    """Yield calls with the calls of Python functions around them, inner ones first."""
+    for item in body.calls:
+        inside = (*around, item) if item.is_own else around
+        for run in item.bodies:
+            yield from _walk(run, inside)
+        yield item, inside
+
+
+def _holds(result: Any, array: Any) -> bool:
+    return any(leaf is array for leaf in arrays_in(result))
+
+
+def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
+    """Return the calls around the primitive that made an array, the innermost last."""
+    for item in body.calls:
+        span = item.span
+        if span is None:
+            continue
+        made = span.log[span.first : span.last]
+        if not any(result is array for bind in made for result in bind.results):
+            continue
+        for run in item.bodies:
+            inner = _binders(run, array)
+            if inner:
+                return item, *inner
+        is_here = any(r is array for bind in span.binds() for r in bind.results)
+        return (item,) if is_here and not item.is_own else None
+    return None
