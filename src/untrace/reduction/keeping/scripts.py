@@ -53,7 +53,16 @@ def example_args():
     return jax.tree.map(widened, narrow_args())
 
 """
-NO_JIT = "(lambda f: f)"
+_OP_BY_OP = """\
+def op_by_op(function):
+    def run(*args, **kwargs):
+        jaxpr = jax.make_jaxpr(function)(*args, **kwargs)
+        with jax.disable_jit():
+            return jaxpr_as_fun(jaxpr)(*jax.tree.leaves((args, kwargs)))
+
+    return run
+
+"""
 IMPORTS = ("import jax", "import jax.numpy as jnp")
 
 
@@ -103,8 +112,7 @@ def two_sides(
         'if sys.argv[1] == "float64":',
         *indented(_WIDE.splitlines()),
         'if sys.argv[1] == "eager":',
-        "    with jax.disable_jit():",
-        *indented(indented(call_lines(name, under, NO_JIT))),
+        *indented(eager_lines(name, under)),
         "else:",
         *indented(call_lines(name, under)),
         "np.savez(sys.argv[2], *(np.asarray(x).astype(complex) for x in outputs))",
@@ -134,12 +142,19 @@ def comparison(a: str, b: str, rtol: float) -> list[str]:
     """Write statements that compare `first` and `second`."""
     return [
         "for i, (x, y) in enumerate(zip(first, second)):",
-        "    scale = np.max(np.abs(y), initial=0.0) or 1.0",
-        "    error = np.max(np.abs(x - y), initial=0.0) / scale",
+        "    gap = np.max(np.abs(x - y), initial=0.0)",
+        "    scale = np.max(np.abs(y), initial=0.0)",
+        "    error = gap / scale if scale else (np.inf if gap else 0.0)",
         '    print(f"output {i}: relative error {error:.3g}")',
         f'    assert error <= {rtol!r}, f"output {{i}}: " {f"{a} and {b} differ"!r}',
         'print("no difference: the failure is not there")',
     ]
+
+
+def eager_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that run the program op by op and leave its `outputs`."""
+    start = ["from jax.extend.core import jaxpr_as_fun", ""]
+    return [*start, *_OP_BY_OP.splitlines(), *call_lines(name, under, "op_by_op")]
 
 
 def function_lines(name: str, under: str | None) -> list[str]:

@@ -112,8 +112,7 @@ class _NonFinite(RunningKeep):
         if self.jit_only:
             lines += [
                 "jitted = outputs",
-                "with jax.disable_jit():",
-                *scripts.indented(scripts.call_lines(name, self.under, scripts.NO_JIT)),
+                *scripts.eager_lines(name, self.under),
                 "for i, (x, by_op) in enumerate(zip(jitted, outputs)):",
                 f"    has_any = {self._test('x')} and not {self._test('by_op')}",
                 f'    assert not has_any, f"output {{i}} has {self.NOUN} only under jit"',

@@ -43,6 +43,12 @@ def blame(function: Callable[..., Any], args: Sequence[Any]) -> str | None:
     return _in_body(closed, list(args))
 
 
+def evaluate(closed: Any, args: Sequence[Any]) -> list[Any]:
+    """Evaluate a jaxpr equation by equation."""
+    body, consts = _split(closed)
+    return list(jax.core.eval_jaxpr(body, consts, *args))
+
+
 def _in_body(closed: Any, args: list[Any]) -> str | None:
     body, consts = _split(closed)
     eqns = list(body.eqns)

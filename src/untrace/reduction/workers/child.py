@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import wire
-from .blame import blame
+from .blame import blame, evaluate
 
 _FILENAME = "<reduced program>"
 _COMPILATION = "/jax/core/compile/backend_compile_duration"
@@ -92,8 +92,7 @@ def _run(
     function = _transformed(function, header["under"])
     if header["action"] == "eager":
         report.begin("run")
-        with jax.disable_jit():
-            outputs = jax.block_until_ready(jax.tree.leaves(function(*args)))
+        outputs = jax.block_until_ready(_op_by_op(function, args))
     else:
         jitted = jax.jit(function)
         report.begin("trace")
@@ -120,6 +119,13 @@ def _run(
     if "arrays" in wants:
         arrays += [wire.encode(x) for x in outputs]
     return found
+
+
+def _op_by_op(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
+    """Run the primitives of a program one by one; the bodies of loops are compiled."""
+    jaxpr = jax.make_jaxpr(function)(*args)
+    with jax.disable_jit():
+        return evaluate(jaxpr, args)
 
 
 def _blamed(function: Callable[..., Any], args: list[Any]) -> str | None:
