@@ -40,7 +40,9 @@ def contrastive_loss(params, batch):
 
 def adam(grads, moments, params, rate=1e-3):
     first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, moments["first"], grads)
-    second = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, moments["second"], grads)
+    second = jax.tree.map(
+        lambda v, g: 0.99 * v + 0.01 * g * g, moments["second"], grads
+    )
     params = jax.tree.map(
         lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-8), params, first, second
     )
