@@ -21,11 +21,8 @@ from untrace.reduction.workers.wire import decode, encode
 
 IMPORTS = "import os, signal, subprocess, sys, time\nimport jax, jax.numpy as jnp\n"
 X = np.ones(3, np.float32)
-OTHER_PYTHONS = [
-    path
-    for path in ("/work/envs/py311/bin/python", "/work/envs/py313/bin/python")
-    if Path(path).exists() and Path(path).parent != Path(sys.executable).parent
-]
+# Another installation of JAX, as in `benchmarks/reduce/cases`.
+OTHER_PYTHONS = [path for path in [os.environ.get("UNTRACE_OTHER_PYTHON")] if path]
 
 
 def job(body, *args, **run):
