@@ -13,10 +13,8 @@ from untrace.reduction.keeping.base import (
     KeepError,
     RunningKeep,
     check_expression,
-    ending,
     is_match,
     set_field,
-    short_type,
 )
 from untrace.reduction.outcome import STAGES, Outcome
 from untrace.reduction.program import Program
@@ -254,6 +252,3 @@ def _check_stage(keep: Keep, stage: Any) -> None:
     if stage is not None and stage not in STAGES:
         known = ", ".join(STAGES)
         raise KeepError(f"{keep.WORD}: stage must be one of {known}, not {stage!r}")
-
-
-__all__ = ["Crashes", "Hangs", "Raises", "ending", "short_type"]

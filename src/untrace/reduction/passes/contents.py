@@ -11,7 +11,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.ir import Literal
 from untrace.reduction.applying import apply
-from untrace.reduction.edits import Edits, Held
+from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program, all_equations
 from untrace.reduction.search import Search
 
@@ -139,5 +139,3 @@ _counting = _numbers(lambda a: np.arange(a.size).reshape(a.shape))
 _integers = _numbers(_to_integers)
 _rounded = _numbers(_to_one_digit)
 _signs = _numbers(lambda a: a if a.dtype.kind in "bc" else np.sign(a))
-
-__all__ = ["Held", "merge_inputs", "simplify_contents", "simplify_literals"]
