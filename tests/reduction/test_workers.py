@@ -445,6 +445,13 @@ def test_process_without_fork_limits_memory():
     assert (outcome.status, outcome.stage) == ("memory", "trace")
 
 
+def test_process_without_fork_does_not_count_the_memory_of_its_parent():
+    held = b"x" * (1 << 30)
+    server = Server(sys.executable, (), forks=False)
+    outcome = server.ask(job("return x", memory_bytes=len(held)))
+    assert outcome.status == "ok"
+
+
 def test_server_ends_with_its_parent():
     text = (
         "import os, sys\n"

@@ -119,16 +119,26 @@ def _perform_here(found: tuple[dict[str, Any], Any], stdout: IO[bytes]) -> NoRet
 
 
 def _watch_own_memory(limit: int, stdout: IO[bytes]) -> None:
-    """Fallback where nobody can look from outside: the peak of this process."""
-    try:
-        import resource
-    except ImportError:  # Windows has no limit
-        return
-    unit = 1 if sys.platform == "darwin" else 1_024
-    while resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit <= limit:
+    """Fallback where nobody can look from outside."""
+    while _own_bytes() <= limit:
         time.sleep(_TICK_S)
     wire.write_frame(stdout, {"status": "memory", "final": True})
     os._exit(0)
+
+
+def _own_bytes() -> int:
+    """Return the memory that this process holds; where unknown, the most it held.
+
+    Linux must not be asked for the most: a process inherits that of its parent.
+    """
+    if held := _resident_bytes(os.getpid()):
+        return held
+    try:
+        import resource
+    except ImportError:  # Windows has no limit
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1_024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _serve(
