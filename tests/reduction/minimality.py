@@ -5,6 +5,7 @@ taken away by itself, and the predicate is asked.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from untrace.ir import Value
 from untrace.reduction.applying import apply
 from untrace.reduction.axes import find_axes, resized, without_axis
 from untrace.reduction.edits import Edits, Held, Opening
+from untrace.reduction.passes.focusing import CALLS, body_of, called
 from untrace.reduction.passes.unwrapping import wrappers
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge
@@ -39,6 +41,7 @@ def attempts(program: Program, judge: Judge) -> Iterator[tuple[str, Program | No
             yield f"output {i}", apply(program, Edits(outputs=rest))
     for eqn in wrappers(program):
         yield f"wrapper {eqn.name}", apply(program, Edits(opened={eqn: Opening()}))
+    yield from inside_calls(program, judge)
     for axis in find_axes(block).groups:
         if axis.size == 1:
             edits = without_axis(program, axis)
@@ -50,6 +53,21 @@ def attempts(program: Program, judge: Judge) -> Iterator[tuple[str, Program | No
             rest = np.take(array, 0, axis=number) if size else array
             edits = Edits(inputs={value: rest})
             yield f"axis {number} of an input", apply(program, edits)
+
+
+def inside_calls(program: Program, judge: Judge) -> Iterator[tuple[str, Any]]:
+    """Take single equations out of the body of each call that stands alone."""
+    if len(program.block.equations) > 1 or program.block.equations[0].name not in CALLS:
+        return
+    (call,) = program.block.equations
+    body = body_of(call, {**dict(zip(program.block.inputs, program.values))})
+    if body is None or len(body.block.equations) < 2:
+        return
+    values = Recorder(body, judge).record()
+    for i, eqn in enumerate(body.block.equations):
+        smaller = without_equation(body, i, values)
+        whole = None if smaller is None else called(call, smaller, program.name)
+        yield f"equation {i} ({eqn.name}) in {call.name}", whole
 
 
 def without_equation(program: Program, index: int, values) -> Program | None:

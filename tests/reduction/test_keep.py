@@ -241,6 +241,13 @@ def test_combinations():
     assert not (~crash).holds([Outcome("lost")], program)
 
 
+def test_other_failure_of_a_combination_needs_only_the_runs_that_were_made():
+    both = keep.nan() & keep.raises(ValueError)
+    outcomes = outcomes_of(both, "raise KeyError('y')")
+    assert both.other_failure([]) is None
+    assert both.other_failure(outcomes[:1]) == "KeyError at trace: …"
+
+
 def test_predicates_share_equal_runs():
     both = keep.crashes() & keep.raises() & keep.nan()
     assert len(both.runs) == 2

@@ -25,14 +25,20 @@ def trace_flat(
     function: Callable[..., Sequence[Any]],
     avals: Sequence[Any],
     name: str = "untraced",
+    arg_names: Sequence[str] | None = None,
     debug_info: Any = None,
 ) -> Any:
     """Trace a function of flat arguments at exactly the given avals.
 
     Unlike `jax.make_jaxpr` this takes any aval: weak types, refs, tokens, key arrays,
-    avals typed by a mesh.
+    avals typed by a mesh. The jaxpr calls itself and its inputs by the names given, or
+    says what `debug_info` does.
     """
-    debug = debug_info or _api_util.debug_info("untrace", function, tuple(avals), {})
+    debug = debug_info
+    if debug is None:
+        debug = _api_util.debug_info("untrace", function, tuple(avals), {})
+        names = None if arg_names is None else tuple(arg_names)
+        debug = debug.replace_func_name(name)._replace(arg_names=names)
     wrapped = _lu.wrap_init(function, debug_info=debug)
     jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
     return close_jaxpr(jaxpr, consts)

@@ -41,6 +41,7 @@ def apply(program: Program, edits: Edits) -> Program | None:
         known.get(value) or jaxapi.aval_of(array)
         for value, array in zip([*program.block.inputs, *held], arrays)
     ]
+    names = [*program.names, *[""] * len(held)]
     evaluator = _Evaluator(edits, program.block)
 
     def flat(*tracers: Any) -> list[Any]:
@@ -50,11 +51,10 @@ def apply(program: Program, edits: Edits) -> Program | None:
 
     try:
         with jaxapi.deep_recursion():
-            traced = jaxapi.trace_flat(flat, avals, program.name)
+            traced = jaxapi.trace_flat(flat, avals, program.name, names)
             closed, used = evaluation.without_dead_code(traced)
     except Exception:  # an edit may ask anything of JAX
         return None
-    names = [*program.names, *[""] * len(held)]
     return _cleaned(traced, closed, used, arrays, names, program.name)
 
 
@@ -224,6 +224,13 @@ class _Evaluator:
             return self.block(body, [*consts, *carry])
         if name == "cond":
             return self.block(params["branches"][opening.branch], operands[1:])
+        if name == "custom_linear_solve":
+            sizes = params["const_lengths"]
+            start = sizes.matvec + sizes.vecmat
+            consts = operands[start : start + sizes.solve]
+            return self.block(
+                params["jaxprs"].solve, [*consts, *operands[sum(sizes) :]]
+            )
         blocks = list(sub_blocks(eqn))
         if not blocks:
             raise Unfitting(f"{name} has no sub-program")

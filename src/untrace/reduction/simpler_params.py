@@ -110,6 +110,7 @@ PARAMS: dict[str, Simpler] = {
     "axis_index_groups": _is(None),
     "compiler_options_kvs": _is(()),
     "conjugate_a": _is(False),
+    "differentiated": _is(False),
     "donated_invars": _each_is(False),
     "in_layouts": _each_is(None),
     "in_shardings": _unspecified,

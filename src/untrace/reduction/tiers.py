@@ -25,6 +25,7 @@ from untrace.reduction.passes.cutting import (
     cut_halves,
     cut_one,
 )
+from untrace.reduction.passes.focusing import focus
 from untrace.reduction.passes.inside import cut_inside
 from untrace.reduction.passes.loops import open_loops
 from untrace.reduction.passes.narrowing import narrow_loops
@@ -52,6 +53,7 @@ STRUCTURE: tuple[Pass, ...] = (
     ("open loops", open_loops),
 )
 INSIDE: tuple[Pass, ...] = (
+    ("cut inside calls", focus),
     ("cut inside loops", cut_inside),
     ("narrow loops", narrow_loops),
     ("bypass equations", bypass),
@@ -72,6 +74,7 @@ LAST: tuple[Pass, ...] = (
     ("open calls", open_one),
     ("open loops", open_loops),
     ("cut equations", cut_one),
+    ("cut inside calls", focus),
     ("narrow loops", narrow_loops),
     ("bypass equations", bypass),
     *DETAILS,

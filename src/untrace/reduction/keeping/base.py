@@ -77,7 +77,11 @@ class Keep:
         return " ".join(dict.fromkeys(story(outcome) for outcome in outcomes))
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
-        """Name a failure that is not the wanted one, for counting; None if it ran."""
+        """Name a failure that is not the wanted one, for counting; None if it ran.
+
+        Args:
+          outcomes: Of the runs that were made: the first ones of `runs`.
+        """
         found = (failure_label(outcome) for outcome in outcomes)
         return next((text for text in found if text), None)
 

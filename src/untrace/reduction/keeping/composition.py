@@ -31,8 +31,9 @@ class _Pair(Keep):
         return any(part.is_measured for part in self._parts)
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
-        parts = [part.other_failure(self._of(part, outcomes)) for part in self._parts]
-        return next((text for text in parts if text), None)
+        known = ((part, self._of(part, outcomes)) for part in self._parts)
+        labels = (part.other_failure(found) for part, found in known if found)
+        return next((label for label in labels if label), None)
 
     def explain(
         self, outcomes: Sequence[Outcome], program: Program | None = None
@@ -68,8 +69,9 @@ class _Pair(Keep):
         return next((part for part in self._parts if part.runs), self.first)
 
     def _of(self, part: Keep, outcomes: Sequence[T]) -> list[T]:
+        """Choose what belongs to the runs of a part, as far as runs were made."""
         by_run = dict(zip(self.runs, outcomes))
-        return [by_run[run] for run in part.runs]
+        return [by_run[run] for run in part.runs if run in by_run]
 
     def __str__(self) -> str:  # as Python reads it
         return f"{self._inner(self.first)} {self.WORD} {self._inner(self.second)}"

@@ -130,9 +130,8 @@ def _closed(
             given[i] = value
         return function(given, carry[len(used) :])
 
-    of_used.__name__ = of_used.__qualname__ = name
-    kept = [avals[i] for i in used]
-    return jaxapi.trace_flat(of_used, [*kept, *avals[n:]]), [consts[i] for i in used]
+    types = [*(avals[i] for i in used), *avals[n:]]
+    return jaxapi.trace_flat(of_used, types, name), [consts[i] for i in used]
 
 
 def _scan(eqn: Equation, kept: Collection[int]) -> Rewriting:

@@ -1,4 +1,4 @@
-"""Open sub-programs that are evaluated once: jit, remat, derivative rules, branches.
+"""Open sub-programs that are evaluated once: jit, remat, derivative rules, solves.
 
 All that can be opened is, in one candidate. If the failure needs some of them, those
 that it needs are found by delta debugging and kept.
@@ -21,17 +21,17 @@ MANY = 200
 
 
 def wrappers(program: Program) -> list[Equation]:
-    """List the equations that only call their sub-program, and every `shard_map`."""
+    """List the calls of sub-programs that are evaluated once."""
     return [eqn for eqn in all_equations(program.block) if _is_call(eqn)]
 
 
 def _is_call(eqn: Equation) -> bool:
-    """Tell whether operands and results are just those of the one sub-program."""
+    """Tell whether operands and results are those of the sub-program."""
     blocks = list(sub_blocks(eqn))
+    if eqn.name in ("shard_map", "custom_linear_solve"):
+        return True
     if eqn.name in LOOPS or len(blocks) != 1:
         return False
-    if eqn.name == "shard_map":
-        return True
     inner = blocks[0]
     pairs = [*zip(inner.inputs, eqn.operands, strict=False)]
     return (

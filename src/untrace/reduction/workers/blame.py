@@ -120,6 +120,11 @@ def _inside(eqn: Any, operands: list[Any]) -> str | None:
     if name == "cond":
         index = max(0, min(int(operands[0]), len(params["branches"]) - 1))
         return _in_body(params["branches"][index], operands[1:])
+    if name == "custom_linear_solve":
+        sizes = params["const_lengths"]
+        start = sizes.matvec + sizes.vecmat
+        consts = operands[start : start + sizes.solve]
+        return _in_body(params["jaxprs"].solve, [*consts, *operands[sum(sizes) :]])
     if name == "while":
         return _in_steps(params["body_jaxpr"], _while_steps(params, operands))
     if name == "scan":
