@@ -105,6 +105,7 @@ class Search:
       pass_name: The pass that runs, for the history.
       others: The smallest program that fails in each other way.
       earlier: The last accepted programs.
+      settled: What was found by bisection; it is not searched again, only looked at.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Search:
         self.pass_name = "start"
         self.others: dict[str, Program] = {}
         self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
+        self.settled: set[object] = set()
         self.limits = limits or Limits()
         self.n_jobs = max(1, jobs)
         self.notify = notify or (lambda kind, facts: None)

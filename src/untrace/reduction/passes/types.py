@@ -3,6 +3,7 @@
 Axes are shrunk jointly through the whole program: everything that must have the same
 size changes with it. Thresholds are real (a crash from 4,096 elements on, say), so an
 axis that cannot be 1 is halved as long as that works, at either end, and then bisected.
+It may become shorter by one or two once other axes have changed; that is tried first.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def shrink_axes(search: Search) -> None:
     tried: set[object] = set()
     while (axis := _next(search.best, tried)) is not None:
         tried.add(_key(search.best, axis))
-        _shrink(search, axis)
-        tried.add(_key(search.best, axis))
+        is_settled = (_places(search.best, axis), axis.size) in search.settled
+        (_nibble if is_settled else _shrink)(search, axis)
 
 
 def shrink_inputs(search: Search) -> None:
@@ -71,11 +72,15 @@ def simplify_params(search: Search) -> None:
 # ---- axes -----------------------------------------------------------------------------
 
 
-def _key(program: Program, axis: Axis) -> object:
-    """Name an axis by where it shows, and by its size."""
+def _places(program: Program, axis: Axis) -> frozenset[tuple[int, int]]:
+    """Name an axis by the inputs where it shows."""
     index = {value: i for i, value in enumerate(program.block.inputs)}
-    places = frozenset((index[v], n) for v, n in axis.places if v in index)
-    return places, axis.size, axis.n_elements
+    return frozenset((index[v], n) for v, n in axis.places if v in index)
+
+
+def _key(program: Program, axis: Axis) -> object:
+    """Name an axis of a certain size in the program as it is."""
+    return _places(program, axis), axis.size, axis.n_elements
 
 
 def _next(program: Program, tried: set[object]) -> Axis | None:
@@ -103,7 +108,14 @@ def _shrink(search: Search, axis: Axis) -> None:
                 break
         else:
             break
-    search.smallest(size // 2, size, lambda n: _made(base, axis, n, start))
+    size = search.smallest(size // 2, size, lambda n: _made(base, axis, n, start))
+    search.settled.add((_places(base, axis), size))
+
+
+def _nibble(search: Search, axis: Axis) -> None:
+    """Make an axis shorter by one, at either end."""
+    base, size = search.best, axis.size - 1
+    search.first(_made(base, axis, size, start) for start in (0, 1))
 
 
 def _all_resized(program: Program, size: int) -> Program | None:
