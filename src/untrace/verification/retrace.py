@@ -21,6 +21,7 @@ from untrace import jaxapi
 from untrace.capture.capture import Captured, Parameter
 from untrace.capture.trees import build
 from untrace.syntax.compiling import compile_lines, split_lines
+from untrace.verification.stack_room import with_room
 
 _counter = 0
 
@@ -72,7 +73,7 @@ def retrace(
             for p in captured.parameters
             if _is_keyword(p)
         }
-        return jax.tree.leaves(function(*args, **kwargs))
+        return jax.tree.leaves(with_room(function, *args, **kwargs))
 
     return jaxapi.trace_flat(flat, avals, name)
 
