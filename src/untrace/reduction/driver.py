@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from untrace.errors import KeepError
+from untrace.options import Options
 from untrace.reduction.applying import program_from
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
@@ -28,6 +29,7 @@ from untrace.reduction.search import (
 from untrace.reduction.tiers import run_all
 from untrace.reduction.trials import Judge, Verdict, prepare
 from untrace.reduction.workers import close_servers
+from untrace.reduction.writing import written
 
 MISS = 0.01
 """Probability with which a failure that does not always show may be missed."""
@@ -96,7 +98,7 @@ def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
         why = verdicts[-1].outcomes[-1].message
         raise KeepError(f"worker processes cannot be run: {why}")
     if not failed:
-        raise KeepError(_not_reproduced(keep, verdicts))
+        raise KeepError(_not_reproduced(program, keep, verdicts))
     pinned = keep.pinned(failed[0].outcomes, program)
     rate = len(failed) / len(verdicts)
     found = Pinned(pinned or keep, _attempts(rate), rate)
@@ -111,14 +113,22 @@ def _attempts(rate: float) -> int:
     return min(MAX_ATTEMPTS, math.ceil(math.log(MISS) / math.log(1 - rate)))
 
 
-def _not_reproduced(keep: Keep, verdicts: list[Verdict]) -> str:
+def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
     n = len(verdicts)
+    strength = written(program, Options("lax")).report.strength
+    if strength == "identical":
+        is_same = "which traces to the very same equations. Likely causes"
+    else:
+        is_same = (
+            f"but the text is {strength}: this is the first thing to look at (and a bug "
+            "of untrace; please report it). Other causes"
+        )
     times = "" if n == 1 else f" in {n} runs"
     causes = "\n".join(f"  - {cause};" for cause in LIKELY_CAUSES)
     return (
         f"the program does not show the failure{times}: {keep}.\n"
         f"{keep.explain(verdicts[-1].outcomes)}\n"
-        f"It was written as Python and run in a fresh process. Likely causes:\n{causes}\n"
+        f"It was run in a fresh process as Python text, {is_same}:\n{causes}\n"
         "  - the predicate is stricter than what happens: loosen it."
     )
 
