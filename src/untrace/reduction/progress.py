@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from untrace.reduction.reproducer import counted, duration
 from untrace.reduction.search import Search
+from untrace.reduction.wording import counted, duration
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH_COLS = 48

@@ -23,6 +23,7 @@ from untrace.reduction.keeping import Keep
 from untrace.reduction.outcome import Job
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
+from untrace.reduction.wording import counted, duration
 from untrace.reduction.writing import captured, written
 from untrace.result import Source
 from untrace.syntax.formatting import format_source
@@ -169,19 +170,3 @@ def _still_fails(source: Source, program: Program, judge: Judge) -> bool:
         is_file = run.action == "command"
         jobs.append(file_job(source, run) if is_file else job_of(program, run, source))
     return judge.judge(Trial(program, tuple(jobs))).is_interesting
-
-
-def counted(n: int, noun: str) -> str:
-    """Write a number and its noun."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """Write a time as a person would: "0.8 s", "1 min 52 s"."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
-    shown = [f"{n} {unit}" for n, unit in parts if n]
-    return " ".join(shown[:2])

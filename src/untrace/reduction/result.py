@@ -10,8 +10,8 @@ from typing import Any
 from untrace.reduction.keeping import Keep
 from untrace.reduction.plot import plot_svg
 from untrace.reduction.program import Program
-from untrace.reduction.reproducer import counted, duration
 from untrace.reduction.search import Stats, Step
+from untrace.reduction.wording import counted, duration
 from untrace.result import Source, write_text
 
 

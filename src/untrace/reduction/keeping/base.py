@@ -16,6 +16,7 @@ from untrace.errors import KeepError
 from untrace.reduction.keeping import messages
 from untrace.reduction.outcome import TRANSFORMS, Outcome, Run
 from untrace.reduction.program import Program
+from untrace.reduction.wording import counted
 
 Env = tuple[tuple[str, str], ...]
 
@@ -211,7 +212,8 @@ def story(outcome: Outcome) -> str:
         return f"The command ended with status {outcome.exit_status}."
     if outcome.status == "ok":
         n_bad = sum(bool(o.n_nan or o.n_inf) for o in outcome.outputs)
-        outputs = f"{len(outcome.outputs)} outputs, {n_bad} of them with NaN or inf"
+        outputs = counted(len(outcome.outputs), "output")
+        outputs = f"{outputs}, {n_bad} of them with NaN or inf"
         return f"The program ran to its end ({outputs})."
     if outcome.status == "raised":
         words = f"{short_type(outcome)}: {messages.telling_line(outcome.message)}"
