@@ -1,0 +1,19 @@
+"""Numbers and times as a person would write them."""
+
+from __future__ import annotations
+
+
+def counted(n: int, noun: str) -> str:
+    """Write a number and its noun."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as a person would: "0.8 s", "1 min 52 s"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
+    shown = [f"{n} {unit}" for n, unit in parts if n]
+    return " ".join(shown[:2])
