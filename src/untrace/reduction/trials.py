@@ -103,12 +103,15 @@ class Judge:
       executor: Where jobs run; None: in workers on this machine.
       attempts: How often a program is run before it counts as not failing; more than
         once only for failures that do not always show.
+      notes: What the user should know.
+      suspects: Kinds of equations that did not run by themselves; see `values`.
     """
 
     keep: Keep
     executor: Executor | None = None
     attempts: int = 1
     notes: list[str] = field(default_factory=list[str])
+    suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
     def judge(self, trial: Trial) -> Verdict:
         """Run a trial until it fails in the wanted way, `attempts` times at most."""

@@ -2,12 +2,13 @@
 
 All results are outputs of one compiled program. Should that fail, as it may where the
 failure is one of compilation, halves are tried, down to the equation that fails; its
-results are made up.
+results are made up. Equations like it stand alone in later recordings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, job_of
 from untrace.reduction.workers.wire import decode
 
-RECORD = Run(action="jit", wants=frozenset({"arrays"}), timeout_s=120.0)
+RECORD = Run(action="jit", wants=frozenset({"arrays"}))
 MAX_RUNS = 40
 """Runs spent on a program that cannot be compiled as a whole."""
 
@@ -39,11 +40,22 @@ class Recorder:
     def record(self) -> dict[Value, Any]:
         """Compute all; what cannot be computed is made up."""
         if self.judge.keep.needs_values:
-            self._segment(self.program.block.equations)
+            for eqns in self._segments():
+                self._segment(eqns)
         for value in _results(self.program.block.equations):
             if value not in self.values:
                 self.values[value] = made_up(value.aval)
         return self.values
+
+    def _segments(self) -> list[list[Equation]]:
+        """Split the program around equations like those that did not run before."""
+        found: list[list[Equation]] = [[]]
+        for eqn in self.program.block.equations:
+            if _kind(eqn) in self.judge.suspects:
+                found += [[eqn], []]
+            else:
+                found[-1].append(eqn)
+        return found
 
     def _segment(self, eqns: Sequence[Equation]) -> None:
         wanted = [value for value in _results(eqns) if is_holdable(value.aval)]
@@ -56,6 +68,9 @@ class Recorder:
             middle = len(eqns) // 2
             self._segment(eqns[:middle])
             self._segment(eqns[middle:])
+        else:  # what follows is computed from what is made up
+            self.judge.suspects.update(map(_kind, eqns))
+            self.values.update({value: made_up(value.aval) for value in wanted})
 
     def _run(self, wanted: list[Value]) -> Sequence[Any] | None:
         held = {value: Held(array) for value, array in self.values.items()}
@@ -69,7 +84,8 @@ def evaluate(
     """Return the outputs of a program, or None if it does not run."""
     if counter is not None:
         counter.n_runs += 1
-    outcome = judge.run(job_of(program, RECORD))
+    longest = max((run.timeout_s for run in judge.keep.runs), default=RECORD.timeout_s)
+    outcome = judge.run(job_of(program, replace(RECORD, timeout_s=longest)))
     if outcome.status != "ok" or len(outcome.arrays) != len(program.block.outputs):
         return None
     return [
@@ -110,6 +126,11 @@ def made_up(aval: Any) -> Any:
             else np.zeros(aval.shape, aval.dtype)
         )
     return rng.normal(size=aval.shape).astype(aval.dtype)
+
+
+def _kind(eqn: Equation) -> tuple[str, ...]:
+    """Name a primitive and the types that it gives."""
+    return eqn.name, *(str(aval) for aval in eqn.result_avals)
 
 
 def _results(eqns: Sequence[Equation]) -> list[Value]:
