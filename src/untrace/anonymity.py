@@ -22,6 +22,7 @@ from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.recorded.calls import HINTS
+from untrace.lifting.recorded.program import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
@@ -203,7 +204,9 @@ def _notes(notes: tuple[str, ...]) -> Iterator[str]:
     for note in notes:
         if " stands for " in note or REGION in note:
             continue
-        is_list = note.startswith(("Written from its", "Leaves that are not arrays"))
+        is_list = note.startswith(
+            ("Written from its", "Leaves that are not arrays", NOT_EXPANDED)
+        )
         text = note.partition(":")[0].rstrip(".") + "." if is_list else note
         yield _QUOTED.sub("a function", text)
     if any(REGION in note for note in notes):

@@ -15,24 +15,10 @@ from untrace.extension import load_entry_points
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording, untrace_recorded
+from untrace.recovery.transformations import EXPANDABLE
 from untrace.result import Source
 
 LEVELS = ("api", "lax")
-EXPANDABLE = frozenset(
-    {
-        "grad",
-        "value_and_grad",
-        "vjp",
-        "jvp",
-        "linearize",
-        "jacfwd",
-        "jacrev",
-        "hessian",
-        "vmap",
-    }
-)
-"""Transformations whose work can be shown: those that leave only equations."""
-
 REROLL = ("none", "for", "scan")
 COMMENTS = ("none", "origin", "types", "both")
 ANNOTATE = ("none", "jaxtyping")
@@ -80,11 +66,14 @@ def source(
       reroll: At level "api", "for" writes calls that differ in one number, such as those
         of the layers of a network, as a Python loop; "scan" as `jax.lax.scan` over
         stacked parameters, which is another program: its values are compared.
-      expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: shows
-        what JAX makes of the program, lifted to calls, every group of statements under
-        the user's line that it comes from, backward passes under their forward line.
-        All that are named in `EXPANDABLE` are opened together; functions that stay
-        functions under JAX (jit, scan, cond, custom rules) do so here.
+      expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: a call
+        of `jax.grad(loss)` becomes one of a function that holds the equations that JAX
+        makes of it, lifted to calls, every group under the user's line that it comes
+        from, backward passes under their forward line. Nothing else is opened. "jit"
+        leaves out `jax.jit`. What stays a function under JAX does so here, written from
+        its equations: "scan", "cond" and other loops and branches, "checkpoint",
+        "custom_jvp" and "custom_vjp"; an expanded "grad" shows what it makes of their
+        derivatives. An unknown name is refused with the list of all names.
       anonymous: Write none of the names of the original, for sharing: functions,
         variables, classes, fields and dict keys are renamed (keys in their order), the
         header names no file. Strings that are passed to JAX stay: specs of einsum,
@@ -117,12 +106,10 @@ def source(
     if comments not in COMMENTS:
         known = ", ".join(COMMENTS)
         raise ValueError(f"comments must be one of {known}, not {comments!r}")
-    opened = (expand,) if isinstance(expand, str) else tuple(expand)
-    for unknown in set(opened) - EXPANDABLE:
+    opened = frozenset((expand,) if isinstance(expand, str) else expand)
+    for unknown in sorted(opened - EXPANDABLE):
         known = ", ".join(sorted(EXPANDABLE))
         raise ValueError(f"cannot expand {unknown!r}; it must be one of {known}")
-    if opened and comments == "none" and not anonymous:
-        comments = "origin"
     if reroll not in REROLL:
         raise ValueError(f"reroll must be one of {', '.join(REROLL)}, not {reroll!r}")
     if level not in LEVELS:
@@ -138,7 +125,17 @@ def source(
         _check_anonymous(comments, keep_types, scopes)
     _check_annotate(annotate, level)
     options = Options(
-        level, verify, types, scopes, name, keep_types, comments, reroll, annotate
+        level,
+        verify,
+        types,
+        scopes,
+        name,
+        keep_types,
+        comments,
+        reroll,
+        annotate,
+        opened,
+        quotes=bool(opened) and not anonymous,
     )
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_recorded
@@ -150,8 +147,7 @@ def source(
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
-                is_recorded = level == "api" and not opened
-                bodies, record = recording() if is_recorded else ([], None)
+                bodies, record = recording(opened) if level == "api" else ([], None)
                 captured = capture(
                     function,
                     args,

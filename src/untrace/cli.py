@@ -81,7 +81,8 @@ def main() -> None:
     "--expand",
     multiple=True,
     metavar="NAME",
-    help="Show what JAX makes of a transformation: grad, vmap, jvp, ...",
+    help="Show what JAX makes of the calls of a transformation, and of no other: grad, "
+    "vmap, jvp, scan, jit, custom_vjp, checkpoint, ... May be given several times.",
 )
 @click.option(
     "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."

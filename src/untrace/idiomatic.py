@@ -14,6 +14,7 @@ from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.ir import Block, Equation
 from untrace.lifting.idioms.rewriting import Rewriter
+from untrace.lifting.inlining import without_jit
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.lost import LostRules
 from untrace.lifting.source_names import source_names
@@ -77,6 +78,8 @@ def _attempt(
     steps: Mapping[Equation, int] | None,
 ) -> Source:
     lifted = rewriter.block(block)
+    if "jit" in options.expand:
+        lifted = without_jit(lifted)
     hints = source_names(lifted)
     rewrite = rewriter.block if rewriter.with_rules else None
 

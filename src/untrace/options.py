@@ -21,6 +21,8 @@ class Options:
       reroll: "for" writes calls that differ in one number as a loop, "scan" as a scan
         over stacked parameters; "none" does not.
       annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
+      expand: Transformations whose calls are written as what JAX makes of them.
+      quotes: Write the user's lines over the equations that come from them.
     """
 
     level: str = "lax"
@@ -32,3 +34,5 @@ class Options:
     comments: str = "none"
     reroll: str = "none"
     annotate: str = "none"
+    expand: frozenset[str] = frozenset()
+    quotes: bool = False

@@ -14,6 +14,7 @@ from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
+from untrace.lifting.recorded.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.plan import Plan, reason
 from untrace.lifting.recorded.program import Program, lift_recorded
 from untrace.lifting.recorded.readers import public_readers
@@ -28,14 +29,17 @@ from untrace.verification.report import Report
 MAX_ROUNDS = 6
 
 
-def recording() -> tuple[
-    list[Body], Callable[[Callable[[], Any], dict[str, Any]], Any]
-]:
-    """Return a list for the recorded run, and what `capture` calls to record it."""
+def recording(
+    expand: frozenset[str] = frozenset(),
+) -> tuple[list[Body], Callable[[Callable[[], Any], dict[str, Any]], Any]]:
+    """Return a list for the recorded run, and what `capture` calls to record it.
+
+    The calls of the transformations in `expand` are recorded wherever they are made.
+    """
     bodies: list[Body] = []
 
     def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
-        recorder = Recorder(public_readers())
+        recorder = Recorder(public_readers(), expand)
         body = Body(None, run.__code__, arguments)
         with recorder.recording(body):
             result = run()
@@ -57,6 +61,11 @@ def untrace_recorded(
     recording would be.
     """
     note_progress = progress or (lambda stage: None)
+    for name in sorted(options.expand - occurring(captured.recording)):
+        note = f'expand="{name}" changes nothing: the program makes no such call.'
+        captured = replace(captured, notes=(*captured.notes, note))
+    if is_opened_whole(captured.recording, options.expand):
+        return untrace_captured(replace(captured, recording=None), options, progress)
     with jaxapi.deep_recursion():
         try:
             if captured.recording.error is not None:
@@ -77,7 +86,7 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
     """Write the program until it is proved; what differs is written one step lower."""
     with jaxapi.paused_collection():
         block = from_jaxpr(captured.jaxpr)
-    plan = Plan(captured.recording)
+    plan = Plan(captured.recording, expand=options.expand)
     while True:
         rewriter = Rewriter(accepts, frozenset(plan.excluded))
         source, program = _attempt(captured, options, block, plan, rewriter, progress)
@@ -86,6 +95,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             return source
         plan.n_rounds += 1
         line = report.line or _line_of(report.difference, source.module)
+        if program.close_jit():
+            continue
         wrong = rewriter.lines_in(line) - plan.excluded
         plan.excluded |= wrong
         if not wrong and not program.lower_line(

@@ -70,6 +70,8 @@ from untrace.jaxapi.exports import (
 )
 from untrace.jaxapi.frames import UserFrame as UserFrame
 from untrace.jaxapi.frames import origin as origin
+from untrace.jaxapi.frames import set_source_info as set_source_info
+from untrace.jaxapi.frames import source_info_of as source_info_of
 from untrace.jaxapi.frames import user_frames as user_frames
 from untrace.jaxapi.frames import whole_tracebacks as whole_tracebacks
 from untrace.jaxapi.jaxprs import (
@@ -149,6 +151,7 @@ from untrace.jaxapi.recording import open_boundary as open_boundary
 from untrace.jaxapi.recording import transformed as transformed
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
+from untrace.jaxapi.recording import wrapper_code as wrapper_code
 from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rules import (
     MAX_RULE_REPEATS,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from jax._src import config as _config
+from jax._src import core as _core
 from jax._src import source_info_util as _source_info_util
 
 
@@ -55,6 +57,31 @@ def origin(source_info: Any) -> tuple[str, int, bool] | None:
     frame = (own or frames)[0]
     is_backward = "transpose(" in str(source_info.name_stack)
     return frame.file_name, frame.start_line, is_backward
+
+
+def source_info_of(tracer: Any) -> Any:
+    """Return the source information of the equation that made a tracer, if it has one.
+
+    A tracer of a transformation leads to those that it computes with.
+    """
+    while isinstance(tracer, _core.Tracer):
+        info = getattr(tracer, "_line_info", None)
+        if info is not None:
+            return info
+        tracer = getattr(tracer, "primal", getattr(tracer, "val", None))
+    return None
+
+
+def set_source_info(tracers: Iterable[Any], source_info: Any) -> None:
+    """Say where the equation comes from that has just made some tracers.
+
+    A context would do that too, but would also stand for the places of what is traced
+    meanwhile, such as functions with derivative rules.
+    """
+    for tracer in tracers:
+        eqn = getattr(tracer, "parent", None)
+        if eqn is not None:
+            eqn.source_info = source_info
 
 
 def whole_tracebacks() -> Any:

@@ -126,6 +126,17 @@ def transformed(function: Any) -> Transformed | None:
     return maker.read(_closure(function)) if maker is not None else None
 
 
+def wrapper_code(function: Any) -> types.CodeType | None:
+    """Return the code whose frames show the calls of what a transformation made.
+
+    All functions that were made in the same way share it.
+    """
+    if isinstance(function, (CUSTOM_JVP, CUSTOM_VJP)):
+        return open_boundary(type(function).__call__).__code__
+    plain = open_boundary(function)
+    return plain.__code__ if type(plain) is types.FunctionType else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Maker:
     """How the closure of a transformation's wrapper holds what it was made of."""

@@ -136,7 +136,8 @@ class Frame:
         self._in_context(eqn)
 
     def _statement(self, eqn: Equation) -> None:
-        if self.lifter.options.comments in ("origin", "both"):
+        options = self.lifter.options
+        if options.quotes or options.comments in ("origin", "both"):
             self._add_origin(eqn)
         self._assign(eqn, self._rhs(eqn))
         if self.lifter.options.types:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,16 +222,22 @@ def _open_arguments(captured: Captured, block: Block, body: Block, frame: Frame)
             parameters.append("*")
             has_keyword = True
         parameters.append(frame.names.fresh(parameter.name))
-    used = _used(body)
     shown = [p for p in parameters if p != "*"]
-    for parameter, root in zip(captured.parameters, shown):
-        if isinstance(parameter.tree, Leaf):
-            frame.env[body.inputs[parameter.tree.index]] = root
-            continue
-        if not _unpack(parameter.tree, root, body, frame):
-            _access(parameter.tree, root, body, used, frame)
+    open_trees([p.tree for p in captured.parameters], shown, body, frame)
     frame.read_dimensions(body.inputs)
     return ", ".join(parameters)
+
+
+def open_trees(
+    trees: Sequence[Tree], roots: Sequence[str], body: Block, frame: Frame
+) -> None:
+    """Write the access to the leaves of trees, which are the inputs of a block."""
+    used = _used(body)
+    for tree, root in zip(trees, roots):
+        if isinstance(tree, Leaf):
+            frame.env[body.inputs[tree.index]] = root
+        elif not _unpack(tree, root, body, frame):
+            _access(tree, root, body, used, frame)
 
 
 def _unpack(tree: Node, root: str, body: Block, frame: Frame) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
@@ -59,6 +60,14 @@ def find_public_home(value: Any) -> Home | None:
     """Return the public name of `value` in JAX or NumPy, or None."""
     found = _public_names(len(sys.modules)).get(id(value))
     return found[1] if found is not None and found[0] is value else None
+
+
+def public_name(function: Any) -> tuple[str, str] | None:
+    """Return the public home of a function, in `jax.numpy` if it has one there."""
+    home = find_public_home(function)
+    if home is not None and getattr(jnp, home[1], None) is function:
+        return "jax.numpy", home[1]
+    return home
 
 
 def public_objects() -> Iterator[tuple[Any, Home]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,26 @@ def is_function(value: Any) -> bool:
     if layer is None:
         return isinstance(value, jaxapi.UFUNC)
     return layer.kind != "method" or isinstance(value, types.MethodType)
+
+
+def given_arguments(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arguments by the names of the parameters that take them, where known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # it has no signature
+        parameters = ()
+    names = [p.name for p in parameters if p.kind in _POSITIONAL][: len(args)]
+    n_more = len(args) - len(names)
+    names += ["x"] if n_more == 1 else [f"x_{i}" for i in range(n_more)]
+    return {**dict(zip(names, args)), **kwargs}
+
+
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 
 
 def rules(function: Any) -> list[Any]:

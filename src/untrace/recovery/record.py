@@ -93,6 +93,7 @@ class Body:
       locals: The arrays that its local variables held in the end.
       is_finished: Whether it has returned.
       error: What went wrong while recording.
+      opened: The only call, if this stands for a run of what a transformation made.
     """
 
     function: Any
@@ -103,6 +104,7 @@ class Body:
     locals: dict[str, Any] = field(default_factory=dict[str, Any])
     is_finished: bool = False
     error: Exception | None = None
+    opened: Call | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -31,7 +31,7 @@ import numpy as np
 import untrace
 from untrace import jaxapi
 from untrace.recovery import bytecode
-from untrace.recovery.functions import innermost, rules
+from untrace.recovery.functions import given_arguments, innermost, rules
 from untrace.recovery.record import (
     RETURNED,
     Bind,
@@ -41,6 +41,7 @@ from untrace.recovery.record import (
     Span,
     snapshot,
 )
+from untrace.recovery.transformations import opened_layer
 
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
 _OWN = object()
@@ -61,6 +62,7 @@ class _Entry:
     trace: Any = None
     start: int = 0
     bound: jaxapi.Bound | None = None
+    around: Body | None = None
 
 
 class Recorder:
@@ -69,6 +71,7 @@ class Recorder:
     Args:
       readers: How to read a call from a frame, by the `id` of its code. (The hash of a
         code object is computed anew every time, from all of its parts.)
+      expand: Transformations whose calls inside other transformations are recorded.
 
     Attributes:
       error: What went wrong while recording, if something did; the trace goes on.
@@ -77,7 +80,9 @@ class Recorder:
     def __init__(
         self,
         readers: Mapping[int, _Reader],
+        expand: frozenset[str] = frozenset(),
     ) -> None:
+        self._expand = expand
         self._alive: list[types.CodeType] = list(jaxapi.bind_codes())
         self._kinds: dict[int, Any] = dict(readers)
         self._kinds.update((id(code), _BIND) for code in self._alive)
@@ -134,6 +139,10 @@ class Recorder:
                 self._log.append(Bind(entry.bound, results, entry.start))
             return
         value = snapshot(value[0] if entry.is_first and value else value)
+        if entry.around is not None and entry.call is not None:
+            entry.around.calls.append(entry.call)
+            entry.around.result = value
+            entry.around.is_finished = True
         if entry.body is not None:
             entry.body.result = value
             entry.body.locals = _arrays(frame)
@@ -177,6 +186,9 @@ class Recorder:
                 return
             call, function = self._rule_codes[id(code)]
         assert call is not None
+        if type(function) is list:
+            self._begin_opened(frame, call, function)
+            return
         body = Body(function, code, _parameters(frame))
         call.bodies.append(body)
         self._enter(frame, None, body, {})
@@ -201,8 +213,26 @@ class Recorder:
 
     def _begin_call(self, frame: types.FrameType, reader: _Reader) -> None:
         called = reader(frame)
-        if called is None:
+        if called is not None:
+            self._enter_call(frame, called)
+
+    def _begin_opened(
+        self, frame: types.FrameType, around: Call, wrappers: list[Any]
+    ) -> None:
+        """Record the call of a transformation that another one was applied to."""
+        called = self._kinds[id(frame.f_code)](frame)
+        wrapper = next((w for w in wrappers if _is_same(w, called.function)), None)
+        plain = innermost(wrapper)
+        if wrapper is None or plain is None:
             return
+        entry = self._enter_call(frame, called)
+        assert entry.call is not None
+        given = given_arguments(wrapper, called.args, called.kwargs)
+        body = Body(wrapper, plain.__code__, given, opened=entry.call)
+        around.bodies.append(body)
+        entry.around = body
+
+    def _enter_call(self, frame: types.FrameType, called: jaxapi.Called) -> _Entry:
         function = called.function
         call = Call(
             function,
@@ -212,7 +242,11 @@ class Recorder:
         )
         passed = [function, *_callables(called.args), *_callables(called.kwargs)]
         codes: dict[int, Any] = {}
-        for item in passed:
+        for position, item in enumerate(passed):
+            wrapper = opened_layer(item, self._expand, skipped=not position)
+            code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
+            if code is not None:
+                codes.setdefault(id(code), []).append(wrapper)
             inner = innermost(item)
             if inner is not None and not _is_inside_jax(inner.__code__):
                 codes[id(inner.__code__)] = inner
@@ -220,7 +254,9 @@ class Recorder:
                 plain = innermost(rule) if rule is not None else None
                 if plain is not None and not _is_inside_jax(plain.__code__):
                     self._rule_codes[id(plain.__code__)] = call, plain
-        self._enter(frame, call, None, codes).is_first = called.is_first
+        entry = self._enter(frame, call, None, codes)
+        entry.is_first = called.is_first
+        return entry
 
     # ---- watching ------------------------------------------------------------------
 
@@ -358,6 +394,14 @@ def _callables(values: Any) -> Iterator[Any]:
             value, (type, jaxapi.Tracer, jax.Array)
         ):
             yield value
+
+
+def _is_same(wrapper: Any, called: Any) -> bool:
+    """Tell whether a call that a frame shows is of what a transformation made."""
+    made = jaxapi.transformed(wrapper)
+    if made is None:
+        return wrapper is called
+    return made.maker == called.maker and made.function is called.function
 
 
 def _has_tracer(value: Any) -> bool:

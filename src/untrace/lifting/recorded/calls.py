@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
-
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
+from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import (
     ADD,
@@ -48,7 +47,7 @@ from untrace.lifting.recorded.writer import (
     signature_types,
     snake_case,
 )
-from untrace.lifting.spell_homes import find_public_home
+from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
 from untrace.recovery.functions import innermost, is_function, peel, rules
 from untrace.recovery.record import Body, Call
@@ -129,6 +128,7 @@ class Calls:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._bodies: dict[Any, Body] = {}
+        self._opened_runs: dict[Any, Body] = {}
         self._customs: dict[Any, Term] = {}
 
     def hint(self, item: Call) -> str:
@@ -381,6 +381,9 @@ class Calls:
         )
         if home is not None:
             return self._home(home)
+        opened = self._opened(function, bodies, writer)
+        if opened is not None:
+            return opened
         layer = peel(function)
         if layer is None and getattr(function, "__module__", "") == "_operator":
             operator = self.program.lifter.imports.module("operator")
@@ -398,6 +401,26 @@ class Calls:
             return writer.static(function)
         raise Unwritable(f"`{function_name(function)}` was not run while recording")
 
+    def _opened(
+        self, function: Any, bodies: Sequence[Body], writer: Writer
+    ) -> Term | None:
+        """Write what JAX makes of a transformed function, if it is to be opened."""
+        run = self._opened_run(function, bodies)
+        item = run.opened if run is not None else None
+        if item is None or not self.program.opens(item):
+            return None
+        held = set(map(id, arrays_in((item.args, item.kwargs))))
+        region = self.program.region(item, lambda array: id(array) in held)
+        return opened_function(item, region, writer).value(writer)
+
+    def _opened_run(self, function: Any, bodies: Sequence[Body]) -> Body | None:
+        """Return a run of a transformed function inside another transformation."""
+        key = _identity(function)
+        for run in bodies:
+            if run.opened is not None and run.is_finished:
+                self._opened_runs[_identity(run.function)] = run
+        return self._opened_runs.get(key)
+
     def _body(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return the last run of a function, in this call or an earlier one."""
         runs = _runs_of(function, bodies)
@@ -408,15 +431,23 @@ class Calls:
         return self._bodies.get(plain)
 
     def _transformed(
-        self, made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+        self,
+        made: jaxapi.Transformed,
+        bodies: Sequence[Body],
+        writer: Writer,
+        is_called: bool = False,
     ) -> Term:
-        """Write `jax.vmap(f, in_axes=1)`."""
+        """Write `jax.vmap(f, in_axes=1)`; `is_called` tells that it is called at once."""
+        if made.maker[1] == "jit" and self.program.opens_jit():
+            return self._inner(made, bodies, writer, is_called)
         if made.maker[1] in _DECORATORS:
             decorated = self._decorated(made, bodies, writer)
             if decorated is not None:
                 return decorated
+        self.program.n_transforming += 1
         inner = self._inner(made, bodies, writer)
-        fixed = self._dropped(made, self._body(made.function, bodies))
+        self.program.n_transforming -= 1
+        fixed = self._dropped(made, self._given_to(made, bodies))
         options = [
             keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
             for k, v in made.options.items()
@@ -424,8 +455,26 @@ class Calls:
         home = self._home(made.maker)
         return call(home, [inner, *options])
 
+    def _given_to(
+        self, made: jaxapi.Transformed, bodies: Sequence[Body]
+    ) -> Body | None:
+        """Return a run that shows the arguments of a transformed function."""
+        function: Any = made.function
+        layer = peel(function)
+        while layer is not None and layer.kind in ("transformed", "custom"):
+            run = self._opened_run(function, bodies)
+            if run is not None:
+                return run
+            function = layer.inner
+            layer = peel(function)
+        return self._body(made.function, bodies)
+
     def _inner(
-        self, made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+        self,
+        made: jaxapi.Transformed,
+        bodies: Sequence[Body],
+        writer: Writer,
+        is_called: bool = False,
     ) -> Term:
         """Write the function that a transformation was given."""
         layer = peel(made.function)
@@ -434,7 +483,13 @@ class Calls:
             body = self._body(made.function, bodies)
             if body is not None and writer.find(id(made.function)) is None:
                 drops = made.maker[1] in _SAME_ARGUMENTS
-                return self.define(made.function, body, writer, drops_static=drops)
+                return self.define(
+                    made.function,
+                    body,
+                    writer,
+                    drops_static=drops,
+                    is_called=is_called,
+                )
         return self.function(made.function, bodies, writer)
 
     def _decorated(
@@ -449,6 +504,8 @@ class Calls:
                 return None  # `jnp.sin` is jitted itself
             layer = peel(function)
             if layer is None or layer.kind == "method":
+                break
+            if self._opened_run(function, bodies) is not None:
                 break
             if layer.kind == "transformed" and layer.value.maker[1] in _DECORATORS:
                 makers.append(layer.value)
@@ -478,10 +535,10 @@ class Calls:
     def _transformed_call(
         self, made: jaxapi.Transformed, item: Call, writer: Writer
     ) -> Term:
-        function = self._transformed(made, item.bodies, writer)
+        function = self._transformed(made, item.bodies, writer, is_called=True)
         args, kwargs = list(item.args), dict(item.kwargs)
         if made.maker[1] in _SAME_ARGUMENTS:
-            dropped = self._dropped(made, self._body(made.function, item.bodies))
+            dropped = self._dropped(made, self._given_to(made, item.bodies))
             args = [a for i, a in enumerate(args) if i not in dropped]
             kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
         return call(function, self._given(args, kwargs, writer))
@@ -506,6 +563,7 @@ class Calls:
         fixed: Iterable[int] = (),
         key: Any = None,
         drops_static: bool = False,
+        is_called: bool = False,
     ) -> Term:
         """Define a function that is passed to a transformation; return its name."""
         name = self._function_name(function, body)
@@ -527,7 +585,7 @@ class Calls:
         draft.decorators = list(decorators)
         self.program.finish(draft)
         is_lambda = name == "function" or body.code.co_name == "<lambda>"
-        if is_lambda and not draft.statements_left() and not decorators:
+        if is_lambda and not (draft.statements_left() or decorators or is_called):
             return _lambda(draft)
         if inner.is_closure or any(list(d.refs()) for d in decorators):
             return writer.nest(draft)
@@ -716,7 +774,19 @@ def _runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
     plain = innermost(function)
     if plain is None:
         return []
-    return [b for b in bodies if b.code is plain.__code__ and b.is_finished]
+    return [
+        b
+        for b in bodies
+        if b.code is plain.__code__ and b.is_finished and b.opened is None
+    ]
+
+
+def _identity(function: Any) -> Any:
+    """Return what tells transformed functions apart: they are made anew every time."""
+    made = function
+    if not isinstance(made, jaxapi.Transformed):
+        made = jaxapi.transformed(function)
+    return id(function) if made is None else (made.maker, id(made.function))
 
 
 def _takes_trees(body: Body) -> bool:
@@ -786,14 +856,6 @@ def _signature(function: Any) -> Mapping[str, inspect.Parameter]:
 
 def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
     return parameter.default is not parameter.empty and _same(value, parameter.default)
-
-
-def public_name(function: Any) -> tuple[str, str] | None:
-    """Return the public home of a function, in `jax.numpy` if it has one there."""
-    home = find_public_home(function)
-    if home is not None and getattr(jnp, home[1], None) is function:
-        return "jax.numpy", home[1]
-    return home
 
 
 _POSITIONAL = (

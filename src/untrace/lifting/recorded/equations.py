@@ -6,6 +6,7 @@ the rules for equations write it, with marks in place of the operands.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -18,8 +19,11 @@ from untrace.lifting.frame import Frame
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import unpacked
 from untrace.lifting.recorded.terms import (
+    ADD,
     ATOM,
     LAMBDA,
+    MUL,
+    POWER,
     TUPLE,
     Global,
     Part,
@@ -105,4 +109,25 @@ def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Te
         else:  # locals must not hide functions
             words = _WORD.split(piece)
             parts += [Global(w) if w in functions else w for w in words if w]
-    return Term(parts, TUPLE)
+    return Term(parts, _level(_MARK.sub(r"operand_\1", text)))
+
+
+def _level(text: str) -> int:
+    """Tell how tightly an expression binds."""
+    node = ast.parse(text, mode="eval").body
+    if isinstance(node, ast.BinOp):
+        return _LEVELS.get(type(node.op), TUPLE)
+    return ATOM if isinstance(node, _ATOMS) else TUPLE
+
+
+_ATOMS = (ast.Call, ast.Attribute, ast.Subscript, ast.Name)
+_LEVELS: dict[type[ast.operator], int] = {
+    ast.Add: ADD,
+    ast.Sub: ADD,
+    ast.Mult: MUL,
+    ast.Div: MUL,
+    ast.FloorDiv: MUL,
+    ast.Mod: MUL,
+    ast.MatMult: MUL,
+    ast.Pow: POWER,
+}

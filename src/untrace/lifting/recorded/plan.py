@@ -43,6 +43,8 @@ class Plan:
       rules: Runs of derivative rules that were traced apart.
       regions: What regions take from outside, and their equations.
       excluded: Lines of idioms that are not to be used.
+      expand: Transformations whose calls are written as what JAX makes of them.
+      closed: Such calls that are written as they were made all the same, and why.
       n_rounds: How often it was written without being proved.
     """
 
@@ -58,6 +60,8 @@ class Plan:
         default_factory=dict[Any, "tuple[list[Any], Block]"]
     )
     excluded: set[str] = field(default_factory=set[str])
+    expand: frozenset[str] = frozenset()
+    closed: dict[Any, str] = field(default_factory=dict[Any, str])
     n_rounds: int = 0
 
     def lower(self, item: Call, why: str) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.capture.trees import Node, replaced_key
+from untrace.capture.trees import Node, Tree, replaced_key, replaced_nodes
 from untrace.ir import Block
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
+from untrace.lifting.inlining import without_jit
 from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
@@ -21,10 +23,12 @@ from untrace.lifting.recorded.annotations import annotate, note_annotations
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.loops import write_loops
+from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
+from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.terms import Name, Term, text_term
 from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import (
@@ -33,10 +37,12 @@ from untrace.lifting.recorded.writer import (
     Writer,
     signature_types,
 )
+from untrace.lifting.spell_homes import public_name
 from untrace.options import Options
 from untrace.recovery.apart import trace_primal, trace_rules
 from untrace.recovery.functions import innermost, peel, rules
 from untrace.recovery.record import Body, Call
+from untrace.recovery.transformations import names_of
 from untrace.syntax.importable import public_home
 from untrace.syntax.names import identifier
 
@@ -44,6 +50,9 @@ from untrace.syntax.names import identifier
 # for a function of its own.
 SHORT, LONG = 3, 8
 MAX_PASSES = 64
+NOT_EXPANDED = "Not everything that was named is expanded"
+OUTSIDE, INSIDE = "", " under a transformation"
+"""Where a function is jitted."""
 _EFFECTS = frozenset(
     {"print", "callback", "io_callback", "breakpoint", "check", "debug_callback"}
 )
@@ -59,6 +68,8 @@ class Program:
         self.n_apart = 0
         self.is_stale = False
         self.written: list[tuple[Call, Term]] = []
+        self.unjitted: set[str] = set()
+        self.n_transforming = 0
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
@@ -80,6 +91,43 @@ class Program:
         ]
         found.sort(key=lambda pair: -pair[0])
         return any(self.plan.lower(item, why) for _, item in found)
+
+    # ---- what the user wants to see the inside of ----------------------------------
+
+    def opens(self, item: Call) -> bool:
+        """Tell whether a call is written as what JAX makes of its transformation."""
+        names = self.plan.expand - {"jit"}
+        found = names_of(item.function) & names if names else frozenset[str]()
+        if not found or item in self.plan.closed:
+            return False
+        # `jax.nn.relu` has rules, too.
+        return not found & MAYBE_PUBLIC or public_name(item.function) is None
+
+    def opens_jit(self) -> bool:
+        """Tell whether functions that are jitted here are written without it."""
+        if "jit" not in self.plan.expand:
+            return False
+        place = INSIDE if self.n_transforming else OUTSIDE
+        if place in self.plan.closed:
+            return False
+        self.unjitted.add(place)
+        return True
+
+    def close_jit(self) -> bool:
+        """Leave jitted functions jitted; tell whether some were written without it."""
+        for place in (INSIDE, OUTSIDE):
+            if place in self.unjitted:
+                why = f"without `jax.jit`{place} it is another program"
+                self.plan.closed[place] = why
+                return True
+        return False
+
+    def region(self, item: Call, is_known: Callable[[Any], bool]) -> Region:
+        """Return the equations of a call."""
+        region = region_of(item, self.plan, self.lifter.rewrite, is_known)
+        if "jit" not in self.plan.expand:
+            return region
+        return replace(region, block=without_jit(region.block))
 
     # ---- shared parts --------------------------------------------------------------
 
@@ -107,6 +155,11 @@ class Program:
         lines = [f"class {name}({named_tuple}):", *fields]
         self.classes[replaced_key(node)] = name, lines
         return name
+
+    def define_classes(self, tree: Tree) -> None:
+        """Define the classes of a tree's nodes."""
+        for node in replaced_nodes(tree):
+            self.class_name(node)
 
     def finish(self, draft: Draft) -> None:
         """Complete a function: outline what repeats, fold single uses."""
@@ -273,11 +326,11 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     name = identifier(options.name or captured.name, "function")
     if options.annotate != "none":  # their classes are known before they are used
         for parameter in captured.parameters:
-            _define_classes(parameter.tree, program)
+            program.define_classes(parameter.tree)
     main = _main(captured, program, name)
     note_annotations([*lifter.functions, main], lifter)
     for parameter in captured.parameters:
-        _define_classes(parameter.tree, program)
+        program.define_classes(parameter.tree)
     example = example_lines(
         captured,
         block,
@@ -285,15 +338,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         lambda tree, texts: construct(tree, texts, lifter, program.classes),
     )
     is_runnable = note_devices(lifter)
+    for why in program.plan.closed.values():
+        lifter.note(f"{NOT_EXPANDED}: {why}.")
     return Listing(lifter, block, program.classes, main, example, context, is_runnable)
-
-
-def _define_classes(tree: Any, program: Program) -> None:
-    if isinstance(tree, Node):
-        if tree.kind == "replaced":
-            program.class_name(tree)
-        for child in tree.children:
-            _define_classes(child, program)
 
 
 def _main(captured: Captured, program: Program, name: str) -> Function:
@@ -306,9 +353,10 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
         body = whole.bodies[-1]
         layer: Any = peel(whole.function)
         while layer is not None and layer.kind == "transformed":
-            decorators.append(
-                program.calls.decorator(layer.value, Writer(program, Draft("")))
-            )
+            made = layer.value
+            if made.maker[1] != "jit" or not program.opens_jit():
+                writer = Writer(program, Draft(""))
+                decorators.append(program.calls.decorator(made, writer))
             layer = peel(layer.inner)
         calls, result = body.calls, body.result
         values = {n: body.parameters.get(n, v) for n, v in values.items()}
