@@ -46,8 +46,9 @@ def untrace_idioms(
     """
     excluded: set[str] = set()
     with_rules = True
+    opens_jit = "jit" in options.expand
     for _ in range(MAX_ROUNDS):
-        rewriter = Rewriter(accepts, frozenset(excluded), with_rules)
+        rewriter = Rewriter(accepts, frozenset(excluded), with_rules, opens_jit)
         try:
             source = _attempt(captured, options, block, rewriter, steps)
         except LiftingError:  # nothing was lost: level "lax" tells the user
@@ -59,6 +60,9 @@ def untrace_idioms(
             with_rules = False  # rules that make new rules are known by their equations
             continue
         wrong = rewriter.lines_in(report.line) - excluded
+        if opens_jit:
+            opens_jit = False  # it was not the boundary alone
+            continue
         if not wrong:
             return None
         excluded |= wrong
@@ -78,7 +82,7 @@ def _attempt(
     steps: Mapping[Equation, int] | None,
 ) -> Source:
     lifted = rewriter.block(block)
-    if "jit" in options.expand:
+    if rewriter.opens_jit:
         lifted = without_jit(lifted)
     hints = source_names(lifted)
     rewrite = rewriter.block if rewriter.with_rules else None

@@ -150,6 +150,18 @@ def test_jit_is_left_out():
     assert "squared(x) + squared(x + 1.0)" in text
 
 
+def test_jitted_functions_of_jax_stay():
+    def f(key, xs):
+        def g(x, k):
+            noise = jax.random.uniform(k)
+            return jax.lax.scan(cell, x * noise, squared(xs))
+
+        return jax.vmap(g)(xs, jax.random.split(key, 3))
+
+    text = recover(f, jax.random.key(0), X, expand=("vmap", "jit"))
+    assert "_uniform" in text and "squared" not in code(text)
+
+
 def test_a_whole_jitted_program():
     text = recover(squared, X, expand="jit")
     assert "jax.jit" not in code(text) and "return jnp.sin(x) ** 2" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -82,6 +83,15 @@ def set_source_info(tracers: Iterable[Any], source_info: Any) -> None:
         eqn = getattr(tracer, "parent", None)
         if eqn is not None:
             eqn.source_info = source_info
+
+
+def is_made_by_jax(debug_info: Any) -> bool:
+    """Tell whether a jaxpr is that of one of JAX's own functions, by its debug info."""
+    filename = getattr(debug_info, "func_filename", None) or ""
+    return filename.startswith(_FOLDER)
+
+
+_FOLDER = os.path.dirname(os.path.dirname(_core.__file__)) + os.sep
 
 
 def whole_tracebacks() -> Any:

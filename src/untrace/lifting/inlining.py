@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Value
+from untrace.ir import Atom, Block, Equation, Literal, Value
 
 
 def without_jit(block: Block) -> Block:
-    """Open the jitted functions that a block calls, and those of its sub-programs.
+    """Open the jitted functions of the user in a block and its sub-programs.
 
-    Functions that are jitted with options, such as shardings, stay.
+    What stays: JAX's own, those that are jitted with options, such as shardings, and
+    those of which an equation would have constants alone, which may then be folded.
     """
-    return _Inliner({}).block(block)
+    return _Inliner().block(block)
 
 
 class _Inliner:
-    def __init__(self, blocks: dict[int, tuple[Block, Block]]) -> None:
-        self._blocks = blocks
+    def __init__(self) -> None:
+        self._blocks: dict[int, tuple[Block, Block]] = {}
 
     def block(self, block: Block) -> Block:
         """Open the calls of a block, once."""
@@ -45,19 +46,25 @@ class _Inliner:
         """Yield equations, reading and adding to what stands for each value."""
         for eqn in block.equations:
             operands = tuple([env.get(atom, atom) for atom in eqn.operands])
-            if not _is_plain_call(eqn):
+            opened = self._opened(eqn, operands) if _is_plain_call(eqn) else None
+            if opened is None:
                 params = {key: self._param(p) for key, p in eqn.params.items()}
                 yield replace(eqn, operands=operands, params=params)
                 continue
-            inner = _renamed(self.block(eqn.params["jaxpr"]))
-            constants.update(inner.constants)
-            passed: dict[Atom, Atom] = dict(zip(inner.inputs, operands))
-            for made in inner.equations:
-                read = tuple([passed.get(atom, atom) for atom in made.operands])
-                yield replace(made, operands=read)
-            for result, atom in zip(eqn.results, inner.outputs):
+            constants.update(opened.constants)
+            yield from opened.equations
+            for result, atom in zip(eqn.results, opened.outputs):
                 if result is not None:
-                    env[result] = passed.get(atom, atom)
+                    env[result] = atom
+
+    def _opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
+        """Return the body of a call at its operands; None if it cannot be opened."""
+        block = self.block(eqn.params["jaxpr"])
+        made = _renamed(block, dict(zip(block.inputs, operands)))
+        for before, after in zip(block.equations, made.equations):
+            if _is_constant(after) and not _is_constant(before):
+                return None
+        return made
 
     def _param(self, param: Any) -> Any:
         if isinstance(param, Block):
@@ -68,19 +75,24 @@ class _Inliner:
 
 
 def _is_plain_call(eqn: Equation) -> bool:
-    """Tell whether an equation calls a function that is jitted without options."""
+    """Tell whether an equation calls a function that the user has jitted plainly."""
     params = eqn.params
     if eqn.name != "jit" or not isinstance(params.get("jaxpr"), Block):
         return False
     shardings = (*params["in_shardings"], *params["out_shardings"])
-    return not any(params["donated_invars"]) and all(
+    is_plain = not any(params["donated_invars"]) and all(
         map(jaxapi.is_unspecified, shardings)
     )
+    return is_plain and not jaxapi.is_made_by_jax(params["jaxpr"].debug_info)
 
 
-def _renamed(block: Block) -> Block:
-    """Give the values of a block new identities: a function may be called twice."""
-    env: dict[Atom | None, Any] = {}
+def _is_constant(eqn: Equation) -> bool:
+    """Tell whether an equation takes constants alone."""
+    return all(type(atom) is Literal for atom in eqn.operands)
+
+
+def _renamed(block: Block, env: dict[Any, Any]) -> Block:
+    """Write a block over other inputs, with values of its own: it may be called twice."""
     for value, _ in block.constants:
         env[value] = Value(value.aval)
     equations: list[Equation] = []

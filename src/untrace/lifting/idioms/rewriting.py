@@ -83,6 +83,8 @@ class Rewriter:
     excluded: frozenset[str]
     # Whether functions with derivative rules are rewritten, too.
     with_rules: bool = True
+    # Whether functions that the user has jitted are opened afterwards.
+    opens_jit: bool = False
     blocks: dict[int, Block] = field(default_factory=dict[int, Block])
     found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
     alive: list[Any] = field(default_factory=list[Any])

@@ -18,6 +18,7 @@ from untrace.capture.trees import plain
 from untrace.ir import Atom, Literal, Value
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import construct, count_blocks, open_trees
+from untrace.lifting.recorded.equations import RESULTS
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.retraced import Region
 from untrace.lifting.recorded.terms import Global, Term, call, keyword
@@ -178,6 +179,7 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
     values = dict(zip(map(id, region.operands), region.block.inputs))
     inputs = [values.pop(id(a), None) or Value(jax.typeof(a)) for a in found]
     block = replace(region.block, inputs=tuple(inputs))
+    program.alive.append(block)  # blocks are known by their id
     lifter.shared |= count_blocks(block)[1]
     lifter.hints = {**lifter.hints, **source_names(block)}
 
@@ -266,6 +268,17 @@ def _result(result: Any, texts: dict[int, str], program: Program) -> str:
     lifter = program.lifter
     parts = [texts.get(id(a)) or lifter.constants.name(a) for a in arrays]
     return construct(tree, parts, lifter, program.classes, top=True)
+
+
+def tree_target(result: Any, region: Region, program: Program) -> str:
+    """Write how `RESULTS` would be assigned if a call returned what it did."""
+    arrays: list[Any] = []
+    tree = plain(result, is_array, arrays, program.options.keep_types)
+    program.define_classes(tree)
+    names = dict(zip(map(id, region.results), RESULTS))
+    texts = [names.get(id(array), "?") for array in arrays]
+    text = construct(tree, texts, program.lifter, program.classes, top=True)
+    return text.replace("None", "_")
 
 
 def output_text(atom: Atom, frame: Frame) -> str:

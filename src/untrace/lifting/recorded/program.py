@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +51,7 @@ SHORT, LONG = 3, 8
 MAX_PASSES = 64
 NOT_EXPANDED = "Not everything that was named is expanded"
 OUTSIDE, INSIDE = "", " under a transformation"
+IN_EQUATIONS = " in opened transformations"
 """Where a function is jitted."""
 _EFFECTS = frozenset(
     {"print", "callback", "io_callback", "breakpoint", "check", "debug_callback"}
@@ -69,6 +69,7 @@ class Program:
         self.is_stale = False
         self.written: list[tuple[Call, Term]] = []
         self.unjitted: set[str] = set()
+        self.alive: list[Any] = []
         self.n_transforming = 0
         self.lifter = lifter
         lifter.constants.keeps_jax = True
@@ -115,7 +116,7 @@ class Program:
 
     def close_jit(self) -> bool:
         """Leave jitted functions jitted; tell whether some were written without it."""
-        for place in (INSIDE, OUTSIDE):
+        for place in (INSIDE, IN_EQUATIONS, OUTSIDE):
             if place in self.unjitted:
                 why = f"without `jax.jit`{place} it is another program"
                 self.plan.closed[place] = why
@@ -124,10 +125,15 @@ class Program:
 
     def region(self, item: Call, is_known: Callable[[Any], bool]) -> Region:
         """Return the equations of a call."""
-        region = region_of(item, self.plan, self.lifter.rewrite, is_known)
-        if "jit" not in self.plan.expand:
-            return region
-        return replace(region, block=without_jit(region.block))
+
+        def rewrite(block: Block) -> Block:
+            lifted = self.lifter.rewrite(block)
+            return without_jit(lifted) if is_inlining else lifted
+
+        is_inlining = "jit" in self.plan.expand and IN_EQUATIONS not in self.plan.closed
+        if is_inlining:
+            self.unjitted.add(IN_EQUATIONS)
+        return region_of(item, self.plan, rewrite, is_known, is_inlining)
 
     # ---- shared parts --------------------------------------------------------------
 

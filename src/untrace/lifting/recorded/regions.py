@@ -23,6 +23,7 @@ from untrace.lifting.recorded.opening import (
     opened_function,
     opened_name,
     output_text,
+    tree_target,
 )
 from untrace.lifting.recorded.plan import Restart, place_of, reason
 from untrace.lifting.recorded.retraced import Region
@@ -115,10 +116,14 @@ def write_region(item: Call, writer: Writer) -> None:
     program = writer.program
     region = program.region(item, lambda array: writer.find(id(array)) is not None)
     operands, results, block = region.operands, region.results, region.block
-    term = _expression(item, region, writer)
-    if term is None and program.opens(item) and is_whole(item.result):
-        made = opened_function(item, region, writer)
-        writer.assign(item, made.called(item, writer))
+    is_tree = program.opens(item) and is_whole(item.result)
+    flat = ", ".join(RESULTS[: len(results)])
+    target = tree_target(item.result, region, program) if is_tree else flat
+    term = _expression(item, region, target, writer)
+    if is_tree:
+        if term is None:
+            term = opened_function(item, region, writer).called(item, writer)
+        writer.assign(item, term)
         return
     if term is None:
         terms = [writer.value(operand) for operand in operands]
@@ -139,8 +144,11 @@ def write_region(item: Call, writer: Writer) -> None:
         program.lifter.note(f"{shown} is written from its equations: {why}")
 
 
-def _expression(item: Call, region: Region, writer: Writer) -> Term | None:
-    """Write a region of one equation where it stands, if that takes no definitions."""
+def _expression(item: Call, region: Region, target: str, writer: Writer) -> Term | None:
+    """Write a region of one equation where it stands, if that takes no definitions.
+
+    It must give `RESULTS` as they stand in the target.
+    """
     program, block, results = writer.program, region.block, region.results
     if item in program.plan.outlined or len(block.equations) != 1 or not results:
         return None
@@ -149,7 +157,7 @@ def _expression(item: Call, region: Region, writer: Writer) -> Term | None:
         return None
     operands = [writer.value(operand) for operand in region.operands]
     found = expression(block, operands, program.lifter)
-    if found is None or found[1] != ", ".join(RESULTS[: len(results)]):
+    if found is None or found[1] != target:
         program.plan.outlined.add(item)
         program.is_stale = True  # what was written for it is forgotten
         return None

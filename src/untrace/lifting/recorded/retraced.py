@@ -40,6 +40,7 @@ def region_of(
     plan: Plan,
     rewrite: Callable[[Block], Block],
     is_known: Callable[[Any], bool],
+    variant: Any = None,
 ) -> Region:
     """Trace the equations of a call, once for every need.
 
@@ -48,13 +49,14 @@ def region_of(
       plan: What is known about the recording; remembers the equations.
       rewrite: Finds idioms.
       is_known: Tells which of the arrays that it returns need not be made.
+      variant: Tells apart different ways to rewrite.
 
     Raises:
       Unwritable: If it returns what no equation makes.
     """
     binds = item.span.binds() if item.span is not None else []
     results = _results(item, binds, plan.hidden.get(item, ()), is_known)
-    key = (item, *map(id, results), frozenset(plan.excluded))
+    key = (item, *map(id, results), frozenset(plan.excluded), variant)
     if key not in plan.regions:
         operands, block = _traced(binds, results)
         plan.regions[key] = _used(operands, rewrite(block))
