@@ -338,3 +338,27 @@ def test_static_arguments():
 
     text = recover(f, X, np.float32(1.5), expand="grad")
     assert "jax.grad" not in code(text) and code(text).count("jax.vmap(") == 2
+
+
+def test_grad_under_a_named_axis():
+    def f(xs):
+        def normal(v):
+            return jnp.sum(v * jax.lax.psum(v, "i"))
+
+        return jax.vmap(jax.grad(normal), axis_name="i")(xs)
+
+    text = recover(f, X, expand="grad")
+    assert 'jax.vmap(grad_of_normal, axis_name="i")(xs)' in text
+
+
+def test_what_cannot_be_opened_stays(monkeypatch):
+    from untrace.lifting.recorded import retraced
+
+    def broken(binds, results):
+        raise RuntimeError("no such equations")
+
+    monkeypatch.setattr(retraced, "_traced", broken)
+    src = untrace.source(per_example, expand="grad")(PARAMS, X)
+    assert src.report.is_verified
+    assert "jax.vmap(jax.grad(loss), in_axes=(None, 0))(params, xs)" in str(src)
+    assert "no such equations" in src.report.notes[0]

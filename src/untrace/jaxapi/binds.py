@@ -10,8 +10,9 @@ around them and at traces of their own.
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax._src import core as _core
@@ -31,6 +32,22 @@ class Bound(NamedTuple):
 def current_trace() -> Any:
     """Return the trace at which primitives are bound now."""
     return _core.trace_ctx.trace
+
+
+def current_axes() -> Any:
+    """Return the named axes that are in scope now."""
+    return _core.trace_ctx.axis_env
+
+
+@contextlib.contextmanager
+def under_axes(axes: Any) -> Generator[None, None, None]:
+    """Let the named axes be in scope that were at another time."""
+    before = _core.trace_ctx.axis_env
+    _core.trace_ctx.set_axis_env(axes)
+    try:
+        yield
+    finally:
+        _core.trace_ctx.set_axis_env(before)
 
 
 def bind_codes() -> Iterator[types.CodeType]:

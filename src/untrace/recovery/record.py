@@ -60,12 +60,14 @@ class Span:
       log: All that was bound in the recording.
       first: Where the call began.
       last: Where it had ended.
+      axes: The named axes that were in scope.
     """
 
     trace: Any
     log: list[Bind]
     first: int
     last: int
+    axes: Any
 
     def binds(self) -> list[Bind]:
         """List what was bound at the trace of the call, and not by another of these."""

@@ -60,6 +60,7 @@ class _Entry:
     runs: Any = None
     is_first: bool = False
     trace: Any = None
+    axes: Any = None
     start: int = 0
     bound: jaxapi.Bound | None = None
     around: Body | None = None
@@ -153,7 +154,9 @@ class Recorder:
 
     def _finish(self, call: Call, entry: _Entry, value: Any) -> None:
         call.result = value
-        call.span = Span(entry.trace, self._log, entry.start, len(self._log))
+        call.span = Span(
+            entry.trace, self._log, entry.start, len(self._log), entry.axes
+        )
         parent = self._stack[-1]
         if parent.body is None:
             return
@@ -202,6 +205,7 @@ class Recorder:
     ) -> _Entry:
         trace, start = jaxapi.current_trace(), len(self._log)
         entry = _Entry(frame, call, body, codes, trace=trace, start=start)
+        entry.axes = jaxapi.current_axes()
         self._stack.append(entry)
         return entry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.paths import common, last_word, steps
+from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.terms import (
     ADD,
     AND,
@@ -410,8 +411,15 @@ class Calls:
         if item is None or not self.program.opens(item):
             return None
         held = set(map(id, arrays_in((item.args, item.kwargs))))
-        region = self.program.region(item, lambda array: id(array) in held)
-        return opened_function(item, region, writer).value(writer)
+        try:
+            region = self.program.region(item, lambda array: id(array) in held)
+            return opened_function(item, region, writer).value(writer)
+        except UnknownArray:
+            raise
+        except Exception as error:  # the recorder stands on private names of JAX
+            self.program.plan.closed[item] = reason(error)
+            self.program.is_stale = True
+            return None
 
     def _opened_run(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return a run of a transformed function inside another transformation."""
@@ -423,12 +431,19 @@ class Calls:
 
     def _body(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return the last run of a function, in this call or an earlier one."""
-        runs = _runs_of(function, bodies)
+        runs = _runs_of(function, list(self._with_closed(bodies)))
         plain = innermost(function)
         if runs and plain is not None:
             self._bodies[plain] = runs[-1]
             return runs[-1]
         return self._bodies.get(plain)
+
+    def _with_closed(self, bodies: Sequence[Body]) -> Iterator[Body]:
+        """Yield runs, and those inside calls that are not opened after all."""
+        for run in bodies:
+            yield run
+            if run.opened is not None and run.opened in self.program.plan.closed:
+                yield from self._with_closed(run.opened.bodies)
 
     def _transformed(
         self,

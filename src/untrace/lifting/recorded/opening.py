@@ -102,7 +102,7 @@ def opened_name(function: Any, args: Sequence[Any] = ()) -> str:
     layer = peel(function)
     if jaxapi.is_linearized(function) or isinstance(function, jaxapi.FUNCTION_RESULTS):
         return "linear_map" if "linearize" in names else "pullback"
-    if not names:
+    if not names or (names & MAYBE_PUBLIC and public_name(function) is not None):
         plain_one = innermost(function) or function
         name = getattr(plain_one, "__name__", type(plain_one).__name__).strip("<>_")
         return "function" if name == "lambda" else name

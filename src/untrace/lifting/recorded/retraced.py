@@ -57,9 +57,10 @@ def region_of(
     binds = item.span.binds() if item.span is not None else []
     results = _results(item, binds, plan.hidden.get(item, ()), is_known)
     key = (item, *map(id, results), frozenset(plan.excluded), variant)
-    if key not in plan.regions:
-        operands, block = _traced(binds, results)
-        plan.regions[key] = _used(operands, rewrite(block))
+    if key not in plan.regions and item.span is not None:
+        with jaxapi.under_axes(item.span.axes):
+            operands, block = _traced(binds, results)
+            plan.regions[key] = _used(operands, rewrite(block))
     operands, block = plan.regions[key]
     if not results and not block.effects:
         raise Unwritable("it returns what no equation makes")
