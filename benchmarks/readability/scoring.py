@@ -176,6 +176,7 @@ def measure_level(
 ) -> None:
     """Count the statements that spell what somebody wrote, and those that do not."""
     allowed = observed.lax_names | CONTROL
+    allowed |= {"dot"} if "dot_general" in allowed else set()  # of two matrices
     statements = list(_statements(computation))
     low = [s for s in statements if _is_low(s, allowed)]
     result.n_statements = len(statements)

@@ -198,6 +198,7 @@ from untrace.jaxapi.state import (
     ref_transforms,
     stand_in_for,
 )
+from untrace.jaxapi.tracers import is_same_value
 from untrace.jaxapi.tracing import (
     ambient_settings,
     deep_recursion,
@@ -304,6 +305,7 @@ __all__ = [
     "is_python_scalar",
     "is_ref",
     "is_ref_aval",
+    "is_same_value",
     "is_simulated",
     "is_static_dim",
     "is_tensor_core_mesh",

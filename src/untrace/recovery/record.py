@@ -146,6 +146,11 @@ class Call:
         return self.function is None
 
 
+def is_library(code: types.CodeType) -> bool:
+    """Tell whether code belongs to an installed library, and not to the user."""
+    return "site-packages" in code.co_filename
+
+
 def snapshot(value: Any) -> Any:
     """Copy the containers that a program may change in place."""
     kind = type(value)

@@ -13,6 +13,7 @@ from untrace.capture.capture import function_name
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
+from untrace.lifting.recorded.library import as_dot, lambda_term, shortened
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.plan import reason
@@ -39,6 +40,7 @@ from untrace.lifting.recorded.terms import (
     placed,
     text_term,
 )
+from untrace.lifting.recorded.unwrapping import unwrapped
 from untrace.lifting.recorded.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.writer import (
     UnknownArray,
@@ -51,7 +53,7 @@ from untrace.lifting.recorded.writer import (
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
 from untrace.recovery.functions import innermost, is_function, peel, rules
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -167,13 +169,15 @@ class Calls:
         elif isinstance(function, jaxapi.Primitive):
             writer.assign(item, equation_term(item, writer))
         elif not self._is_maker(item):
+            shown = unwrapped(as_dot(item)) if writer.in_library else item
             try:
-                term = self._call(item, writer)
+                term = self._call(shown, writer)
             except Unrolled:
                 for run in item.bodies:
                     writer.body(run.calls)
+                writer.rename(item.result, item.target)
             else:
-                writer.assign(item, term)
+                writer.assign(item, term, shown)
 
     @staticmethod
     def _is_maker(item: Call) -> bool:
@@ -291,6 +295,8 @@ class Calls:
 
     def _tree_call(self, home: tuple[str, str], item: Call, writer: Writer) -> Term:
         """Write `jax.tree.map(f, tree)`, if `f` did the same for every leaf."""
+        if writer.in_library and home[1] in ("map", "tree_map") and _is_leaf_map(item):
+            raise Unrolled
         runs = [
             run
             for run in _runs_of(item.args[0] if item.args else None, item.bodies)
@@ -583,7 +589,9 @@ class Calls:
         """Define a function that is passed to a transformation; return its name."""
         name = self._function_name(function, body)
         draft = Draft(name)
-        inner = Writer(self.program, draft, parent=writer)
+        inner = Writer(
+            self.program, draft, parent=writer, is_library=is_library(body.code)
+        )
         dropped = self._bound(function, body)
         dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
         if drops_static:
@@ -601,7 +609,14 @@ class Calls:
         self.program.finish(draft)
         is_lambda = name == "function" or body.code.co_name == "<lambda>"
         if is_lambda and not (draft.statements_left() or decorators or is_called):
-            return _lambda(draft)
+            return lambda_term(draft)
+        if inner.is_library and not (is_lambda or is_called):
+            starred = {
+                n: len(v) for n, v in body.parameters.items() if type(v) is tuple
+            }
+            short = shortened(draft, starred)
+            if short is not None:
+                return short
         if inner.is_closure or any(list(d.refs()) for d in decorators):
             return writer.nest(draft)
         return Term([Global(self.program.function(draft, key))])
@@ -719,7 +734,7 @@ class Calls:
     def _own_call(self, item: Call, writer: Writer) -> None:
         body = item.bodies[0]
         if self.program.is_dissolved(item):
-            is_weak = "site-packages" in body.code.co_filename
+            is_weak = is_library(body.code)
             writer.n_dissolving += is_weak
             writer.body(body.calls)
             writer.name_locals(body.locals)
@@ -730,7 +745,9 @@ class Calls:
 
     def _kept_call(self, item: Call, body: Body, writer: Writer) -> None:
         draft = Draft(self._function_name(None, body))
-        inner = Writer(self.program, draft, caller=writer)
+        inner = Writer(
+            self.program, draft, caller=writer, is_library=is_library(body.code)
+        )
         made = inner.own_parameters(body.parameters)
         self.program.open_calls.append(item)
         inner.unpack_parameters(body.parameters, body.code)
@@ -804,6 +821,12 @@ def _identity(function: Any) -> Any:
     return id(function) if made is None else (made.maker, id(made.function))
 
 
+def _is_leaf_map(item: Call) -> bool:
+    """Tell whether a function with a recorded run is mapped over a single array."""
+    is_leaf = is_array(item.args[1]) and is_array(item.result)
+    return is_leaf and len(item.bodies) == 1
+
+
 def _takes_trees(body: Body) -> bool:
     """Tell whether a function was given what is neither an array nor None."""
     return any(
@@ -829,18 +852,6 @@ def _static_names(body: Body) -> frozenset[str]:
         for name, value in body.parameters.items()
         if not has_array(value) and not _is_empty_tree(value)
     )
-
-
-def _lambda(draft: Draft) -> Term:
-    """Write a function of one expression as a lambda."""
-    taken: set[str] = set()
-    for parameter in draft.parameters:
-        parameter.name.text = parameter.name.hint
-        taken.add(parameter.name.text)
-    assert draft.result is not None
-    head = draft.parameter_text()
-    text = f"lambda {head}: " if head else "lambda: "
-    return Term([text, *placed(draft.result, LAMBDA)], LAMBDA)
 
 
 def _defaults(function: Any) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
 
-MAX_FOLDED = 72  # characters of an expression that is written inside another
+# Characters of an expression that is written inside another: one without a name, and
+# one that a library had given a name.
+MAX_FOLDED, MAX_FOREIGN = 72, 56
 FOREVER = 1 << 60
 
 
@@ -215,7 +217,7 @@ class Draft:
             name = statement.targets
             if (
                 isinstance(name, Name)
-                and not name.is_given
+                and (not name.is_given or name.is_foreign)
                 and name.uses == 1
                 and not name.captured
                 and not statement.is_effect
@@ -233,17 +235,19 @@ class Draft:
         """Fold the topmost pending expressions into a term that uses them in order."""
         waiting = {id(name): position for position, (name, _) in enumerate(pending)}
         used = [waiting[id(r.name)] for r in term.refs() if id(r.name) in waiting]
-        first = len(pending) - len(used)
-        while used and used != list(range(first, len(pending))):
-            used, first = used[1:], first + 1
-        for position in used:
+        order = {position: index for index, position in enumerate(used)}
+        first = after = len(pending)
+        while order.get(first - 1, after) < order.get(first, len(used)):
+            first -= 1
+        is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
+        for position in range(first, len(pending)):
             name, statement = pending[position]
-            if len(statement.term.render()) <= MAX_FOLDED:
+            limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
+            if is_whole or len(statement.term.render()) <= limit:
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
-                for earlier in used:
-                    if earlier < position:
-                        pending[earlier][0].folded = None
+                for earlier in range(first, position):
+                    pending[earlier][0].folded = None
         del pending[first:]
 
     def _note_last_uses(self) -> None:

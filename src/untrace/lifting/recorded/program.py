@@ -21,6 +21,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.annotations import annotate, note_annotations
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan, Restart
@@ -40,7 +41,7 @@ from untrace.lifting.spell_homes import public_name
 from untrace.options import Options
 from untrace.recovery.apart import trace_primal, trace_rules
 from untrace.recovery.functions import innermost, peel, rules
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
 from untrace.syntax.importable import public_home
 from untrace.syntax.names import identifier
@@ -250,7 +251,7 @@ class Program:
             return True
         if code.co_name == "<lambda>" or code.co_name == "__init__":
             return True
-        if "site-packages" not in code.co_filename:
+        if not is_library(code):
             return False
         body = item.bodies[0]
         known = self.plan.short.get(id(body))
@@ -334,6 +335,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         for parameter in captured.parameters:
             program.define_classes(parameter.tree)
     main = _main(captured, program, name)
+    lifter.functions[:] = used_functions(lifter.functions, main)
     note_annotations([*lifter.functions, main], lifter)
     for parameter in captured.parameters:
         program.define_classes(parameter.tree)

@@ -190,7 +190,10 @@ def _outlined(
         for position, rest in zip(group.positions, group.rests):
             name, path = first.outside[position]
             mapped[id(name), path] = parameter, rest
-    copies = {id(n): Name(n.hint, n.is_given, is_weak=n.is_weak) for n in first.locals}
+    copies = {
+        id(n): Name(n.hint, n.is_given, is_weak=n.is_weak, is_foreign=n.is_foreign)
+        for n in first.locals
+    }
     for statement in first.statements:
         term = Term(
             [_moved(p, copies, mapped) for p in statement.term.parts],
@@ -218,7 +221,7 @@ def _call(
         arguments.append(_use(name, shared))
     names = [stretch.locals[i] for i in outputs]
     for name in names:
-        name.is_given = True
+        name.is_given, name.is_foreign = True, False
     targets: Names = names[0] if len(names) == 1 else tuple(names)
     return Statement(targets, call(function, arguments))
 

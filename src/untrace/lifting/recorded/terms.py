@@ -22,6 +22,7 @@ class Name:
       hint: What to call it.
       is_given: Somebody named it; it is not folded away.
       is_weak: That was inside a function that is dissolved; its caller may rename it.
+      is_foreign: A library named it: it is folded away where that is short.
       text: The final identifier, once it is known.
       uses: How many references there are.
       captured: A nested function refers to it.
@@ -40,6 +41,7 @@ class Name:
     folded: Term | None = None
     is_tree: bool = False
     is_weak: bool = False
+    is_foreign: bool = False
     is_parameter: bool = False
     alias: tuple[Name, str] | None = None
 
@@ -83,6 +85,16 @@ class Term:
         for part in self.parts:
             if type(part) is Ref:
                 yield part.resolved()
+
+    def opened(self) -> Term:
+        """Return the expression that a reference to a folded name stands for."""
+        term = self
+        while len(term.parts) == 1 and type(term.parts[0]) is Ref:
+            ref = term.parts[0].resolved()
+            if ref.name.folded is None or ref.path:
+                break
+            term = ref.name.folded
+        return term
 
     def render(self) -> str:
         """Write the expression."""

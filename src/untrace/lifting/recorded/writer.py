@@ -15,6 +15,7 @@ from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, quoted
 from untrace.errors import LiftingError
 from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
+from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.terms import (
     LAMBDA,
     Name,
@@ -62,6 +63,7 @@ class Writer:
       parent: The function around a nested one, whose names it sees.
       caller: The function that calls this one: what is needed from there becomes a
         parameter.
+      is_library: Whether the function is a library's, not the user's.
     """
 
     def __init__(
@@ -70,11 +72,13 @@ class Writer:
         draft: Draft,
         parent: Writer | None = None,
         caller: Writer | None = None,
+        is_library: bool = False,
     ) -> None:
         self.program = program
         self.draft = draft
         self.parent = parent
         self.caller = caller
+        self.is_library = is_library
         self.values = Values(program.options.keep_types)
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
@@ -165,7 +169,7 @@ class Writer:
         kind = type(value)
         if kind in (tuple, list):
             brackets = "()" if kind is tuple else "[]"
-            return display(brackets, [self.value(item) for item in value])
+            return display(brackets, [self._item(item) for item in value])
         if kind is dict:
             return self._dict([(k, self.value(item)) for k, item in value.items()])
         if kind is slice:
@@ -176,6 +180,11 @@ class Writer:
         if has_array(value) or (_is_node(value) and not _is_known(value)):
             return self._node(value)
         return self.static(value)
+
+    def _item(self, value: Any) -> Term:
+        """Write a value in a tuple or list; a length that a library computed, plainly."""
+        is_length = self.in_library and type(value) is np.int64
+        return self.value(int(value) if is_length else value)
 
     @staticmethod
     def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
@@ -313,6 +322,11 @@ class Writer:
             calls = calls[0].bodies[0].calls
         self.body(calls)
 
+    @property
+    def in_library(self) -> bool:
+        """Whether what is written now is a library's code, not the user's."""
+        return self.is_library or self.n_dissolving > 0
+
     def statement(self, item: Call) -> None:
         """Write one recorded call."""
         is_opened = item.is_own and self.program.is_dissolved(item)
@@ -321,6 +335,8 @@ class Writer:
             and not self.is_new(item.result)
             and not self.program.has_effects(item)
         ):
+            return
+        if skip_move(item, self):
             return
         self.program.write(item, self)
 
@@ -337,10 +353,13 @@ class Writer:
             isinstance(array, jaxapi.Tracer) or not isinstance(array, np.ndarray)
         )
 
-    def assign(self, item: Call, term: Term) -> None:
-        """Assign the result of a call to the names that the caller gave it."""
-        target = item.target
-        names = self.targets(item.result, target, item)
+    def assign(self, item: Call, term: Term, shown: Call | None = None) -> None:
+        """Assign the result of a call to the names that the caller gave it.
+
+        `shown` is the call as it is written, if that is not how it was made.
+        """
+        written = shown or item
+        names = self.targets(written.result, written.target, item)
         statement = Statement(names, term, self.program.has_effects(item))
         comments = self.program.options.comments
         if comments in ("types", "both"):
@@ -361,9 +380,20 @@ class Writer:
             return tuple([self.targets(r, t, item) for r, t in zip(result, target)])
         given = isinstance(target, str) and target != "_"
         hint = str(target) if given else self.program.calls.hint(item)
-        name = Name(hint, given, is_weak=self.n_dissolving > 0)
+        name = self._local(hint, given)
         self.define(result, name)
         return name
+
+    def _local(self, hint: str, is_given: bool) -> Name:
+        """Make the name of a local variable; tell whose it is."""
+        is_weak = self.n_dissolving > 0
+        return Name(hint, is_given, is_weak=is_weak, is_foreign=self.in_library)
+
+    def _give(self, name: Name, hint: str) -> None:
+        """Give a name the hint of a local variable that held its value, too."""
+        name.hint, name.is_given = hint, True
+        name.is_weak = self.n_dissolving > 0
+        name.is_foreign = self.in_library
 
     def define(self, value: Any, name: Name) -> None:
         """Let a name of this function stand for a value."""
@@ -379,8 +409,7 @@ class Writer:
                 continue
             name = found[0]
             if not name.text and id(name) in self.owned and can_rename(name):
-                name.hint, name.is_given = identifier(hint), True
-                name.is_weak = self.n_dissolving > 0
+                self._give(name, identifier(hint))
 
     def rename(self, result: Any, target: Target) -> None:
         """Give the names of the caller to what a dissolved function returned."""
@@ -397,8 +426,7 @@ class Writer:
             return
         name = found[0]
         if not name.text and not name.is_parameter and id(name) in self.owned:
-            name.hint, name.is_given = target, True
-            name.is_weak = self.n_dissolving > 0
+            self._give(name, target)
 
     def _split(self, result: Any, target: tuple[Target, ...]) -> None:
         """Unpack a result that a dissolved function had returned as a whole."""
@@ -416,7 +444,7 @@ class Writer:
 
     def _target(self, result: Any, target: Target) -> Name:
         hint = target if isinstance(target, str) else "value"
-        name = Name(identifier(hint), hint != "_", is_weak=self.n_dissolving > 0)
+        name = self._local(identifier(hint), hint != "_")
         self.define(result, name)
         return name
 

@@ -1,0 +1,143 @@
+"""Level "api": what a library does is written shorter than it was programmed."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+PARAMS = {"w": np.ones((4, 2), np.float32), "b": np.zeros(2, np.float32)}
+
+
+def library(text):
+    """Make a module that looks installed."""
+    module = types.ModuleType("layers")
+    module.__dict__.update(jax=jax, jnp=jnp)
+    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
+    return module
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+def test_what_a_library_names_is_folded_and_what_the_user_names_is_not():
+    layers = library("""
+def dense(params, x):
+    product = jnp.tanh(jnp.dot(x, params["w"]))
+    bias = jnp.broadcast_to(params["b"], product.shape)
+    shifted = product + bias
+    out = jnp.exp(jnp.tanh(shifted)) / (1.0 + jnp.cos(shifted)) - jnp.sin(shifted)
+    out = jnp.square(jnp.abs(out)) + jnp.abs(out)
+    return out
+""")
+
+    def model(params, x):
+        hidden = jnp.exp(x)
+        y = layers.dense(params, hidden)
+        return y
+
+    text = recover(model, PARAMS, X)
+    assert "    product = jnp.tanh" not in text
+    assert "    return jnp.square(jnp.abs(out)) + jnp.abs(out)" in text
+    assert "    hidden = jnp.exp(x)\n" in text
+    assert "    y = dense(params, hidden)\n" in text
+
+
+def test_only_the_latest_expressions_are_folded():
+    def f(x):
+        return [jnp.exp(x), jnp.tanh(x)][::-1]
+
+    def g(x):
+        first, second = f(x)
+        return first * second
+
+    text = recover(g, X)
+    assert "jnp.exp(x)\n" in text
+
+
+def test_an_expression_is_folded_beside_one_that_has_to_stay():
+    layers = library("""
+def normed(x):
+    scale = jax.lax.rsqrt(jnp.var(x))
+    shift = jnp.mean(x)
+    return (x - shift) * scale
+""")
+    text = recover(lambda x: jnp.exp(layers.normed(jnp.sin(x))) + layers.normed(x), X)
+    assert "return (x - shift) * scale" in text or "(x - jnp.mean(x)) * scale" in text
+
+
+def test_conversions_and_maps_that_do_nothing_are_left_out():
+    layers = library("""
+def convert(x):
+    return jnp.astype(x, jnp.float32)
+
+def forward(x):
+    x = jax.tree.map(convert, jnp.moveaxis(jnp.asarray(x), 0, 0))
+    return jnp.tanh(jnp.reshape(jax.tree.map(lambda v: v * 2, x), (3, 4)))
+""")
+
+    def total(x):
+        return jnp.sum(jax.vmap(layers.forward, in_axes=0)(x[None]))
+
+    text = recover(jax.grad(total), X)
+    assert "jnp.tanh(" in text and "* 2)" in text
+    assert "astype" not in text and "tree.map" not in text
+
+
+def test_functions_that_call_another_and_short_ones_have_no_definition():
+    layers = library("""
+def value_and_grad(function):
+    def passed_on(first, *rest):
+        return function(first, *rest)
+    return jax.value_and_grad(passed_on)
+
+def double(x):
+    return 2 * x
+
+def doubled(tree):
+    return jax.tree.map(double, tree)
+""")
+
+    def loss(params, x):
+        return jnp.sum(jnp.tanh(x @ params["w"] + params["b"]))
+
+    def model(params, x):
+        value, grads = layers.value_and_grad(loss)(params, x)
+        return value, layers.doubled(grads)
+
+    text = recover(model, PARAMS, X)
+    assert "jax.value_and_grad(loss)(params, x)" in text
+    assert "jax.tree.map(lambda x: 2 * x, grads)" in text
+    assert "def passed_on" not in text and "def double" not in text
+
+
+def test_vmap_takes_and_returns_bare_arrays():
+    layers = library("""
+def mapped(function):
+    def run(args):
+        return function(args[1]), None, ()
+    def outer(x):
+        return jax.vmap(run, in_axes=((None, 1),), out_axes=(1, None, None))((None, x))[0]
+    return outer
+""")
+    text = recover(lambda x: layers.mapped(jnp.cumsum)(x), X)
+    assert "jax.vmap(jnp.cumsum, in_axes=1, out_axes=1)(x)" in text
+
+
+def test_a_plain_product_is_a_dot():
+    layers = library("""
+def dense(params, x):
+    y = jax.lax.dot_general(x, params["w"], (((x.ndim - 1,), (0,)), ((), ())))
+    return jnp.reshape(y + params["b"], (-1, x.shape[0]))
+""")
+    text = recover(lambda params, x: layers.dense(params, x), PARAMS, X)
+    assert 'jax.lax.dot(x, params["w"]) + params["b"]' in text
+    text = recover(lambda params, x: layers.dense(params, x), PARAMS, X[None])
+    assert "jax.lax.dot_general(" in text
