@@ -141,3 +141,41 @@ def dense(params, x):
     assert 'jax.lax.dot(x, params["w"]) + params["b"]' in text
     text = recover(lambda params, x: layers.dense(params, x), PARAMS, X[None])
     assert "jax.lax.dot_general(" in text
+
+
+def test_only_what_is_needed_of_a_result_is_returned():
+    layers = library("""
+def moments(x):
+    mean = jnp.mean(x, axis=0)
+    centred = x - mean
+    square = jnp.square(centred)
+    total = jnp.sum(square) + jnp.sum(centred) + jnp.sum(jnp.abs(centred))
+    return (mean, centred), {"total": total, "square": jnp.exp(square)}, None
+
+def described(x):
+    (mean, centred), rest, _ = moments(x)
+    scale = jnp.std(centred)
+    shown = jnp.exp(scale) + jnp.sum(jnp.abs(mean)) + jnp.max(jnp.sin(mean))
+    return jnp.tanh(centred), shown, rest
+""")
+
+    def model(x):
+        out, _, _ = layers.described(x)
+        return out
+
+    text = recover(model, X)
+    assert "jnp.tanh(" in text
+    assert "shown" not in text and "total" not in text and "jnp.exp" not in text
+
+
+def test_a_short_function_that_is_called_once_is_written_there():
+    layers = library("""
+class Layer:
+    def __call__(self, x):
+        return jnp.sin(jnp.cos(jnp.tan(x)))
+""")
+    layer = layers.Layer()
+    text = recover(lambda x: layer(x) * 2, X)
+    assert "return jnp.sin(jnp.cos(jnp.tan(x))) * 2" in text
+    text = recover(lambda x: layer(layer(x)), X)
+    assert "return layer(layer(x))" in text

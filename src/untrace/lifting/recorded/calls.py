@@ -14,6 +14,7 @@ from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
 from untrace.lifting.recorded.library import as_dot, lambda_term, shortened
+from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.plan import reason
@@ -296,6 +297,11 @@ class Calls:
     def _tree_call(self, home: tuple[str, str], item: Call, writer: Writer) -> Term:
         """Write `jax.tree.map(f, tree)`, if `f` did the same for every leaf."""
         if writer.in_library and home[1] in ("map", "tree_map") and _is_leaf_map(item):
+            function, *leaves = item.args
+            if not item.bodies:
+                operator = jaxapi.Operator(function.__name__)
+                shown = replace(item, function=operator, args=tuple(leaves), kwargs={})
+                return self._operator(shown, writer)
             raise Unrolled
         runs = [
             run
@@ -744,6 +750,8 @@ class Calls:
         self._kept_call(item, body, writer)
 
     def _kept_call(self, item: Call, body: Body, writer: Writer) -> None:
+        plan, references = self.program.plan, self.program.references
+        shown = narrowed(item, plan.needs.get(item, ()))
         draft = Draft(self._function_name(None, body))
         inner = Writer(
             self.program, draft, caller=writer, is_library=is_library(body.code)
@@ -753,9 +761,9 @@ class Calls:
         inner.unpack_parameters(body.parameters, body.code)
         inner.body(body.calls)
         inner.name_locals(body.locals)
-        draft.result = inner.value(item.result)
-        draft.types = signature_types([value for _, value in made], item.result)
-        annotate(draft, dict(made), item.result, inner)
+        draft.result = inner.value(shown.result)
+        draft.types = signature_types([value for _, value in made], shown.result)
+        annotate(draft, dict(made), shown.result, inner)
         self.program.open_calls.pop()
         self.program.finish(draft)
         arguments: list[Term] = []
@@ -772,8 +780,12 @@ class Calls:
             front += is_weight
             draft.parameters.insert(place, Parameter(name))
             arguments.insert(place, writer.reach(origin, name.is_tree))
-        function = Term([Global(self.program.function(draft))])
-        writer.assign(item, call(function, arguments))
+        function = self.program.function(draft)
+        term = call(Term([Global(function)]), arguments)
+        statement = writer.assign(item, term, shown)
+        if inner.is_library and not self.program.n_trials:
+            kept = Kept(item, shown.result, statement, function, draft)
+            references.kept.append(kept)
 
 
 def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
@@ -822,9 +834,11 @@ def _identity(function: Any) -> Any:
 
 
 def _is_leaf_map(item: Call) -> bool:
-    """Tell whether a function with a recorded run is mapped over a single array."""
-    is_leaf = is_array(item.args[1]) and is_array(item.result)
-    return is_leaf and len(item.bodies) == 1
+    """Tell whether an operator, or a function that ran once, is mapped over one array."""
+    if not all(map(is_array, [*item.args[1:], item.result])):
+        return False
+    is_operator = getattr(item.args[0], "__module__", "") == "_operator"
+    return len(item.bodies) == 1 or (is_operator and not item.bodies)
 
 
 def _takes_trees(body: Body) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import untrace
 from untrace.errors import LiftingError
 from untrace.ir import Block
+from untrace.lifting.recorded.needs import Need, References, called_once, needs
 from untrace.lifting.recorded.values import arrays_in
 from untrace.recovery.record import Body, Call
 
@@ -45,6 +46,7 @@ class Plan:
       excluded: Lines of idioms that are not to be used.
       expand: Transformations whose calls are written as what JAX makes of them.
       closed: Such calls that are written as they were made all the same, and why.
+      needs: What of the results of a library's functions is used, found step by step.
       n_rounds: How often it was written without being proved.
     """
 
@@ -62,6 +64,7 @@ class Plan:
     excluded: set[str] = field(default_factory=set[str])
     expand: frozenset[str] = frozenset()
     closed: dict[Any, str] = field(default_factory=dict[Any, str])
+    needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
     n_rounds: int = 0
 
     def lower(self, item: Call, why: str) -> bool:
@@ -70,6 +73,19 @@ class Plan:
             return False
         self.lowered[item] = why
         return True
+
+    def learn(self, references: References) -> bool:
+        """Learn from a program that is written what it has no need for.
+
+        Returns:
+          Whether there is anything to write in another way.
+        """
+        found = needs(references)
+        for item, need in found.items():
+            self.needs.setdefault(item, []).append(need)
+        once = called_once(references) - self.dissolved
+        self.dissolved |= once
+        return bool(found or once)
 
     def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
         """Dissolve the functions that hand an array on without returning it.

@@ -23,6 +23,7 @@ from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.loops import write_loops
+from untrace.lifting.recorded.needs import References
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.readers import public_readers
@@ -68,6 +69,7 @@ class Program:
         self.n_trials = 0
         self.n_apart = 0
         self.is_stale = False
+        self.references = References()
         self.written: list[tuple[Call, Term]] = []
         self.unjitted: set[str] = set()
         self.alive: list[Any] = []
@@ -171,6 +173,7 @@ class Program:
     def finish(self, draft: Draft) -> None:
         """Complete a function: outline what repeats, fold single uses."""
         draft.drop_dead()
+        self.references.add(draft)
         outline_repeats(draft, self.function)
         if self.options.reroll != "none":
             if self.options.reroll == "scan":
@@ -194,6 +197,7 @@ class Program:
             known.comment = ""  # called at several types
         if known.signature != made.signature:
             known.signature = ""
+        self.references.functions[known.name] += self.n_trials == 0
         return known.name
 
     def add_after(self, name: str, text: str) -> None:
@@ -319,7 +323,7 @@ def lift_recorded(
             if not plan.dissolve(array, opened) and not plan.expose(array, opened):
                 raise
             continue
-        if not program.is_stale:
+        if not program.is_stale and not plan.learn(program.references):
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
 

@@ -7,7 +7,7 @@ written as this array, and its axes without the containers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,14 +29,14 @@ def unwrapped(item: Call) -> Call:
     names = list(body.parameters)
     if not is_library(body.code) or len(names) != len(item.args):
         return item
-    paths = [_way(arg) for arg in item.args]
-    out = _way(item.result)
-    values = [_at(body.parameters[n], path) for n, path in zip(names, paths)]
+    paths = [way(arg) for arg in item.args]
+    out = way(item.result)
+    values = [followed(body.parameters[n], path) for n, path in zip(names, paths)]
     return replace(
         item,
         function=_with_axes(made, paths, out),
-        args=tuple([_at(arg, path) for arg, path in zip(item.args, paths)]),
-        result=_at(item.result, out),
+        args=tuple([followed(arg, path) for arg, path in zip(item.args, paths)]),
+        result=followed(item.result, out),
         target=_part(item.target, out),
         bodies=[_with_arrays(body, dict(zip(names, values)), out)],
     )
@@ -49,24 +49,27 @@ def _with_axes(
     options = dict(made.options)
     axes = options.pop("in_axes", 0)
     if isinstance(axes, (tuple, list)):
-        axes = tuple([_at(axis, path) for axis, path in zip(axes, paths)])
+        axes = tuple([followed(axis, path) for axis, path in zip(axes, paths)])
         axes = axes[0] if axes == axes[:1] * len(axes) else axes
     if axes != 0:
         options["in_axes"] = axes
-    axes = _at(options.pop("out_axes", 0), out)
+    axes = followed(options.pop("out_axes", 0), out)
     if axes != 0:
         options["out_axes"] = axes
     return replace(made, options=options)
 
 
 def _with_arrays(body: Body, values: Mapping[str, Any], out: Path) -> Body:
-    return replace(body, parameters=values, result=_at(body.result, out))
+    return replace(body, parameters=values, result=followed(body.result, out))
 
 
-def _way(value: Any) -> Path:
-    """Return the keys that lead to the only array in nested plain containers."""
-    way: list[Any] = []
-    while not is_array(value):
+def way(value: Any, is_whole: Callable[[Any], bool] = is_array) -> Path:
+    """Return the keys that lead through plain containers to the only thing they hold.
+
+    That is an array, or a container that `is_whole`.
+    """
+    keys: list[Any] = []
+    while not is_array(value) and not is_whole(value):
         if type(value) in (tuple, list):
             items = list(enumerate(value))
         elif type(value) is dict:
@@ -76,12 +79,12 @@ def _way(value: Any) -> Path:
         full = [(key, part) for key, part in items if has_array(part)]
         if len(full) != 1:
             return ()
-        way.append(full[0][0])
+        keys.append(full[0][0])
         value = full[0][1]
-    return tuple(way)
+    return tuple(keys)
 
 
-def _at(value: Any, path: Path) -> Any:
+def followed(value: Any, path: Path) -> Any:
     """Follow a path, or stop where one value stands for all of a tree."""
     for key in path:
         if type(value) not in (tuple, list, dict):

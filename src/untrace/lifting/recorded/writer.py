@@ -27,6 +27,7 @@ from untrace.lifting.recorded.terms import (
     placed,
     text_term,
 )
+from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery import bytecode
@@ -353,7 +354,7 @@ class Writer:
             isinstance(array, jaxapi.Tracer) or not isinstance(array, np.ndarray)
         )
 
-    def assign(self, item: Call, term: Term, shown: Call | None = None) -> None:
+    def assign(self, item: Call, term: Term, shown: Call | None = None) -> Statement:
         """Assign the result of a call to the names that the caller gave it.
 
         `shown` is the call as it is written, if that is not how it was made.
@@ -369,6 +370,7 @@ class Writer:
             statement.origin = quoted_line(item.place.filename, item.place.line)
         self.draft.statements.append(statement)
         self.program.written.append((item, term))
+        return statement
 
     def targets(self, result: Any, target: Target, item: Call) -> Names:
         """Make the names of a result and let them stand for its arrays."""
@@ -482,6 +484,8 @@ class Writer:
         """Make a parameter of every argument that holds an array, or is a float."""
         made: list[tuple[Name, Any]] = []
         for hint, value in values.items():
+            if self.is_library:
+                value = followed(value, way(value, self._is_known_outside))
             if type(value) is float:
                 name = Name(identifier(hint), True, is_parameter=True)
                 self.owned.add(id(name))
@@ -494,6 +498,11 @@ class Writer:
                 self.define(value, name)
                 made.append((name, value))
         return made
+
+    def _is_known_outside(self, value: Any) -> bool:
+        """Tell whether the caller has a name for a container."""
+        key = self.values.key(value)
+        return self.caller is None or self.caller.find(key) is not None
 
     def _can_pass(self, value: Any) -> bool:
         """Tell whether a caller can write a value.

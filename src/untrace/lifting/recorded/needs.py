@@ -1,0 +1,158 @@
+"""What of a library's functions is needed: parts of their results, or no function at all.
+
+A library returns all that any caller may want: `(y1, None, {"y0": y0}, state)`. When the
+program is written, the references show which parts are used; it is written again with
+functions that return only these. A function that is one short expression and is called
+once is written where it is called.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from untrace.lifting.recorded.function import Draft, Names, Statement
+from untrace.lifting.recorded.terms import Name, Ref
+from untrace.recovery.record import Call, Target
+
+MAX_INLINE = 64  # characters of the expression of a function that is called once
+
+# Which members of a tuple are needed: all of it, nothing, or each member for itself.
+Need = bool | tuple["Need", ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kept:
+    """A call of a library's function that was written as a call.
+
+    Attributes:
+      item: The call as it was recorded.
+      result: What of its result the function returns.
+      statement: The call as it is written; its targets may still be split.
+      function: The name of the function.
+      draft: The function.
+    """
+
+    item: Call
+    result: Any
+    statement: Statement
+    function: str
+    draft: Draft
+
+
+@dataclass(eq=False, slots=True)
+class References:
+    """What a program refers to.
+
+    Attributes:
+      kept: The calls of a library's functions.
+      functions: How often each function of the module is referred to.
+      paths: The paths of all references, by name.
+    """
+
+    kept: list[Kept] = field(default_factory=list[Kept])
+    functions: Counter[str] = field(default_factory=Counter[str])
+    paths: dict[Name, set[str]] = field(default_factory=dict[Name, "set[str]"])
+
+    def add(self, draft: Draft) -> None:
+        """Take note of the names that a function refers to."""
+        for part in draft.parts():
+            if type(part) is Ref:
+                ref = part.resolved()
+                self.paths.setdefault(ref.name, set()).add(ref.path)
+
+
+def needs(references: References) -> dict[Call, Need]:
+    """Return what is needed of the results of calls, where that is not all."""
+    groups: dict[str, list[Kept]] = {}
+    for kept in references.kept:
+        groups.setdefault(kept.function, []).append(kept)
+    found: dict[Call, Need] = {}
+    for group in groups.values():
+        need: Need = False
+        for kept in group:
+            names = kept.statement.targets
+            need = _either(need, _named(kept.result, names, references.paths))
+        if isinstance(need, tuple):
+            found.update({kept.item: need for kept in group})
+    return found
+
+
+def called_once(references: References) -> set[Call]:
+    """Return the calls of functions that are better written where they are called."""
+    return {
+        kept.item
+        for kept in references.kept
+        if references.functions[kept.function] == 1 and _is_short(kept.draft)
+    }
+
+
+def _is_short(draft: Draft) -> bool:
+    if draft.result is None or draft.statements_left():
+        return False
+    return len(draft.result.render()) <= MAX_INLINE
+
+
+def narrowed(item: Call, steps: Iterable[Need]) -> Call:
+    """Return a call as if it had returned only what is needed."""
+    for need in steps:
+        target = _narrowed_target(item.target, need)
+        item = replace(item, result=_narrowed(item.result, need), target=target)
+    return item
+
+
+def _narrowed(value: Any, need: Need) -> Any:
+    if not isinstance(need, tuple) or type(value) is not tuple:
+        return value
+    parts = [_narrowed(part, n) for part, n in zip(value, need) if n is not False]
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _narrowed_target(target: Target, need: Need) -> Target:
+    if not isinstance(need, tuple) or not isinstance(target, tuple):
+        return target
+    if len(target) != len(need):
+        return None
+    parts = [_narrowed_target(t, n) for t, n in zip(target, need) if n is not False]
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _named(
+    result: Any, names: Names | None, paths: Mapping[Name, Collection[str]]
+) -> Need:
+    """Return what is needed of a result whose parts have names."""
+    if isinstance(names, tuple) and type(result) is tuple:
+        return _merged([_named(r, n, paths) for r, n in zip(result, names)])
+    return _reached(result, paths.get(names, ())) if isinstance(names, Name) else True
+
+
+def _reached(value: Any, paths: Collection[str]) -> Need:
+    """Return what is needed of a value if these paths from it are used."""
+    if not paths:
+        return False
+    if "" in paths or type(value) is not tuple:
+        return True
+    keys = [f"[{i}]" for i in range(len(value))]
+    return _merged(
+        [
+            _reached(part, {p[len(key) :] for p in paths if p.startswith(key)})
+            for part, key in zip(value, keys)
+        ]
+    )
+
+
+def _merged(parts: list[Need]) -> Need:
+    """Return one answer if it is the same for all members."""
+    if all(part is True for part in parts):
+        return True
+    return tuple(parts) if any(part is not False for part in parts) else False
+
+
+def _either(first: Need, second: Need) -> Need:
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return _merged([_either(a, b) for a, b in zip(first, second)])
+    if first is True or second is True:
+        return True
+    return second if first is False else first
