@@ -1,5 +1,6 @@
 """Level "api": what a library does is written shorter than it was programmed."""
 
+import operator
 import types
 
 import jax
@@ -15,7 +16,7 @@ PARAMS = {"w": np.ones((4, 2), np.float32), "b": np.zeros(2, np.float32)}
 def library(text):
     """Make a module that looks installed."""
     module = types.ModuleType("layers")
-    module.__dict__.update(jax=jax, jnp=jnp)
+    module.__dict__.update(jax=jax, jnp=jnp, operator=operator)
     exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
     return module
 
@@ -31,7 +32,7 @@ def test_what_a_library_names_is_folded_and_what_the_user_names_is_not():
     layers = library("""
 def dense(params, x):
     product = jnp.tanh(jnp.dot(x, params["w"]))
-    bias = jnp.broadcast_to(params["b"], product.shape)
+    bias = jnp.sin(params["b"])
     shifted = product + bias
     out = jnp.exp(jnp.tanh(shifted)) / (1.0 + jnp.cos(shifted)) - jnp.sin(shifted)
     out = jnp.square(jnp.abs(out)) + jnp.abs(out)
@@ -75,11 +76,12 @@ def normed(x):
 
 def test_conversions_and_maps_that_do_nothing_are_left_out():
     layers = library("""
-def convert(x):
-    return jnp.astype(x, jnp.float32)
+def convert(x, axis):
+    return jnp.moveaxis(jnp.astype(x, jnp.float32), axis, 0)
 
 def forward(x):
-    x = jax.tree.map(convert, jnp.moveaxis(jnp.asarray(x), 0, 0))
+    x = jax.tree.map(convert, jnp.asarray(x), 0)
+    x = jax.tree.map(operator.add, x, x)
     return jnp.tanh(jnp.reshape(jax.tree.map(lambda v: v * 2, x), (3, 4)))
 """)
 
@@ -179,3 +181,19 @@ class Layer:
     assert "return jnp.sin(jnp.cos(jnp.tan(x))) * 2" in text
     text = recover(lambda x: layer(layer(x)), X)
     assert "return layer(layer(x))" in text
+
+
+def test_functions_that_differ_in_the_size_of_arrays_are_one():
+    layers = library("""
+class Layer:
+    def __call__(self, params, x):
+        out = jnp.dot(x, params["w"])
+        bias = jnp.broadcast_to(params["b"], out.shape)
+        scale = params["b"].reshape([1, out.shape[1]])
+        return jnp.sin(jnp.exp(out * scale) + bias) * jnp.cos(out) - jnp.tanh(out)
+""")
+    layer = layers.Layer()
+    params = [PARAMS, {"w": np.ones((2, 5), np.float32), "b": np.ones(5, np.float32)}]
+    text = recover(lambda p, x: layer(p[1], layer(p[0], x)), params, X)
+    assert text.count("def layer") == 1
+    assert "out.shape" in text and ".reshape([1, -1])" in text

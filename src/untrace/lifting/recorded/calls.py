@@ -13,7 +13,12 @@ from untrace.capture.capture import function_name
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
-from untrace.lifting.recorded.library import as_dot, lambda_term, shortened
+from untrace.lifting.recorded.library import (
+    lambda_term,
+    shortened,
+    shorter,
+    takes_shape_of_another,
+)
 from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.paths import common, last_word, steps
@@ -159,7 +164,8 @@ class Calls:
         elif isinstance(function, jaxapi.Operator):
             writer.assign(item, self._operator(item, writer))
         elif isinstance(function, jaxapi.Method):
-            writer.assign(item, self._method(item, writer))
+            shown = shorter(item) if writer.in_library else item
+            writer.assign(item, self._method(shown, writer))
         elif isinstance(function, jaxapi.Property):
             owner = writer.value(item.args[0])
             if function.name != "at":
@@ -170,7 +176,7 @@ class Calls:
         elif isinstance(function, jaxapi.Primitive):
             writer.assign(item, equation_term(item, writer))
         elif not self._is_maker(item):
-            shown = unwrapped(as_dot(item)) if writer.in_library else item
+            shown = unwrapped(shorter(item)) if writer.in_library else item
             try:
                 term = self._call(shown, writer)
             except Unrolled:
@@ -346,7 +352,9 @@ class Calls:
         plain = jaxapi.open_boundary(item.function)
         args, kwargs = list(item.args), dict(item.kwargs)
 
-        def write(value: Any) -> Term:
+        def write(value: Any, name: str = "") -> Term:
+            if name == "shape" and takes_shape_of_another(item):
+                return writer.shape(value)
             return self._argument(value, writer, item.bodies)
 
         if not isinstance(plain, types.FunctionType):
@@ -365,13 +373,15 @@ class Calls:
         first = pairs[:n]
         while first and not extra and _is_default(first[-1][1], first[-1][0]):
             first.pop()
-        terms = [write(value) for _, value in first] + [write(v) for v in extra]
+        terms = [write(v, parameter.name) for parameter, v in first]
+        terms += [write(value) for value in extra]
         for parameter, value in pairs[n:]:
             if not _is_default(value, parameter):
-                terms.append(keyword(parameter.name, write(value)))
+                name = parameter.name
+                terms.append(keyword(name, write(value, name)))
         for name, value in kwargs.items():
             if name not in parameters or not _is_default(value, parameters[name]):
-                terms.append(keyword(name, write(value)))
+                terms.append(keyword(name, write(value, name)))
         return terms
 
     def _home(self, home: tuple[str, str]) -> Term:
@@ -835,10 +845,12 @@ def _identity(function: Any) -> Any:
 
 def _is_leaf_map(item: Call) -> bool:
     """Tell whether an operator, or a function that ran once, is mapped over one array."""
-    if not all(map(is_array, [*item.args[1:], item.result])):
-        return False
-    is_operator = getattr(item.args[0], "__module__", "") == "_operator"
-    return len(item.bodies) == 1 or (is_operator and not item.bodies)
+    function, *trees = item.args
+    if item.bodies:
+        is_leaf = is_array(trees[0]) and is_array(item.result)
+        return is_leaf and len(item.bodies) == 1
+    is_operator = getattr(function, "__module__", "") == "_operator"
+    return is_operator and all(map(is_array, [*trees, item.result]))
 
 
 def _takes_trees(body: Body) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
@@ -64,7 +65,42 @@ def skip_move(item: Call, writer: Writer) -> bool:
     return True
 
 
-def as_dot(item: Call) -> Call:
+def shorter(item: Call) -> Call:
+    """Return a shorter call that makes the same equations."""
+    return _with_free_length(item) if _is_reshape(item.function) else _as_dot(item)
+
+
+def takes_shape_of_another(item: Call) -> bool:
+    """Tell whether the shape that a function is given is likely that of an array."""
+    if item.function is jnp.broadcast_to:
+        return is_array(item.args[0])
+    home = find_public_home(item.function)
+    return home is not None and home[0] == "jax.random"
+
+
+def _is_reshape(function: Any) -> bool:
+    """Tell whether a function or method gives an array another shape."""
+    if isinstance(function, jaxapi.Method):
+        return function.name == "reshape"
+    return function in (jnp.reshape, jax.lax.reshape)
+
+
+def _with_free_length(item: Call) -> Call:
+    """Leave the length of a vector open where it is reshaped to one long axis.
+
+    Functions that are alike but for this length have one text then.
+    """
+    array, *shape = item.args[:2]
+    if len(shape) != 1 or np.ndim(array) != 1 or type(shape[0]) not in (tuple, list):
+        return item
+    lengths = shape[0]
+    if len(lengths) < 2 or array.shape[0] < 2 or array.shape[0] not in lengths:
+        return item
+    free = type(lengths)([1 if length == 1 else -1 for length in lengths])
+    return replace(item, args=(array, free, *item.args[2:]))
+
+
+def _as_dot(item: Call) -> Call:
     """Return `jax.lax.dot` for a `jax.lax.dot_general` that makes the same equation."""
     if item.function is not jax.lax.dot_general or len(item.args) < 3:
         return item

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from untrace.errors import LiftingError
 from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.terms import (
+    ATOM,
     LAMBDA,
     Name,
     Ref,
@@ -39,7 +41,7 @@ from untrace.syntax.text import quoted_line
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
 
-INLINE_ELEMENTS = 8
+N_LATEST = 4  # arrays whose shapes may be meant
 
 
 class Unwritable(LiftingError):
@@ -87,6 +89,7 @@ class Writer:
         self.n_dissolving = 0
         self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
+        self._latest: deque[Any] = deque(maxlen=N_LATEST)
 
     # ---- names ---------------------------------------------------------------------
 
@@ -186,6 +189,25 @@ class Writer:
         """Write a value in a tuple or list; a length that a library computed, plainly."""
         is_length = self.in_library and type(value) is np.int64
         return self.value(int(value) if is_length else value)
+
+    def shape(self, value: Any) -> Term:
+        """Write a shape that a library gave: that of an array made just before, if any.
+
+        Functions that are alike but for the size of their arrays have one text then.
+        """
+        if self.in_library and type(value) in (tuple, list):
+            for array in reversed(self._latest):
+                found = self.values.find(id(array))
+                if found and array.shape == tuple(value) and self._is_needed(found[0]):
+                    return Term([*placed(self.ref(found), ATOM), ".shape"])
+        return self.value(value)
+
+    def _is_needed(self, name: Name) -> bool:
+        """Tell whether a name is used anyway, as far as that is known by now."""
+        if name.is_parameter or name.uses:
+            return True
+        last = self.draft.statements[-1] if self.draft.statements else Statement()
+        return last.targets is name and any(True for _ in last.term.refs())
 
     @staticmethod
     def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
@@ -401,6 +423,8 @@ class Writer:
         """Let a name of this function stand for a value."""
         self.owned.add(id(name))
         self.values.define(value, name)
+        if is_array(value):
+            self._latest.append(value)
 
     def name_locals(self, values: Mapping[str, Any]) -> None:
         """Name results after the local variables that held them in the end."""
