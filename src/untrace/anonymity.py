@@ -52,6 +52,7 @@ def untrace_anonymous(
       LiftingError: If the file needs a function or class that can only be named.
     """
     captured = replace(captured, result=_without_classes(captured.result))
+    options = replace(options, names_numbers=False)
     if captured.recording is not None:
         source = untrace_recorded(captured, options, progress)
         try:

@@ -23,6 +23,7 @@ class Options:
       annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
       expand: Transformations whose calls are written as what JAX makes of them.
       quotes: Write the user's lines over the equations that come from them.
+      names_numbers: Numbers that repeat have the names that they had in the original.
     """
 
     level: str = "lax"
@@ -36,3 +37,4 @@ class Options:
     annotate: str = "none"
     expand: frozenset[str] = frozenset()
     quotes: bool = False
+    names_numbers: bool = True

@@ -115,7 +115,8 @@ def _imports(listing: Listing, text: str) -> list[str]:
 def _constants(listing: Listing) -> list[str]:
     constants = listing.lifter.constants
     definitions = listing.lifter.imports.definitions
-    lines: list[str] = ["", *definitions] if definitions else []
+    lines: list[str] = ["", *constants.numbers] if constants.numbers else []
+    lines += ["", *definitions] if definitions else []
     if constants.stored:
         imports = listing.lifter.imports
         loader = sidecar_loader(PLACEHOLDER_NAME, PLACEHOLDER_DIGEST, imports)

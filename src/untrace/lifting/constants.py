@@ -22,6 +22,7 @@ class Constants:
       inline_limit: Elements of an array that is written into the text.
       keeps_jax: Arrays of JAX stay such: their operators and methods are traced, those
         of NumPy's are computed at once.
+      numbers: Definitions of numbers.
       lines: The definitions.
       stored: Arrays for the sidecar.
       stored_lines: Their definitions.
@@ -35,6 +36,7 @@ class Constants:
         self._alive: list[Any] = []
         self.inline_limit = inline_limit
         self.keeps_jax = False
+        self.numbers: list[str] = []
         self.lines: list[str] = []
         self.stored: dict[str, Any] = {}
         self.stored_lines: list[str] = []

@@ -10,7 +10,8 @@ import bisect
 import dis
 import itertools
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from untrace.recovery.record import RETURNED, Spelling, Target
 
@@ -64,6 +65,72 @@ def unpacked(code: types.CodeType) -> Mapping[str, Target]:
         if load.opname.startswith("LOAD_"):
             found.setdefault(load.argval, _Targets(instructions, index + 1).read())
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A variable that is loaded, and the attributes taken from there."""
+
+    path: tuple[str, ...]
+    is_global: bool
+
+
+def loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
+    """Yield what is loaded by the expression that the instruction at `lasti` completes.
+
+    What operations and calls inside of it load is left out.
+    """
+    instructions, offsets = _instructions(code)
+    index = bisect.bisect_right(offsets, lasti) - 1
+    where = _positions(instructions[index]) if index >= 0 else None
+    if where is None:
+        return
+    chain: Chain | None = None
+    for instruction in _operands(instructions, where):
+        if chain is not None and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            chain = Chain((*chain.path, str(instruction.argval)), chain.is_global)
+            continue
+        if chain is not None:
+            yield chain
+        chain = None
+        if instruction.opname.startswith(_VARIABLES):
+            names = instruction.argval
+            *before, last = names if isinstance(names, tuple) else (names,)
+            yield from (Chain((name,), False) for name in before)
+            chain = Chain((last,), instruction.opname == "LOAD_GLOBAL")
+    if chain is not None:
+        yield chain
+
+
+def _operands(
+    instructions: list[dis.Instruction], where: _Range
+) -> list[dis.Instruction]:
+    """List the instructions of an expression, without those of operations inside."""
+    found = [(i, _positions(i)) for i in instructions]
+    inside = [(i, r) for i, r in found if r is not None and _is_in(r, where)]
+    inner = {r for i, r in inside if r != where and i.opname.startswith(_OPERATIONS)}
+    return [i for i, r in inside if not any(_is_in(r, other) for other in inner)]
+
+
+def _is_in(inner: _Range, outer: _Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+_OPERATIONS = ("CALL", "BINARY", "COMPARE", "UNARY")
+_VARIABLES = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF")
+_Range = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _positions(instruction: dis.Instruction) -> _Range | None:
+    """Return where in the source an instruction begins and ends."""
+    found = instruction.positions
+    if found is None:
+        return None
+    numbers = (found.lineno, found.col_offset, found.end_lineno, found.end_col_offset)
+    if any(number is None for number in numbers):  # Python was told to leave them out
+        return None
+    line, column, end_line, end_column = (number or 0 for number in numbers)
+    return (line, column), (end_line, end_column)
 
 
 class _Targets:

@@ -126,6 +126,8 @@ class Call:
       returns: Tells that the caller returned the result at once.
       span: What was bound meanwhile.
       is_apart: It was made at another trace than the function around it began at.
+      numbers: The names that the caller's source has for numbers among the arguments
+        (`recovery.numbers`).
     """
 
     function: Any
@@ -139,6 +141,7 @@ class Call:
     result: Any = None
     span: Span | None = None
     is_apart: bool = False
+    numbers: tuple[tuple[Any, str], ...] = ()
 
     @property
     def is_own(self) -> bool:

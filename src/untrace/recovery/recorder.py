@@ -32,6 +32,7 @@ import untrace
 from untrace import jaxapi
 from untrace.recovery import bytecode
 from untrace.recovery.functions import given_arguments, innermost, rules
+from untrace.recovery.numbers import named_numbers
 from untrace.recovery.record import (
     RETURNED,
     Bind,
@@ -171,6 +172,7 @@ class Recorder:
             else:
                 call.target = target
             call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
+            call.numbers = named_numbers(frame, _given(call))
         parent.body.calls.append(call)
 
     def _begin_inside(
@@ -412,6 +414,13 @@ def _has_tracer(value: Any) -> bool:
     return any(
         isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
     )
+
+
+def _given(call: Call) -> list[Any]:
+    """List what a call was given."""
+    if call.is_own:
+        return list(call.bodies[0].parameters.values())
+    return [*call.args, *call.kwargs.values()]
 
 
 # ---- which functions ---------------------------------------------------------------

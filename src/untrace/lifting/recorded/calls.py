@@ -253,18 +253,22 @@ class Calls:
     ) -> list[Term]:
         terms = [self._argument(arg, writer) for arg in args]
         return terms + [
-            keyword(k, self._argument(v, writer)) for k, v in kwargs.items()
+            keyword(k, self._argument(v, writer, role=k)) for k, v in kwargs.items()
         ]
 
     def _argument(
-        self, value: Any, writer: Writer, bodies: Sequence[Body] = ()
+        self,
+        value: Any,
+        writer: Writer,
+        bodies: Sequence[Body] = (),
+        role: str = "",
     ) -> Term:
         if is_function(value) or _runs_of(value, bodies):
             return self.function(value, bodies, writer)
         if type(value) in (list, tuple) and any(is_function(v) for v in value):
             items = [self._argument(v, writer, bodies) for v in value]
             return display("()" if type(value) is tuple else "[]", items)
-        return writer.value(value)
+        return writer.value(value, role)
 
     def _update(self, item: Call, writer: Writer) -> Term:
         owner, index, *rest = item.args
@@ -352,15 +356,15 @@ class Calls:
         plain = jaxapi.open_boundary(item.function)
         args, kwargs = list(item.args), dict(item.kwargs)
 
-        def write(value: Any, name: str = "") -> Term:
-            if name == "shape" and takes_shape_of_another(item):
+        def write(value: Any, role: str = "") -> Term:
+            if role == "shape" and takes_shape_of_another(item):
                 return writer.shape(value)
-            return self._argument(value, writer, item.bodies)
+            return self._argument(value, writer, item.bodies, role)
 
         if not isinstance(plain, types.FunctionType):
             defaults = _signature(item.function)
             named = [
-                keyword(k, write(v))
+                keyword(k, write(v, k))
                 for k, v in kwargs.items()
                 if k not in defaults or not _is_default(v, defaults[k])
             ]
@@ -780,7 +784,7 @@ class Calls:
         for name, value in made:
             if name.uses or name.captured:
                 draft.parameters.append(Parameter(name))
-                arguments.append(writer.value(value))
+                arguments.append(writer.value(value, name.hint))
         if inner.lifted:
             draft.types = ""
         front = 0

@@ -47,6 +47,7 @@ class Plan:
       expand: Transformations whose calls are written as what JAX makes of them.
       closed: Such calls that are written as they were made all the same, and why.
       needs: What of the results of a library's functions is used, found step by step.
+      unnamed: Names that numbers are not to have.
       n_rounds: How often it was written without being proved.
     """
 
@@ -65,6 +66,7 @@ class Plan:
     expand: frozenset[str] = frozenset()
     closed: dict[Any, str] = field(default_factory=dict[Any, str])
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
+    unnamed: set[str] = field(default_factory=set[str])
     n_rounds: int = 0
 
     def lower(self, item: Call, why: str) -> bool:

@@ -24,6 +24,7 @@ from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
+from untrace.lifting.recorded.numbers import Numbers
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.readers import public_readers
@@ -77,6 +78,7 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
+        self.numbers = Numbers(lifter.scope, plan.unnamed, options.names_numbers)
         self.calls = Calls(self)
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self._functions: dict[Any, Function] = {}
@@ -84,7 +86,12 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
-        write_call(item, writer)
+        before = self.numbers.roles
+        self.numbers.roles = dict(item.numbers)
+        try:
+            write_call(item, writer)
+        finally:
+            self.numbers.roles = before
 
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
@@ -323,9 +330,18 @@ def lift_recorded(
             if not plan.dissolve(array, opened) and not plan.expose(array, opened):
                 raise
             continue
-        if not program.is_stale and not plan.learn(program.references):
+        lines = (line for f in _functions(listing) for line in f.text_lines())
+        if not (
+            program.is_stale
+            or plan.learn(program.references)
+            or program.numbers.refuse_single_uses(lines)
+        ):
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
+
+
+def _functions(listing: Listing) -> list[Function]:
+    return [*listing.lifter.functions, listing.main]
 
 
 def _lift(captured: Captured, program: Program, block: Block) -> Listing:
@@ -352,6 +368,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     is_runnable = note_devices(lifter)
     for why in program.plan.closed.values():
         lifter.note(f"{NOT_EXPANDED}: {why}.")
+    lifter.constants.numbers = program.numbers.definitions()
     return Listing(lifter, block, program.classes, main, example, context, is_runnable)
 
 

@@ -151,13 +151,13 @@ class Writer:
 
     # ---- values --------------------------------------------------------------------
 
-    def value(self, value: Any) -> Term:
-        """Write any value as an expression."""
+    def value(self, value: Any, role: str = "") -> Term:
+        """Write any value as an expression; `role` may name a number."""
         if is_array(value):
             return self._array(value)
         if type(value) is float:  # an object of its own, unlike a small integer
             found = self.find(id(value))
-            return self.ref(found) if found is not None else self.static(value)
+            return self.ref(found) if found is not None else self.static(value, role)
         return self._known(value) or self._made(value)
 
     def _known(self, value: Any) -> Term | None:
@@ -217,14 +217,15 @@ class Writer:
             parts += [f"{quoted(key)}: ", *placed(term, LAMBDA)]
         return Term(["{", *parts, "}"])
 
-    def static(self, value: Any) -> Term:
+    def static(self, value: Any, role: str = "") -> Term:
         """Write a value that is no array."""
         imports = self.program.lifter.imports
         if isinstance(value, np.dtype):
             return text_term(self.dtype(value))
         if not _is_known(value) and not jaxapi.is_inside_jax(value):
             raise Unwritable(f"a {type(value).__name__} is no part of the program")
-        return text_term(spell(value, imports))
+        text = spell(value, imports)
+        return self.program.numbers.term(value, text, role) or text_term(text)
 
     def dtype(self, dtype: Any) -> str:
         """Write a dtype as its public scalar type."""

@@ -1,0 +1,98 @@
+"""Names for numbers that repeat: `EPS = 1e-06` at the top of the module.
+
+A number has a name if the user's source, or the parameter that takes it, has a good one
+for it. Two numbers that claim one name keep none; two names of one number are two
+constants. What is written only once in the end stays a number: the program is written
+again without that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from untrace.lifting.recorded.terms import Global, Term
+from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
+from untrace.syntax.names import Scope, identifier
+
+MIN_USES = 2
+MIN_LETTERS = 2
+# They say no more than that there is a number.
+VAGUE = frozenset(
+    {"val", "value", "num", "number", "scalar", "const", "constant", "arg", "other"}
+    | {"fill_value", "constant_values", "initial", "init", "item", "result", "tmp"}
+)
+
+
+class Numbers:
+    """The named numbers of one module.
+
+    Args:
+      scope: The names of the module.
+      refused: Names that are not to be used; more are added.
+      is_on: Whether numbers have names at all.
+
+    Attributes:
+      roles: The names that the call being written has for its numbers.
+      is_stale: A name was refused that is written already.
+    """
+
+    def __init__(self, scope: Scope, refused: set[str], is_on: bool) -> None:
+        self.roles: dict[NumberKey, str] = {}
+        self.is_stale = False
+        self._scope = scope
+        self._refused = refused
+        self._is_on = is_on
+        self._known: dict[str, tuple[NumberKey, str]] = {}
+
+    def term(self, value: Any, text: str, role: str = "") -> Term | None:
+        """Refer to a number by its name, if it has one.
+
+        Args:
+          value: The number.
+          text: How to write it.
+          role: What it is for, where the source has no name for it.
+        """
+        key = number_key(value) if self._is_on else None
+        if key is None:
+            return None
+        name = constant_name(self.roles.get(key, role))
+        if not name or name in self._refused:
+            return None
+        if is_plain_number(key) or not self._claim(name, key, text):
+            self._refused.add(name)
+            self.is_stale = self.is_stale or name in self._known
+            return None
+        return Term([Global(name)])
+
+    def _claim(self, name: str, key: NumberKey, text: str) -> bool:
+        """Take a name for a number; tell whether no other has it."""
+        if name not in self._known and self._scope.fresh_global(name) == name:
+            self._known[name] = key, text
+        return name in self._known and self._known[name][0] == key
+
+    def refuse_single_uses(self, lines: Iterable[str]) -> bool:
+        """Refuse the names that are written only once; tell whether there are any."""
+        text = "\n".join(lines)
+        for name in self._known:
+            if len(re.findall(rf"\b{name}\b", text)) < MIN_USES:
+                self._refused.add(name)
+                self.is_stale = True
+        return self.is_stale
+
+    def definitions(self) -> list[str]:
+        """Write the definitions, in the order of use."""
+        return [f"{name} = {text}" for name, (_, text) in self._known.items()]
+
+
+def constant_name(hint: str) -> str:
+    """Turn a variable's name into that of a constant; "" if it says nothing.
+
+    >>> constant_name("eps"), constant_name("learningRate"), constant_name("b1")
+    ('EPS', 'LEARNING_RATE', '')
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", hint).strip("_")
+    if len(re.findall("[A-Za-z]", words)) < MIN_LETTERS or words.lower() in VAGUE:
+        return ""
+    return identifier(words.upper(), "NUMBER")

@@ -1,0 +1,68 @@
+"""Which names of the caller's source hold the numbers that a call was given.
+
+The position of the call's instruction says which other instructions belong to the same
+expression. What those load is looked up in the caller's frame, so a name is only found
+if it holds the very number, and it is only used if no other name there does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from untrace.recovery import bytecode
+
+NumberKey = tuple[type, str]
+MIN_INTEGER = 1000
+"""Smaller integers are axes and sizes, which read best as they are."""
+_PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"})
+
+
+def number_key(value: Any) -> NumberKey | None:
+    """Return what identifies a number that may have a name; None for all else.
+
+    The sign of a zero and a NaN count, as does the type.
+    """
+    kind = type(value)
+    if kind is float or (kind is int and abs(value) >= MIN_INTEGER):
+        return kind, repr(value)
+    return None
+
+
+def is_plain_number(key: NumberKey) -> bool:
+    """Tell whether a number reads better than any name for it."""
+    return key[1].lstrip("-") in _PLAIN
+
+
+def named_numbers(
+    frame: types.FrameType, values: Iterable[Any]
+) -> tuple[tuple[NumberKey, str], ...]:
+    """Return the names that the calling expression has for some of the numbers given.
+
+    Args:
+      frame: The caller's, which is at the call.
+      values: What the call was given.
+    """
+    given = {key for value in values if (key := number_key(value)) is not None}
+    if not given:
+        return ()
+    names: dict[NumberKey, set[str]] = {key: set() for key in given}
+    for chain in bytecode.loads(frame.f_code, frame.f_lasti):
+        key = number_key(_held(frame, chain))
+        if key not in names or (key[0] is int and not chain.is_global):
+            continue
+        names[key].add(chain.path[-1])
+    return tuple(
+        [(key, found.pop()) for key, found in names.items() if len(found) == 1]
+    )
+
+
+def _held(frame: types.FrameType, chain: bytecode.Chain) -> Any:
+    """Return what a name and its attributes hold, without running any code."""
+    first, *rest = chain.path
+    value = (frame.f_globals if chain.is_global else frame.f_locals).get(first)
+    for name in rest:
+        value = inspect.getattr_static(value, name, None)
+    return value

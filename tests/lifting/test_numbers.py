@@ -1,0 +1,155 @@
+"""Numbers that repeat have the names of the user's source, and only those."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+
+EPS = 1e-6
+RATE = 3e-4
+NEGATIVE = -1e9
+LOWEST = float("-inf")
+VOCABULARY = 50257
+LEARNING_RATE = 1e-3
+TOLERANCE = 1e-3
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def normalize(x):
+    centred = x - x.mean()
+    return centred / jnp.sqrt((centred**2).mean() + EPS)
+
+
+def test_repeated_global_is_named():
+    text = recover(lambda x: normalize(x) + jnp.log(x + EPS), X)
+    assert "\nEPS = 1e-06\n" in text
+    assert text.count("+ EPS)") == 2
+
+
+def test_number_written_once_stays():
+    text = recover(normalize, X)
+    assert "+ 1e-06)" in text
+    assert "EPS" not in text
+
+
+def test_number_without_a_name_stays():
+    def gelu(x):
+        return jnp.tanh(x + 0.044715 * x**3) + 0.044715
+
+    text = recover(gelu, X)
+    assert text.count("0.044715") == 2
+
+
+def test_locals_parameters_and_attributes_name_numbers():
+    class Config:
+        weight_decay = 3e-2
+
+    def step(x, momentum=0.9):
+        rate = 1e-4
+        config = Config()
+        x = x * momentum - rate * x - config.weight_decay * x
+        return x * momentum - rate * x - config.weight_decay * x
+
+    text = recover(step, X)
+    assert "\nMOMENTUM = 0.9\nRATE = 0.0001\nWEIGHT_DECAY = 0.03\n" in text
+    assert "x * MOMENTUM - RATE * x" in text
+
+
+def test_infinities_large_numbers_and_negative_ones_are_named():
+    def masked(x):
+        x = jnp.where(x > 0.3, x, LOWEST) + jnp.where(x > 0.4, x, NEGATIVE)
+        x = jnp.where(x > 0.3, x, LOWEST) + jnp.where(x > 0.4, x, NEGATIVE)
+        return x + VOCABULARY - x**NEGATIVE * VOCABULARY
+
+    text = recover(masked, X)
+    assert '\nLOWEST = float("-inf")\nNEGATIVE = -1000000000.0\n' in text
+    assert "x + VOCABULARY - x**NEGATIVE * VOCABULARY" in text
+
+
+def test_one_number_with_two_roles_has_two_names():
+    def step(x):
+        x = x - LEARNING_RATE * jnp.where(x > TOLERANCE, x, 0)
+        return x - LEARNING_RATE * jnp.where(x > TOLERANCE, x, 0)
+
+    text = recover(step, X)
+    assert "\nTOLERANCE = 0.001\nLEARNING_RATE = 0.001\n" in text
+    assert text.count("LEARNING_RATE *") == text.count("x > TOLERANCE") == 2
+
+
+def test_two_numbers_of_one_name_stay():
+    def step(x):
+        for decay in (0.95, 0.85):
+            x = x * decay + x
+            x = x * decay - x
+        return x
+
+    text = recover(step, X)
+    assert "DECAY" not in text
+    assert text.count("0.95") == text.count("0.85") == 2
+
+
+def test_name_that_also_held_a_plain_number_is_not_used():
+    def step(x):
+        for sigma in (1.0, 0.95):
+            x = x * sigma + jnp.sin(x) * sigma
+        return x
+
+    assert "SIGMA" not in recover(step, X)
+
+
+def test_keyword_names_a_number():
+    def step(x):
+        y = jax.nn.standardize(x, epsilon=1e-7)
+        return y + jax.nn.standardize(x, axis=0, epsilon=1e-7)
+
+    text = recover(step, X)
+    assert "\nEPSILON = 1e-07\n" in text
+    assert text.count("epsilon=EPSILON") == 2
+
+
+def scaled(x, strength):
+    y = jnp.sin(x) * strength
+    return y + jnp.cos(x) * strength
+
+
+def test_parameter_of_a_kept_function_names_a_number():
+    text = recover(lambda x: scaled(x, 0.3) + scaled(-x, 0.3), X)
+    assert "\nSTRENGTH = 0.3\n" in text
+    assert "scaled(x, STRENGTH) + scaled(-x, STRENGTH)" in text
+
+
+@pytest.mark.parametrize("options", [{"reroll": "for"}, {"keep_types": True}])
+def test_named_numbers_go_with_other_options(options):
+    def step(x):
+        for _ in range(4):
+            x = jnp.tanh(x) * RATE + jnp.sin(x) * RATE
+        return x
+
+    assert "\nRATE = 0.0003\n" in recover(step, X, **options)
+
+
+def test_local_array_does_not_hide_a_constant():
+    def step(x):
+        rate = 3e-3
+        x = x * rate + jnp.sin(x) * rate
+        RATE = x + 1
+        return RATE * RATE * rate
+
+    text = recover(step, X)
+    assert "\nRATE = 0.003\n" in text
+    assert "    RATE_2 = x + 1\n    return RATE_2 * RATE_2 * RATE" in text
+
+
+def test_anonymous_file_has_numbers():
+    text = recover(lambda x: normalize(x) + jnp.log(x + EPS), X, anonymous=True)
+    assert "EPS" not in text
+    assert text.count("1e-06") == 2
