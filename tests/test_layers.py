@@ -17,6 +17,8 @@ LAYERS = [
         "pipeline",
         "idiomatic",
         "recorded",
+        "resizing",
+        "symbolic",
         "anonymity",
         "result",
         "saved",

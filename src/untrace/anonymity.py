@@ -26,8 +26,8 @@ from untrace.lifting.recorded.program import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
-from untrace.recorded import untrace_recorded
 from untrace.result import Source
+from untrace.symbolic import is_proved, untrace_calls
 from untrace.syntax.formatting import format_source
 from untrace.syntax.names import identifier
 from untrace.syntax.renaming import Renamed, rename
@@ -39,7 +39,7 @@ ORIGIN = "an anonymous function"
 REGION = "is written from its equations"
 PUBLIC = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "jaxtyping"})
 OWN_NAMES = ("example_args", "tracing_context", "load_arrays", "CONSTANTS")
-_CONSTANT = re.compile(r"\b(?:CONST|REF)_\d+\b")
+_CONSTANT = re.compile(r"\b(?:(?:CONST|REF)_\d+|SIZE(?:_\d+)?)\b")
 _QUOTED = re.compile(r"`[^`]*`")
 
 
@@ -52,9 +52,9 @@ def untrace_anonymous(
       LiftingError: If the file needs a function or class that can only be named.
     """
     captured = replace(captured, result=_without_classes(captured.result))
-    options = replace(options, names_numbers=False)
+    options = replace(options, anonymous=True)
     if captured.recording is not None:
-        source = untrace_recorded(captured, options, progress)
+        source = untrace_calls(captured, options, progress)
         try:
             made = _anonymous(source, options)
         except LiftingError:  # perhaps the equations need no foreign names
@@ -97,6 +97,8 @@ def _anonymous(source: Source, options: Options) -> Source:
             report = check(module, captured, notes)
         unproved = tuple(map(_nameless, report.unproved))
         report = replace(report, difference=None, line="", unproved=unproved)
+    if captured.dimensions and not is_proved(module, captured, options):
+        raise LiftingError("it is another program at other sizes when it is renamed")
     report = replace(report, n_equations=source.report.n_equations)
     return Source(module, report, captured, source.program, options)
 
@@ -134,10 +136,15 @@ def _renamed(captured: Captured, renamed: Renamed, name: str) -> Captured:
         )
         for p in captured.parameters
     )
+    dimensions = captured.dimensions
+    if dimensions:
+        others = [_renamed(sample, renamed, name) for sample in dimensions.samples]
+        dimensions = replace(dimensions, samples=tuple(others))
     return replace(
         captured,
         name=name,
         origin=ORIGIN,
+        dimensions=dimensions,
         parameters=parameters,
         result=_with_keys(captured.result, renamed.keys),
         notes=(),

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
 from untrace.anonymity import untrace_anonymous
+from untrace.capture import Captured
 from untrace.capture.capture import capture, capture_jaxpr, capture_traced
+from untrace.capture.resized import resized
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
-from untrace.recorded import recording, untrace_recorded
+from untrace.recorded import recording
 from untrace.recovery.transformations import EXPANDABLE
 from untrace.result import Source
+from untrace.symbolic import untrace_calls
 
 LEVELS = ("api", "lax")
 REROLL = ("none", "for", "scan")
@@ -41,6 +44,7 @@ def source(
     expand: str | Sequence[str] = (),
     anonymous: bool = False,
     annotate: str = "none",
+    symbolic: bool = False,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -81,6 +85,9 @@ def source(
         `jax.debug.print`. Host functions and primitives of libraries are refused.
       annotate: At level "api", "jaxtyping" annotates the signatures of recorded
         functions with the types that their arrays had. The file then needs jaxtyping.
+      symbolic: At level "api", name the dimensions that shapes are made of at the top of
+        the file, `BATCH, LENGTH = ...`, and write shapes with them. The function is traced
+        again at other sizes, and only what is verified there, too, has a name.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -124,6 +131,8 @@ def source(
     if anonymous:
         _check_anonymous(comments, keep_types, scopes)
     _check_annotate(annotate, level)
+    if symbolic:
+        _check_symbolic(level, verify, opened, function)
     options = Options(
         level,
         verify,
@@ -136,29 +145,43 @@ def source(
         annotate,
         opened,
         quotes=bool(opened) and not anonymous,
+        symbolic=symbolic,
     )
     from_equations = untrace_anonymous if anonymous else untrace_captured
-    from_calls = untrace_anonymous if anonymous else untrace_recorded
+    from_calls = untrace_anonymous if anonymous else untrace_calls
     if jaxapi.is_jaxpr(function):
         return from_equations(capture_jaxpr(function), options, progress)
     if jaxapi.is_traced(function):
         return from_equations(capture_traced(function), options, progress)
 
+    def traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
+        bodies, record = recording(opened) if level == "api" else ([], None)
+        captured = capture(
+            function,
+            args,
+            kwargs,
+            static_argnums,
+            static_argnames,
+            record,
+            (level != "api" or keep_types) and not anonymous,
+        )
+        return replace(captured, recording=bodies[0]) if bodies else captured
+
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
+        def variant(sizes: Mapping[tuple[int, int], int]) -> Captured | None:
+            """Trace at other sizes, if the function allows them."""
+            try:
+                given = resized(
+                    function, args, kwargs, sizes, static_argnums, static_argnames
+                )
+                captured = traced(*given)
+            except Exception:  # the user's function says no in its own ways
+                return None
+            return None if captured.recording.error else captured
+
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
-                bodies, record = recording(opened) if level == "api" else ([], None)
-                captured = capture(
-                    function,
-                    args,
-                    kwargs,
-                    static_argnums,
-                    static_argnames,
-                    record,
-                    (level != "api" or keep_types) and not anonymous,
-                )
-                if bodies:
-                    captured = replace(captured, recording=bodies[0])
+                captured = traced(args, kwargs)
         except UntraceError:
             raise
         except Exception as error:
@@ -167,6 +190,7 @@ def source(
                 foreign_frames(error.__traceback__)
             ) from error.__cause__
         if captured.recording is not None:
+            captured = replace(captured, variant=variant if symbolic else None)
             return from_calls(captured, options, progress)
         return from_equations(captured, options, progress)
 
@@ -188,6 +212,29 @@ def _check_annotate(annotate: str, level: str) -> None:
         raise ValueError(
             f'annotate="{annotate}" needs a package that is not installed here, without '
             f"which the file cannot be verified: `pip install {annotate}`"
+        )
+
+
+def _check_symbolic(
+    level: str, verify: bool, opened: Collection[str], function: Any
+) -> None:
+    """Refuse named dimensions where they could not be found or proved."""
+    if jaxapi.is_jaxpr(function) or jaxapi.is_traced(function):
+        raise ValueError(
+            "symbolic=True traces the function again at other sizes, and a traced "
+            "computation has fixed ones: pass the function itself, or trace it with "
+            "`jax.export.symbolic_shape`"
+        )
+    if level != "api" or opened:
+        what = "expand" if opened else f'level="{level}"'
+        raise ValueError(
+            f"symbolic=True needs the calls of the program, which {what} does not write: "
+            'pass level="api" and no expand, or trace the function with '
+            "`jax.export.symbolic_shape`"
+        )
+    if not verify:
+        raise ValueError(
+            "symbolic=True names what is verified at other sizes; leave verify=True"
         )
 
 

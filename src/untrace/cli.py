@@ -95,6 +95,11 @@ def main() -> None:
     help="Annotate signatures with the types of arrays (level api).",
 )
 @click.option(
+    "--symbolic",
+    is_flag=True,
+    help="Name the dimensions that shapes are made of (level api).",
+)
+@click.option(
     "--anonymous",
     is_flag=True,
     help="Write no names of functions, variables, classes, keys or files.",
@@ -113,6 +118,7 @@ def show(
     expand: tuple[str, ...],
     keep_types: bool,
     annotate: str,
+    symbolic: bool,
     anonymous: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
@@ -136,6 +142,7 @@ def show(
             expand=expand,
             keep_types=keep_types,
             annotate=annotate,
+            symbolic=symbolic,
             anonymous=anonymous,
             progress=status.update,
         )

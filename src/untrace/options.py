@@ -23,7 +23,8 @@ class Options:
       annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
       expand: Transformations whose calls are written as what JAX makes of them.
       quotes: Write the user's lines over the equations that come from them.
-      names_numbers: Numbers that repeat have the names that they had in the original.
+      symbolic: Sizes that the program is written for any value of have names.
+      anonymous: Nothing is to have the name that it has in the original.
     """
 
     level: str = "lax"
@@ -37,4 +38,5 @@ class Options:
     annotate: str = "none"
     expand: frozenset[str] = frozenset()
     quotes: bool = False
-    names_numbers: bool = True
+    symbolic: bool = False
+    anonymous: bool = False

@@ -49,6 +49,9 @@ class Captured:
         or None.
       is_exact: Whether the example inputs of the file are these very values, whatever
         their size.
+      variant: Traces and records the function again with other sizes of some axes of its
+        inputs, where that was asked for; it returns None if that cannot be done.
+      dimensions: The sizes that have names (`lifting.sizes.Dimensions`), or None.
     """
 
     jaxpr: Any
@@ -60,6 +63,8 @@ class Captured:
     notes: tuple[str, ...] = ()
     recording: Any = None
     is_exact: bool = False
+    variant: Callable[[Mapping[tuple[int, int], int]], Captured | None] | None = None
+    dimensions: Any = None
 
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any]], Any]
@@ -91,13 +96,9 @@ def capture(
       CaptureError: If the arguments cannot be traced.
       Exception: Whatever `function` itself raises, with its own traceback.
     """
-    static = _static_keys(function, args, kwargs, static_argnums, static_argnames)
+    static = static_keys(function, args, kwargs, static_argnums, static_argnames)
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
-    bound = [
-        item
-        for item in _bind(function, len(args), list(kwargs))
-        if item.key not in static
-    ]
+    bound = traced_arguments(function, args, kwargs, static)
     leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
     traced = [jaxapi.is_traceable(leaf) for leaf in leaves]
     out: list[Any] = []
@@ -152,6 +153,17 @@ def capture(
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
         _notes(leaves, traced, static),
     )
+
+
+def traced_arguments(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static: frozenset[int | str],
+) -> list[_Bound]:
+    """List the arguments that are not static, in the order of the inputs."""
+    bound = _bind(function, len(args), list(kwargs))
+    return [item for item in bound if item.key not in static]
 
 
 def _plain(value: Any, order: Mapping[int, int]) -> Tree:
@@ -294,7 +306,7 @@ def _drop(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
 # ---- static arguments --------------------------------------------------------------
 
 
-def _static_keys(
+def static_keys(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],

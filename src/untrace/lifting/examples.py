@@ -20,6 +20,7 @@ from untrace.lifting.arrays import spell_scalar
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
 from untrace.lifting.jax_arrays import spell_typed_array, with_weak_type
 from untrace.lifting.lifter import Lifter
+from untrace.lifting.sizes import Size
 from untrace.lifting.spelling import spell_aval_struct, spell_dtype
 
 EXAMPLE_LIMIT = 16
@@ -33,8 +34,14 @@ def example_lines(
 ) -> list[str]:
     """Write the body of `example_args`, which returns positional and keyword arguments."""
     texts: list[str] = []
-    for value, variable in zip(captured.values, block.inputs):
-        text = _leaf(value, variable.aval, lifter, captured.is_exact)
+    shapes = captured.dimensions.shapes if captured.dimensions else ()
+    for position, (value, variable) in enumerate(zip(captured.values, block.inputs)):
+        shape = shapes[position] if shapes else ()
+        if any(isinstance(size, Size) for size in shape):
+            text = _drawn(value, variable.aval, lifter, shape)
+            text = with_weak_type(text, variable.aval, lifter.imports)
+        else:
+            text = _leaf(value, variable.aval, lifter, captured.is_exact)
         texts.append(_placed(text, value, variable.aval, lifter))
     names = [parameter.name for parameter in captured.parameters]
     lines = [
@@ -94,8 +101,11 @@ def _exact(value: Any, lifter: Lifter) -> str:
     return text or lifter.constants.name(value)
 
 
-def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
-    """Write an expression that draws an array of the right type."""
+def _drawn(value: Any, aval: Any, lifter: Lifter, named: tuple[Any, ...] = ()) -> str:
+    """Write an expression that draws an array of the right type.
+
+    `named` is its shape, if sizes in it have names.
+    """
     imports = lifter.imports
     if jaxapi.is_key(aval):
         imports.module("jax")
@@ -105,7 +115,7 @@ def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
         if aval.shape:
             text = f"jax.random.split({text}, {count}).reshape({aval.shape!r})"
         return text
-    shape = lifter.spell(tuple(aval.shape))
+    shape = lifter.spell(named or tuple(aval.shape))
     dtype = spell_dtype(aval.dtype, imports)
     imports.module("numpy")
     kind = jaxapi.dtype_kind(aval.dtype)
@@ -117,7 +127,7 @@ def _drawn(value: Any, aval: Any, lifter: Lifter) -> str:
         low, high = _range(value)
         return f"rng.integers({low}, {high}, {shape}, endpoint=True).astype({dtype})"
     if kind == "complex":
-        parts = lifter.spell((*aval.shape, 2))  # real and imaginary
+        parts = lifter.spell((*(named or aval.shape), 2))  # real and imaginary
         return f"np.array(rng.normal(size={parts}).view(complex)[..., 0], {dtype})"
     return f"rng.normal(size={shape}).astype({dtype})"
 

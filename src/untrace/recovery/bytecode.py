@@ -67,6 +67,52 @@ def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     return found
 
 
+def shape_names(code: types.CodeType) -> Iterator[tuple[str, int, str]]:
+    """Yield the variables that take sizes: of which variable, which axis, the name.
+
+    Read are `a, b = x.shape`, `a, b = x.shape[:2]` and `a = x.shape[-1]`.
+    """
+    instructions, _ = _instructions(code)
+    for index, instruction in enumerate(instructions[1:], 1):
+        before = instructions[index - 1]
+        if instruction.opname != "LOAD_ATTR" or instruction.argval != "shape":
+            continue
+        if not before.opname.startswith(_VARIABLES):
+            continue
+        names = before.argval
+        variable = str(names[-1] if isinstance(names, tuple) else names)
+        yield from (
+            (variable, axis, name) for axis, name in _sizes(instructions, index + 1)
+        )
+
+
+def _sizes(
+    instructions: list[dis.Instruction], index: int
+) -> Iterator[tuple[int, str]]:
+    """Yield axes and names from the instructions after `x.shape`."""
+    constants: list[object] = []
+    while index < len(instructions) and instructions[index].opname in _CONSTANTS:
+        constants.append(instructions[index].argval)
+        index += 1
+    while index < len(instructions) and instructions[index].opname in _SUBSCRIPTS:
+        index += 1
+    found = _Targets(instructions, index).read()
+    match constants:
+        case [int(axis)] if isinstance(found, str):
+            targets: list[tuple[int, Target]] = [(axis, found)]
+        case [] | [None, int()] | [0, int()] | [slice(start=None, step=None)]:
+            targets = list(enumerate(found)) if isinstance(found, tuple) else []
+        case _:
+            targets = []
+    for axis, name in targets:
+        if isinstance(name, str) and name != RETURNED and name.strip("_"):
+            yield axis, name
+
+
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
+_SUBSCRIPTS = ("BUILD_SLICE", "BINARY_SLICE", "BINARY_SUBSCR", "BINARY_OP")
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """A variable that is loaded, and the attributes taken from there."""

@@ -78,7 +78,7 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
-        self.numbers = Numbers(lifter.scope, plan.unnamed, options.names_numbers)
+        self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.calls = Calls(self)
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self._functions: dict[Any, Function] = {}
@@ -330,7 +330,7 @@ def lift_recorded(
             if not plan.dissolve(array, opened) and not plan.expose(array, opened):
                 raise
             continue
-        lines = (line for f in _functions(listing) for line in f.text_lines())
+        lines = _function_lines(listing)
         if not (
             program.is_stale
             or plan.learn(program.references)
@@ -340,8 +340,9 @@ def lift_recorded(
     raise Unwritable("ever more of its calls cannot be written")
 
 
-def _functions(listing: Listing) -> list[Function]:
-    return [*listing.lifter.functions, listing.main]
+def _function_lines(listing: Listing) -> list[str]:
+    functions = [*listing.lifter.functions, listing.main]
+    return [line for function in functions for line in function.text_lines()]
 
 
 def _lift(captured: Captured, program: Program, block: Block) -> Listing:
@@ -349,6 +350,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     for note in captured.notes:
         lifter.note(note)
     lifter.imports.dims = name_dimensions(block, lifter.scope)
+    for dimension in captured.dimensions.named if captured.dimensions else ():
+        lifter.scope.fresh_global(dimension.name)
     context = tracing_context(ambient_managers(lifter), lifter)
     name = identifier(options.name or captured.name, "function")
     if options.annotate != "none":  # their classes are known before they are used
@@ -368,8 +371,13 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     is_runnable = note_devices(lifter)
     for why in program.plan.closed.values():
         lifter.note(f"{NOT_EXPANDED}: {why}.")
-    lifter.constants.numbers = program.numbers.definitions()
-    return Listing(lifter, block, program.classes, main, example, context, is_runnable)
+    listing = Listing(
+        lifter, block, program.classes, main, example, context, is_runnable
+    )
+    text = "\n".join([*_function_lines(listing), *example])
+    named = captured.dimensions.definitions(text) if captured.dimensions else []
+    lifter.constants.numbers = [*named, *program.numbers.definitions()]
+    return listing
 
 
 def _main(captured: Captured, program: Program, name: str) -> Function:

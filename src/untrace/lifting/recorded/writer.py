@@ -20,6 +20,7 @@ from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
+    Global,
     Name,
     Ref,
     Term,
@@ -31,6 +32,7 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
+from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery import bytecode
 from untrace.recovery.functions import is_function
@@ -219,6 +221,10 @@ class Writer:
 
     def static(self, value: Any, role: str = "") -> Term:
         """Write a value that is no array."""
+        if isinstance(value, (Size, Scale)):
+            parts = value.expression.parts
+            named = [p if isinstance(p, str) else Global(p.name) for p in parts]
+            return Term([*named], value.expression.level)
         imports = self.program.lifter.imports
         if isinstance(value, np.dtype):
             return text_term(self.dtype(value))

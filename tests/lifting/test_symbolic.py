@@ -1,0 +1,260 @@
+"""`symbolic=True`: sizes have names where the file is right at other sizes, too."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import untrace
+from untrace.cli import main
+
+X = np.linspace(0.1, 1.0, 4 * 6 * 8, dtype=np.float32).reshape(4, 6, 8)
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, symbolic=True, **options)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+def same_at(text, function, *args, **sizes):
+    """Check by hand what the report says: edit the sizes, run the file."""
+    for name, (old, new) in sizes.items():
+        assert f"\n{name} = {old}" in text
+        text = text.replace(f"\n{name} = {old}", f"\n{name} = {new}", 1)
+    space = {"__name__": "edited"}
+    exec(text, space)
+    expected = function(*args)
+    assert np.array_equal(space[function.__name__](*args), expected, equal_nan=True)
+    shapes = jax.tree.map(np.shape, [*space["example_args"]().values()])
+    assert shapes == jax.tree.map(np.shape, [*args])
+
+
+def attention(p, x):
+    batch, length, width = x.shape
+    heads = 4
+    q = (x @ p["q"]).reshape(batch, length, heads, width // heads)
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, q) * (width // heads) ** -0.5
+    mask = jnp.tril(jnp.ones((length, length), bool))
+    scores = jnp.where(mask, scores, -jnp.inf)
+    y = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), q)
+    return y.reshape(batch, length, width)
+
+
+def weights(width):
+    return {
+        "q": np.linspace(-1, 1, width * width, dtype=np.float32).reshape(2 * [width])
+    }
+
+
+def test_sizes_have_the_names_of_the_users_variables():
+    text = recover(attention, weights(8), X)
+    assert "\nBATCH = 4  # x.shape[0]\nLENGTH = 6  # x.shape[1]\nWIDTH = 8" in text
+    assert ".reshape(BATCH, LENGTH, 4, WIDTH // 4)" in text  # 4 heads are no batch
+    assert "* (WIDTH // 4) ** -0.5" in text
+    assert "jnp.ones((LENGTH, LENGTH)" in text
+    assert "rng.normal(size=(BATCH, LENGTH, WIDTH))" in text
+    x = np.linspace(0, 1, 3 * 5 * 16, dtype=np.float32).reshape(3, 5, 16)
+    sizes = {"BATCH": (4, 3), "LENGTH": (6, 5), "WIDTH": (8, 16)}
+    same_at(text, attention, weights(16), x, **sizes)
+
+
+def test_report_says_what_was_verified():
+    src = untrace.source(attention, symbolic=True)(weights(8), X)
+    (note,) = [n for n in src.report.notes if "other sizes" in n]
+    assert "BATCH = 12, LENGTH = 30, WIDTH = 24" in note
+    assert " ".join(note.split()) in " ".join(str(src).split())
+
+
+def test_default_writes_numbers():
+    text = str(untrace.source(attention)(weights(8), X))
+    assert ".reshape(4, 6, 4, 2)" in text
+    assert "BATCH" not in text
+
+
+def test_equal_sizes_of_different_axes_have_their_own_names():
+    def project(kernel, x):
+        batch = x.shape[0]
+        heads = kernel.shape[1]
+        return jnp.zeros((batch, heads)) + (x @ kernel).reshape(batch, heads, 1)[..., 0]
+
+    text = recover(project, np.ones((6, 4), np.float32), np.ones((4, 6), np.float32))
+    assert "\nBATCH = 4  # x.shape[0]\n" in text
+    assert "\nHEADS = 4  # kernel.shape[1]\n" in text
+    assert "jnp.zeros((BATCH, HEADS))" in text
+
+
+def test_sums_products_and_loops():
+    def f(x):
+        n, m = x.shape
+        y = jnp.concatenate([jnp.zeros((n + 1, m)), x])[: 2 * n]
+        y = jax.lax.fori_loop(0, n, lambda i, c: c + jnp.float32(i), y)
+        y = y.reshape(2 * n * m) + jnp.arange(2 * n * m) / n
+        made = jax.ShapeDtypeStruct((n, m), jnp.float32)
+        z = jax.pure_callback(np.sort, made, x)
+        return y.reshape(n, m * 2), z, jax.lax.split(x, (1, n - 1)), x[: n - 2]
+
+    text = recover(f, X[0])
+    for part in [
+        "jnp.zeros((N + 1, M))",
+        "[: 2 * N]",
+        "fori_loop(0, N, ",
+        ".reshape(2 * N * M)",
+        "jnp.arange(2 * N * M) / N",
+        "jax.ShapeDtypeStruct((N, M), ",
+        "(1, N - 1)",
+        "x[: N - 2]",
+    ]:
+        assert part in text, part
+
+
+def test_python_loop_over_a_size_leaves_it_a_number():
+    def f(x):
+        n, m = x.shape
+        total = jnp.zeros((n, m))
+        for i in range(m):
+            total = total + x[:, i : i + 1] * jnp.ones((n, m))
+        return total
+
+    text = recover(f, X[0, :, :3])
+    assert "jnp.zeros((N, 3))" in text
+    assert "M = " not in text
+
+
+def test_constant_array_of_a_size_leaves_it_a_number():
+    def f(x):
+        n, m = x.shape
+        return (x * np.arange(m, dtype=np.float32)).reshape(n * m)
+
+    text = recover(f, X[0])
+    assert ".reshape(8 * N)" in text
+
+
+def test_branch_on_a_size_leaves_it_a_number():
+    def f(x):
+        n, m = x.shape
+        y = jnp.sin(x) if n > 6 else jnp.cos(x)
+        return y.reshape(n * m)
+
+    text = recover(f, X[0])
+    assert ".reshape(6 * M)" in text
+
+
+def test_size_that_may_only_be_smaller_is_named():
+    table = np.linspace(0, 1, 48, dtype=np.float32).reshape(6, 8)
+
+    def f(x):
+        n, m = x.shape
+        if n > 6:
+            raise ValueError("too long")
+        return jnp.ones((n, m)) + x + jnp.asarray(table)[:n]
+
+    text = recover(f, X[0, :4])
+    assert "\nN = 4  # x.shape[0]\n" in text
+    assert "jnp.ones((N, 8)) + x + jnp.asarray(CONST_0)[:N]" in text
+
+
+def test_unnamed_sizes_are_named_after_the_argument():
+    def f(params, x):
+        return jnp.ones((x.shape[0], params["w"].shape[1])) + x @ params["w"]
+
+    text = recover(f, {"w": X[0].T.copy()}, X[0])
+    assert "\nX_ROWS = 6  # x.shape[0]\n" in text
+    assert '\nW_COLUMNS = 6  # params["w"].shape[1]\n' in text
+    assert "jnp.ones((X_ROWS, W_COLUMNS))" in text
+
+
+def test_nothing_to_name_is_said():
+    text = recover(lambda x: jnp.sin(x), X)
+    assert "No dimension has a name" in text
+
+
+def test_floats_of_sizes():
+    def f(x):
+        n, m = x.shape
+        return x.sum(0) * (1 / n) + x.sum(0) / math.sqrt(m) + x[0] * float(n)
+
+    text = recover(f, X[0])
+    assert "* (1 / N)" in text
+    assert "/ M**0.5" in text
+    assert "* float(N)" in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reroll": "for"},
+        {"reroll": "scan"},
+        {"keep_types": True},
+        {"comments": "both"},
+        {"types": True},
+    ],
+)
+def test_other_options(options):
+    def layer(w, x):
+        n, m = x.shape
+        return jnp.tanh((x @ w).reshape(n * m).reshape(n, m))
+
+    def f(ws, x):
+        for w in ws:
+            x = layer(w, x)
+        return x
+
+    text = recover(f, [np.eye(8, dtype=np.float32)] * 4, X[0], **options)
+    assert ".reshape(N * M).reshape(N, M)" in text
+
+
+def test_gradients_and_transformations():
+    def loss(x):
+        n, m = x.shape
+        return (x.reshape(n * m) / m).sum()
+
+    def f(x):
+        return jax.grad(loss)(x[0]), jax.jit(jax.vmap(loss))(x)
+
+    assert "x.reshape(N * M) / M" in recover(f, X)
+
+
+def test_anonymous_file_has_no_names():
+    def secret(secret_x):
+        secret_rows, secret_columns = secret_x.shape
+        return secret_x.reshape(secret_rows * secret_columns)
+
+    text = recover(secret, X[0], anonymous=True)
+    assert "secret" not in text.lower()
+    assert ".reshape(SIZE * SIZE_2)" in text
+    assert "\nSIZE = 6\nSIZE_2 = 8\n" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": "lax"}, "needs the calls"),
+        ({"expand": "grad"}, "needs the calls"),
+        ({"verify": False}, "leave verify=True"),
+    ],
+)
+def test_options_that_exclude_it(options, message):
+    with pytest.raises(ValueError, match=message):
+        untrace.source(jnp.sin, symbolic=True, **options)
+
+
+def test_jaxpr_has_fixed_sizes():
+    with pytest.raises(ValueError, match="pass the function itself"):
+        untrace.source(jax.make_jaxpr(jnp.sin)(X), symbolic=True)
+
+
+def test_command_line(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(
+        "import jax.numpy as jnp\n"
+        "def f(x):\n    n, m = x.shape\n    return x.reshape(n * m)\n"
+    )
+    call = "f(jnp.ones((3, 4)))"
+    result = CliRunner().invoke(main, ["show", str(path), call, "--symbolic"])
+    assert result.exit_code == 0, result.output
+    assert "x.reshape(N * M)" in result.output
