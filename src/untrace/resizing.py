@@ -20,12 +20,17 @@ MAX_TRACES = 64
 # How many times larger dimensions are, in turn, when all change; the first that works.
 TOGETHER = ((3, 5), (3, 2), (2, 3))
 
+_Axes = tuple[InputAxis, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Varied:
-    """Axes of inputs that have one size, and a run with another."""
+    """Axes of inputs that change together, and a run where they did.
 
-    axes: tuple[InputAxis, ...]
+    The first has the size of the class; others may be multiples of it.
+    """
+
+    axes: _Axes
     size: int
     other: int
     sample: Captured
@@ -37,22 +42,24 @@ class Search:
     def __init__(self, captured: Captured) -> None:
         self._captured = captured
         self._n_traces = 0
+        self._failed: set[frozenset[tuple[InputAxis, int]]] = set()
 
     def classes(self) -> list[Varied]:
         """Find the classes of axes that may change, and that something depends on."""
-        open_ones = [
-            self._split(c) for c in tied_axes(from_jaxpr(self._captured.jaxpr))
-        ]
-        rest = [part for parts in open_ones for part in parts]
+        ties = tied_axes(from_jaxpr(self._captured.jaxpr))
+        rest = [part for axes in ties for part in self._split(axes)]
         rest.sort(key=self._place)
         found: list[Varied] = []
-        while rest:
-            first, *others = rest
-            axes, made = self._varied(first, others)
-            rest = [c for c in others if not {*c} <= {*axes}]
+        for axes in list(rest):
+            if axes not in rest:
+                continue
+            made = self._varied(axes, [other for other in rest if other != axes])
+            if made is None:
+                continue
+            rest = [other for other in rest if not {*other} <= {*made.axes}]
             # A function that does something else at other sizes is written for its own.
-            if made is not None and self._is_alike(made.sample):
-                found += [made] if _matters(self._captured, made.sample) else []
+            if self._is_alike(made.sample) and _matters(self._captured, made.sample):
+                found.append(made)
         return found
 
     def together(self, classes: Sequence[Varied]) -> Captured | None:
@@ -65,49 +72,64 @@ class Search:
             for sizes in larger
         ]
         for sizes in [*tried, [c.other for c in classes]]:
-            pairs = zip(classes, sizes)
-            sample = self._trace({a: size for c, size in pairs for a in c.axes})
+            changed: dict[InputAxis, int] = {}
+            for item, size in zip(classes, sizes):
+                changed.update(self._scaled(item.axes, item.size, size))
+            sample = self._trace(changed)
             if sample is not None and self._is_alike(sample):
                 return sample
         return None
 
-    def _varied(
-        self, axes: tuple[InputAxis, ...], others: Sequence[tuple[InputAxis, ...]]
-    ) -> tuple[tuple[InputAxis, ...], Varied | None]:
-        """Change a class, with as few of the others of its size as it takes."""
+    def _varied(self, axes: _Axes, others: Sequence[_Axes]) -> Varied | None:
+        """Change a class, with as few of the others as it takes.
+
+        Others of its size may be tied to it by the function's code, as may multiples.
+        """
         made = self._changed(axes)
         if made is not None:
-            return axes, made
+            return made
         size = self._size(axes[0])
-        alike = [other for other in others if self._size(other[0]) == size]
-        whole = (*axes, *(axis for other in alike for axis in other))
-        made = self._changed(whole) if alike else None
-        if made is None:
-            return axes, None
-        for other in alike:
-            fewer = tuple([axis for axis in whole if axis not in other])
-            smaller = self._changed(fewer)
-            if smaller is not None:
-                whole, made = fewer, smaller
-        return whole, made
+        for is_tied in (lambda n: n == size, lambda n: n % size == 0):
+            tied = [other for other in others if is_tied(self._size(other[0]))]
+            made = self._changed(axes + tuple(a for other in tied for a in other))
+            if made is not None:
+                return self._without(made, tied)
+        return None
 
-    def _changed(self, axes: tuple[InputAxis, ...]) -> Varied | None:
+    def _without(self, made: Varied, others: Sequence[_Axes]) -> Varied:
+        """Leave out of a class what may stay as it is."""
+        for other in others:
+            fewer = self._changed(tuple([a for a in made.axes if a not in other]))
+            made = fewer or made
+        return made
+
+    def _changed(self, axes: _Axes) -> Varied | None:
         size = self._size(axes[0])
         for other in (2 * size, size // 2 if size % 2 == 0 else 1):
-            sample = self._trace(dict.fromkeys(axes, other)) if other > 1 else None
+            sample = self._trace(self._scaled(axes, size, other)) if other > 1 else None
             if sample is not None:
                 return Varied(axes, size, other, sample)
         return None
+
+    def _scaled(self, axes: _Axes, size: int, other: int) -> dict[InputAxis, int]:
+        """Return the sizes of axes, which are multiples of one that changes."""
+        return {axis: self._size(axis) // size * other for axis in axes}
 
     def _is_alike(self, sample: Captured) -> bool:
         return are_alike([self._captured.recording, sample.recording])
 
     def _trace(self, sizes: Mapping[InputAxis, int]) -> Captured | None:
+        key = frozenset(sizes.items())
+        if key in self._failed or self._n_traces >= MAX_TRACES:
+            return None
         self._n_traces += 1
         assert self._captured.variant is not None
-        return self._captured.variant(sizes) if self._n_traces <= MAX_TRACES else None
+        sample = self._captured.variant(sizes)
+        if sample is None:
+            self._failed.add(key)
+        return sample
 
-    def _split(self, axes: tuple[InputAxis, ...]) -> Iterator[tuple[InputAxis, ...]]:
+    def _split(self, axes: _Axes) -> Iterator[_Axes]:
         """Split a class whose axes have several sizes."""
         for size in dict.fromkeys(map(self._size, axes)):
             yield tuple([axis for axis in axes if self._size(axis) == size])
@@ -115,7 +137,7 @@ class Search:
     def _size(self, axis: InputAxis) -> int:
         return shapes(self._captured)[axis[0]][axis[1]]
 
-    def _place(self, axes: tuple[InputAxis, ...]) -> tuple[int, InputAxis]:
+    def _place(self, axes: _Axes) -> tuple[int, InputAxis]:
         """Order classes: arguments of few arrays first."""
         return min(place(self._captured, axis) for axis in axes)
 

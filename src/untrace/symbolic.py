@@ -109,9 +109,9 @@ def _note(dimensions: Dimensions, module: Module) -> str:
     if not written:
         return NOTHING
     sizes = ", ".join(f"{d.name} = {d.samples[-1]}" for d in written)
-    names = "Dimensions" if len(written) > 1 else "The dimension"
-    have = "have names" if len(written) > 1 else "has a name"
+    if len(written) == 1:
+        return f"A dimension has a name. Verified at another size, too: {sizes}."
     return (
-        f"{names} of its inputs {have}. Verified at other sizes, too, each changed alone "
-        f"and all at once: {sizes}."
+        "Dimensions have names. Verified at other sizes, too, each changed alone and all "
+        f"at once: {sizes}."
     )

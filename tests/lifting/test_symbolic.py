@@ -65,7 +65,7 @@ def test_sizes_have_the_names_of_the_users_variables():
 
 def test_report_says_what_was_verified():
     src = untrace.source(attention, symbolic=True)(weights(8), X)
-    (note,) = [n for n in src.report.notes if "other sizes" in n]
+    (note,) = [n for n in src.report.notes if "Verified at" in n]
     assert "BATCH = 12, LENGTH = 30, WIDTH = 24" in note
     assert " ".join(note.split()) in " ".join(str(src).split())
 
@@ -166,6 +166,33 @@ def test_unnamed_sizes_are_named_after_the_argument():
     assert "\nX_ROWS = 6  # x.shape[0]\n" in text
     assert '\nW_COLUMNS = 6  # params["w"].shape[1]\n' in text
     assert "jnp.ones((X_ROWS, W_COLUMNS))" in text
+
+
+def test_variable_may_hold_one_less_than_a_size():
+    def f(tokens):
+        tokens = tokens[:, :-1]
+        batch, time = tokens.shape
+        return tokens + jnp.ones((batch, time))
+
+    text = recover(f, X[0])
+    assert "\nTIME = 7  # tokens.shape[1] - 1\n" in text
+    assert "jnp.ones((BATCH, TIME))" in text
+    assert "rng.normal(size=(BATCH, TIME + 1))" in text
+
+
+def test_fused_projections_are_multiples_of_a_width():
+    def f(params, x):
+        _, width = x.shape
+        q, k, v = jnp.split(x @ params["qkv"], 3, axis=-1)
+        y = (q * k * v).reshape(6, width) @ params["up"]
+        return jax.nn.gelu(y) @ params["down"] + jnp.zeros((1, width))
+
+    shapes = {"qkv": (8, 24), "up": (8, 32), "down": (32, 8)}
+    params = {key: np.ones(shape, np.float32) for key, shape in shapes.items()}
+    text = recover(f, params, X[0])
+    assert "jnp.zeros((1, WIDTH))" in text
+    assert '"qkv": rng.normal(size=(WIDTH, 3 * WIDTH))' in text
+    assert '"up": rng.normal(size=(WIDTH, 32))' in text
 
 
 def test_nothing_to_name_is_said():

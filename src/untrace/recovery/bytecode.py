@@ -67,12 +67,30 @@ def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     return found
 
 
-def shape_names(code: types.CodeType) -> Iterator[tuple[str, int, str]]:
-    """Yield the variables that take sizes: of which variable, which axis, the name.
+@dataclass(frozen=True, slots=True)
+class TakenSize:
+    """A variable that takes a size of what another holds.
+
+    Attributes:
+      owner: The other variable.
+      is_local: It was assigned to before, and only once; else it is as it was at first.
+      axis: Which size.
+      name: The variable that takes it.
+    """
+
+    owner: str
+    is_local: bool
+    axis: int
+    name: str
+
+
+def taken_sizes(code: types.CodeType) -> Iterator[TakenSize]:
+    """Yield the variables that take sizes, where it is certain of what.
 
     Read are `a, b = x.shape`, `a, b = x.shape[:2]` and `a = x.shape[-1]`.
     """
     instructions, _ = _instructions(code)
+    stored = _stored(instructions)
     for index, instruction in enumerate(instructions[1:], 1):
         before = instructions[index - 1]
         if instruction.opname != "LOAD_ATTR" or instruction.argval != "shape":
@@ -80,10 +98,24 @@ def shape_names(code: types.CodeType) -> Iterator[tuple[str, int, str]]:
         if not before.opname.startswith(_VARIABLES):
             continue
         names = before.argval
-        variable = str(names[-1] if isinstance(names, tuple) else names)
-        yield from (
-            (variable, axis, name) for axis, name in _sizes(instructions, index + 1)
-        )
+        owner = str(names[-1] if isinstance(names, tuple) else names)
+        places = stored.get(owner, [])
+        is_local = any(place < index for place in places)
+        if is_local and len(places) > 1:
+            continue
+        for axis, name in _sizes(instructions, index + 1):
+            yield TakenSize(owner, is_local, axis, name)
+
+
+def _stored(instructions: list[dis.Instruction]) -> dict[str, list[int]]:
+    """Return where each variable is assigned to."""
+    places: dict[str, list[int]] = {}
+    for index, instruction in enumerate(instructions):
+        if instruction.opname.startswith("STORE_"):
+            names = instruction.argval
+            for name in names if isinstance(names, tuple) else (names,):
+                places.setdefault(str(name), []).append(index)
+    return places
 
 
 def _sizes(

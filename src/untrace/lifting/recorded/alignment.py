@@ -50,10 +50,10 @@ def named_sizes(bodies: Sequence[Body]) -> Iterator[tuple[str, tuple[int, ...], 
     The calls that a function makes come after it.
     """
     first = bodies[0]
-    for variable, axis, name in bytecode.shape_names(first.code):
-        shapes = [_shape(body, variable) for body in bodies]
-        if all(-len(shape) <= axis < len(shape) for shape in shapes):
-            yield name, tuple([shape[axis] for shape in shapes]), first
+    for taken in bytecode.taken_sizes(first.code):
+        shapes = [_shape(body, taken) for body in bodies]
+        if all(-len(shape) <= taken.axis < len(shape) for shape in shapes):
+            yield taken.name, tuple([shape[taken.axis] for shape in shapes]), first
     if not _are_alike(bodies):
         return
     for column in zip(*(body.calls for body in bodies)):
@@ -61,9 +61,10 @@ def named_sizes(bodies: Sequence[Body]) -> Iterator[tuple[str, tuple[int, ...], 
             yield from named_sizes(runs)
 
 
-def _shape(body: Body, variable: str) -> tuple[Any, ...]:
-    held = body.parameters.get(variable, body.locals.get(variable))
-    return getattr(held, "shape", ())
+def _shape(body: Body, taken: bytecode.TakenSize) -> tuple[Any, ...]:
+    """Return the shape that a size was taken of."""
+    variables = body.locals if taken.is_local else body.parameters
+    return getattr(variables.get(taken.owner), "shape", ())
 
 
 def _are_alike(bodies: Sequence[Body]) -> bool:

@@ -29,12 +29,13 @@ def written_with(
     Args:
       samples: It at the sizes at hand, with each dimension changed alone, and with all
         of them changed.
-      classes: The axes of inputs that have the size of a dimension, for each.
+      classes: The axes of inputs that change with a dimension, for each; the first has
+        its size.
       anonymous: Take no names from the original.
     """
     captured = samples[0]
     sizes = [shapes(sample) for sample in samples]
-    best = [min(axes, key=lambda axis: place(captured, axis)) for axes in classes]
+    best = [_best(captured, axes) for axes in classes]
     columns = [tuple([rows[i][axis] for rows in sizes]) for i, axis in best]
     if anonymous:
         named = [
@@ -42,9 +43,7 @@ def written_with(
             for i, column in enumerate(columns, 1)
         ]
     else:
-        names = _names(samples, columns, best)
-        origins = [_origin(captured, axis) for axis in best]
-        named = [*map(Dimension, names, columns, origins)]
+        named = _named(samples, columns, best)
 
     def solve(values: Sequence[Any]) -> Any:
         return solved(values, named)
@@ -74,23 +73,51 @@ def place(captured: Captured, axis: Axis) -> tuple[int, Axis]:
     return 0, axis
 
 
-def _names(
+def _best(captured: Captured, axes: Sequence[Axis]) -> Axis:
+    """Choose the axis that a dimension is said to come from."""
+    sizes = shapes(captured)
+    size = sizes[axes[0][0]][axes[0][1]]
+    whole = [axis for axis in axes if sizes[axis[0]][axis[1]] == size]
+    return min(whole, key=lambda axis: place(captured, axis))
+
+
+def _named(
     samples: Sequence[Captured],
     columns: Sequence[tuple[int, ...]],
     best: Sequence[Axis],
-) -> list[str]:
-    """Name dimensions, each by the first name that no other has."""
+) -> list[Dimension]:
+    """Name dimensions, each by the first name that no other has.
+
+    A variable may hold a size and a number more or less: `time` is one less than the
+    length of `tokens`. If none holds the size itself, the dimension is what it holds.
+    """
     votes = list(named_sizes([sample.recording for sample in samples]))
     votes.sort(key=lambda vote: "site-packages" in vote[2].code.co_filename)
-    names: dict[int, str] = {}
-    for hint, sizes, _ in votes:
-        name = identifier(hint.strip("_").upper(), "SIZE")
-        if sizes in columns and name not in names.values():
-            names.setdefault(columns.index(sizes), name)
+    origins = [_origin(samples[0], axis) for axis in best]
+    made: dict[int, Dimension] = {}
+    for is_shifted in (False, True):
+        for hint, sizes, _ in votes:
+            name = identifier(hint.strip("_").upper(), "SIZE")
+            shifts = [_shift(column, sizes) for column in columns]
+            found = [i for i, shift in enumerate(shifts) if shift is not None]
+            if not found or any(d.name == name for d in made.values()):
+                continue
+            shift = shifts[found[0]] or 0
+            if bool(shift) == is_shifted:
+                sign = f" {'-' if shift < 0 else '+'} {abs(shift)}" if shift else ""
+                dimension = Dimension(name, sizes, origins[found[0]] + sign)
+                made.setdefault(found[0], dimension)
     for i, axis in enumerate(best):
-        if i not in names:
-            names[i] = _argument_name(samples[0], axis, [*names.values()])
-    return [names[i] for i in range(len(columns))]
+        if i not in made:
+            name = _argument_name(samples[0], axis, [d.name for d in made.values()])
+            made[i] = Dimension(name, columns[i], origins[i])
+    return [made[i] for i in range(len(columns))]
+
+
+def _shift(column: Sequence[int], sizes: Sequence[int]) -> int | None:
+    """Return what sizes are more than those of a dimension, if it is always the same."""
+    shifts = {size - own for own, size in zip(column, sizes)}
+    return shifts.pop() if len(shifts) == 1 else None
 
 
 def _argument_name(captured: Captured, axis: Axis, taken: Sequence[str]) -> str:
@@ -99,7 +126,10 @@ def _argument_name(captured: Captured, axis: Axis, taken: Sequence[str]) -> str:
     words = {1: ("LENGTH",), 2: ("ROWS", "COLUMNS")}.get(rank)
     word = words[axis[1]] if words else f"AXIS_{axis[1]}"
     root, path = _access(captured, axis[0])
-    short = last_word(steps(path)) if path else root
+    way = steps(path)
+    if way[-1:] == [".value"]:  # of a parameter in a box
+        way = way[:-1]
+    short = last_word(way) if way else root
     found = [identifier(f"{owner}_{word}".upper()) for owner in (short, root + path)]
     return next((name for name in found if name not in taken), f"{found[1]}_{axis[0]}")
 
