@@ -71,6 +71,7 @@ from untrace.jaxapi.exports import (
     scope_constraints,
 )
 from untrace.jaxapi.frames import UserFrame as UserFrame
+from untrace.jaxapi.frames import innermost as innermost
 from untrace.jaxapi.frames import is_made_by_jax as is_made_by_jax
 from untrace.jaxapi.frames import origin as origin
 from untrace.jaxapi.frames import set_source_info as set_source_info
@@ -288,6 +289,7 @@ __all__ = [
     "has_mesh",
     "host_call",
     "initial_state",
+    "innermost",
     "is_abstract_mesh",
     "is_closed",
     "is_concrete",

@@ -94,6 +94,20 @@ def is_made_by_jax(debug_info: Any) -> bool:
 _FOLDER = os.path.dirname(os.path.dirname(_core.__file__)) + os.sep
 
 
+def innermost(source_info: Any) -> tuple[str, int, bool] | None:
+    """Return file and line of the innermost frame outside JAX.
+
+    The third item tells that the equation belongs to a backward pass.
+    """
+    if source_info.traceback is None:
+        return None
+    frame = next(iter(_source_info_util.user_frames(source_info.traceback)), None)
+    if frame is None:
+        return None
+    is_backward = "transpose(" in str(source_info.name_stack)
+    return frame.file_name, frame.start_line, is_backward
+
+
 def whole_tracebacks() -> Any:
     """Return a context in which JAX does not filter tracebacks, which takes it long."""
     return _config.traceback_filtering("off")

@@ -93,7 +93,7 @@ def scan(eqn: Equation, frame: Frame) -> Rhs | None:
     body: Block = params["jaxpr"]
     n_consts, n_carry = jaxapi.scan_sizes(dict(params), len(eqn.operands))
     m = n_unhoisted(body, eqn.operands[:n_consts])
-    if body.constants or not _scan_is_canonical(eqn, body, m, n_consts, n_carry):
+    if body.constants or not scan_is_canonical(eqn, body, m, n_consts, n_carry):
         return None
     captured = eqn.operands[m:n_consts]
     init = (*eqn.operands[:m], *eqn.operands[n_consts : n_consts + n_carry])
@@ -141,7 +141,7 @@ def _scan_options(eqn: Equation, xs: Sequence[Atom]) -> list[str]:
     return options
 
 
-def _scan_is_canonical(
+def scan_is_canonical(
     eqn: Equation, body: Block, m: int, n_consts: int, n_carry: int
 ) -> bool:
     n_inner = n_consts + n_carry

@@ -14,6 +14,7 @@ from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.dimensions import mentions, readings
+from untrace.lifting.folding import Made, folded
 from untrace.lifting.naming import block_name, input_hints, result_name
 from untrace.lifting.printing import (
     CONTROLS,
@@ -28,6 +29,7 @@ from untrace.lifting.printing import (
     unpacked,
 )
 from untrace.lifting.rules_when import dtype_name
+from untrace.lifting.source_roles import statement_start
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import quoted_line
 
@@ -49,6 +51,7 @@ class Frame:
         "env",
         "lifter",
         "lines",
+        "made",
         "names",
         "open",
         "origin",
@@ -68,6 +71,7 @@ class Frame:
         self.names = names
         self.env = env
         self.lines: list[str] = []
+        self.made: dict[str, Made] = {}
         self.depth = depth
         self.ambient = ambient
         self.open: Any = None
@@ -167,6 +171,8 @@ class Frame:
             else "_"
             for value in eqn.results
         ]
+        if self.lifter.is_folding:
+            self._note_names(eqn, names)
         if rhs.target is not None:
             target = rhs.target(names)
         elif len(names) == 1 and not eqn.primitive.multiple_results:
@@ -174,6 +180,15 @@ class Frame:
         else:
             target = unpacked(names)
         self.lines.append(f"{target} = {rhs.text}" if target else rhs.text)
+
+    def _note_names(self, eqn: Equation, names: Sequence[str]) -> None:
+        """Remember which statement of the user names come from, and whether they are his."""
+        place = jaxapi.innermost(eqn.source_info)
+        if place is not None:
+            file, line, is_backward = place
+            place = file, statement_start(file, line), is_backward
+        for value, name in zip(eqn.results, names):
+            self.made[name] = Made(place, value in self.lifter.hints)
 
     def _rhs(self, eqn: Equation) -> Rhs:
         step = self.lifter.step(eqn)
@@ -385,6 +400,8 @@ class Frame:
         start, read = self.dimensions
         used = [line for name, line in read if mentions(self.lines[start:], name)]
         self.lines[start:start] = used
+        if self.lifter.is_folding:
+            self.lines = folded(self.lines, self.made)
 
 
 def plain_results(block: Block) -> Callable[[Frame], str]:

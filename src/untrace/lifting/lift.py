@@ -21,6 +21,7 @@ from untrace.lifting import calls
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
+from untrace.lifting.folding import Made
 from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
@@ -40,6 +41,7 @@ PRINTERS = [
     "identities",
     "kernel_bodies",
     "kernels",
+    "loops",
     "reductions",
     "roots",
     "sharded",
@@ -95,6 +97,7 @@ def lift(
     block = block or from_jaxpr(captured.jaxpr)
     lifter = Lifter(options, steps, floor, lost)
     lifter.hints = hints or {}
+    lifter.is_folding = hints is not None and not options.types
     lifter.rewrite = rewrite or lifter.rewrite
     lifter.n_equations, lifter.shared = count_blocks(block)
     name = lifter.scope.fresh_global(
@@ -273,7 +276,9 @@ def _access(tree: Tree, root: str, body: Block, used: set[Value], frame: Frame) 
             else None
         )
         hint = short or "_".join(words[-2:] if len(words) > 1 else (root, *words))
-        frame.lines.append(f"{frame.define(value, identifier(hint, root))} = {text}")
+        name = frame.define(value, identifier(hint, root))
+        frame.made[name] = Made(is_read=True)
+        frame.lines.append(f"{name} = {text}")
 
 
 def _used(body: Block) -> set[Value]:

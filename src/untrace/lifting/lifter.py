@@ -49,6 +49,8 @@ class Lifter:
         self.stand_ins: dict[Any, str] = {}
         self.steps = steps or {}
         self.hints: Mapping[Value, str] = {}
+        # Whether what is used once is written where it is used.
+        self.is_folding = False
         # What is done to programs that are read while others are written.
         self.rewrite: Callable[[Block], Block] = lambda block: block
         self.n_equations = 0

@@ -38,19 +38,41 @@ class Role:
 @functools.lru_cache(maxsize=256)
 def roles(file: str) -> dict[Place, Role]:
     """Find the roles of the expressions of a file; none if it cannot be read."""
-    lines = linecache.getlines(file)
-    if not lines or len(lines) > MAX_FILE_LINES:
-        return {}
-    try:
-        module = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):
-        return {}
+    module = _module(file)
     found: dict[Place, Role] = {}
     for function in [module, *_functions(module)]:
         returned = _returned_names(function)
         for place, role in _roles_in(function, returned):
             found[place] = role
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _starts(file: str) -> dict[int, int]:
+    """Tell for each line of a file where its simple statement starts."""
+    return {
+        line: node.lineno
+        for node in ast.walk(_module(file))
+        if isinstance(node, ast.stmt) and not hasattr(node, "body")
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def _module(file: str) -> ast.Module:
+    """Parse a file; an empty module if it cannot be read."""
+    lines = linecache.getlines(file)
+    empty = ast.Module([], [])
+    if not lines or len(lines) > MAX_FILE_LINES:
+        return empty
+    try:
+        return ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return empty
+
+
+def statement_start(file: str, line: int) -> int:
+    """Return the line in which the statement starts that a line belongs to."""
+    return _starts(file).get(line, line)
 
 
 def _functions(module: ast.Module) -> list[FunctionNode]:

@@ -1,0 +1,278 @@
+"""Write values that are used once where they are used, as in the user's own statement.
+
+Comes in: the lines of one function, and for each name what is known of it. A line that
+defines a name which nobody gave, used once by a line that comes from the same statement
+of the user's file, is folded into that line. What is computed keeps its order: folded
+lines are the last ones before the line that reads them, in the order in which it does.
+Reads of arguments (`params["w"]`) compute nothing and go wherever they are needed.
+
+Lines of nested functions, comments and blocks are left as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_COLS = 76
+"""Columns of a line that others were folded into."""
+MAX_COLS_UNPLACED = 40
+"""The same, where nothing tells which statement it comes from."""
+MAX_READS = 2
+"""Uses up to which the read of an argument is repeated."""
+
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_LINE = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*) = |(?P<other>[\w, ()]+ = )|(?P<end>return ))(?P<text>\S.*)"
+)
+_DELAYED = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.comprehension, ast.NamedExpr)
+_LEVELS: dict[type[ast.operator], int] = {
+    ast.BitOr: 1,
+    ast.BitXor: 2,
+    ast.BitAnd: 3,
+    ast.LShift: 4,
+    ast.RShift: 4,
+    ast.Add: 5,
+    ast.Sub: 5,
+    ast.Mult: 6,
+    ast.Div: 6,
+    ast.FloorDiv: 6,
+    ast.Mod: 6,
+    ast.MatMult: 6,
+    ast.Pow: 8,
+}
+_COMPARE, _UNARY, _ATOM = 0, 7, 9
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is known of a name.
+
+    Attributes:
+      place: The user's statement that it comes from; None if that is not known.
+      is_named: Somebody gave it this name.
+      is_read: It is read from an argument.
+    """
+
+    place: Any = None
+    is_named: bool = False
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A definition that may yet be folded."""
+
+    name: str
+    text: str
+    place: Any
+
+
+def folded(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
+    """Fold definitions into the lines that use them.
+
+    Args:
+      lines: The body of a function, unindented.
+      made: The names that its lines define.
+
+    Returns:
+      The lines, fewer of them.
+    """
+    words = collections.Counter(_WORD.findall("\n".join(lines)))
+    folding = _Folding(_without_reads(lines, made, words), made, words)
+    return folding.lines()
+
+
+class _Folding:
+    """The lines of one function on their way."""
+
+    def __init__(
+        self, lines: Sequence[str], made: Mapping[str, Made], words: Mapping[str, int]
+    ) -> None:
+        self.given, self.made, self.words = lines, made, words
+        self.pending: list[_Pending] = []
+        self.done: list[str] = []
+
+    def lines(self) -> list[str]:
+        """Return what is left."""
+        for line in self.given:
+            found = _LINE.fullmatch(line)
+            tree = None if found is None else _parsed(found["text"])
+            if found is None or tree is None:
+                self._flush()
+                self.done.append(line)
+            else:
+                self._statement(found, tree)
+        self._flush()
+        return self.done
+
+    def _statement(self, found: re.Match[str], tree: ast.Expression) -> None:
+        head = line_head(found)
+        place = None if found["end"] else self._place(head)
+        taken = self._taken(tree, place, bool(found["end"]), len(head))
+        text = found["text"]
+        if taken:
+            del self.pending[-len(taken) :]
+            text = replaced(text, tree, {item.name: item.text for item in taken})
+        if found["name"] and self._is_foldable(found["name"]):
+            self.pending.append(_Pending(found["name"], text, place))
+            return
+        self._flush()
+        self.done.append(head + text)
+
+    def _place(self, head: str) -> Any:
+        names = _WORD.findall(head)
+        return next((self.made[n].place for n in names if n in self.made), None)
+
+    def _is_foldable(self, name: str) -> bool:
+        known = self.made.get(name)
+        # Once where it is defined, and once where it is used.
+        return known is not None and not known.is_named and self.words[name] == 2
+
+    def _taken(
+        self, tree: ast.Expression, place: Any, is_return: bool, start: int
+    ) -> list[_Pending]:
+        """Choose the last pending definitions, which the expression reads in their order."""
+        read = [node.id for node in _names(tree)]
+        by_name = {item.name: item for item in self.pending}
+        used = [by_name[name] for name in read if name in by_name]
+        if any(isinstance(node, _DELAYED) for node in ast.walk(tree)):
+            return []
+        length = start + tree.body.end_col_offset if tree.body.end_col_offset else start
+        for n in range(len(used), 0, -1):
+            taken = self.pending[-n:]
+            size = length + sum(len(i.text) - len(i.name) for i in taken)
+            if [item for item in used if item in taken] != taken:
+                continue
+            if not is_return and any(item.place != place for item in taken):
+                continue
+            limit = MAX_COLS if is_return or place is not None else MAX_COLS_UNPLACED
+            if size <= limit:
+                return taken
+        return []
+
+    def _flush(self) -> None:
+        """Write what was not folded."""
+        self.done += [f"{item.name} = {item.text}" for item in self.pending]
+        self.pending.clear()
+
+
+def line_head(found: re.Match[str]) -> str:
+    """Return what stands before the expression of a line."""
+    if found["name"]:
+        return f"{found['name']} = "
+    return found["other"] or found["end"]
+
+
+# ---- reads of arguments ------------------------------------------------------------
+
+
+def _without_reads(
+    lines: Sequence[str], made: Mapping[str, Made], words: Mapping[str, int]
+) -> list[str]:
+    """Put what is read from arguments where it is needed."""
+    reads: dict[str, str] = {}
+    outside = collections.Counter(_words_of_others(lines))
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is None or not found["name"]:
+            continue
+        name = found["name"]
+        is_read = name in made and made[name].is_read
+        if is_read and words[name] - 1 <= MAX_READS and not outside[name]:
+            reads[name] = found["text"]
+    kept: list[str] = []
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is None or not reads:
+            kept.append(line)
+        elif found["name"] not in reads:
+            tree = _parsed(found["text"])
+            assert tree is not None
+            kept.append(line_head(found) + replaced(found["text"], tree, reads))
+    return kept
+
+
+def _words_of_others(lines: Sequence[str]) -> list[str]:
+    """List the words of the lines that nothing can be put into."""
+    others: list[str] = []
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is None or _parsed(found["text"]) is None:
+            others += _WORD.findall(line)
+    return others
+
+
+# ---- expressions -------------------------------------------------------------------
+
+
+def _parsed(text: str) -> ast.Expression | None:
+    if not text.isascii():  # columns count bytes
+        return None
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError:
+        return None
+
+
+def _names(tree: ast.Expression) -> list[ast.Name]:
+    """List the names that an expression reads, from left to right."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return sorted(found, key=lambda node: node.col_offset)
+
+
+def replaced(text: str, tree: ast.Expression, texts: Mapping[str, str]) -> str:
+    """Write expressions in the places of names, in brackets where they need them."""
+    parents = {
+        id(child): parent
+        for parent in ast.walk(tree)
+        for child in ast.iter_child_nodes(parent)
+    }
+    for node in reversed(_names(tree)):
+        if node.id not in texts:
+            continue
+        inner = texts[node.id]
+        if _level(inner) < _needed(node, parents[id(node)]):
+            inner = f"({inner})"
+        text = text[: node.col_offset] + inner + text[node.end_col_offset :]
+    return text
+
+
+def _level(text: str) -> int:
+    """Tell how tightly an expression binds."""
+    body = ast.parse(text, mode="eval").body
+    if isinstance(body, ast.BinOp):
+        return _LEVELS[type(body.op)]
+    if isinstance(body, ast.UnaryOp):
+        return _UNARY
+    if isinstance(body, ast.Compare):
+        return _COMPARE
+    is_number = isinstance(body, ast.Constant) and not isinstance(body.value, str)
+    if isinstance(body, ast.Tuple) and not text.startswith("("):
+        return _COMPARE - 1
+    return _UNARY if is_number else _ATOM
+
+
+def _needed(node: ast.Name, parent: ast.AST) -> int:
+    """Tell how tightly an expression in the place of a name must bind."""
+    if isinstance(parent, ast.BinOp):
+        level = _LEVELS[type(parent.op)]
+        is_left = parent.left is node
+        if isinstance(parent.op, ast.Pow):
+            return _ATOM
+        return level if is_left else level + 1
+    if isinstance(parent, ast.UnaryOp):
+        return _ATOM
+    if isinstance(parent, ast.Compare):
+        return _COMPARE + 1
+    if isinstance(parent, ast.Attribute | ast.Starred):
+        return _ATOM
+    if isinstance(parent, ast.Subscript):
+        return _ATOM if parent.value is node else _COMPARE
+    if isinstance(parent, ast.Call):
+        return _ATOM if parent.func is node else _COMPARE
+    return _COMPARE

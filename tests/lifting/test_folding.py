@@ -1,0 +1,114 @@
+"""Values that are used once are written where they are used, in the same order."""
+
+import jax
+import jax.numpy as jnp
+
+import untrace
+from untrace.lifting.folding import Made, folded
+
+X = jnp.arange(6.0).reshape(2, 3)
+
+
+def body(function, *args):
+    """Recover a function from its jaxpr alone; return its statements."""
+    jaxpr = jax.make_jaxpr(function)(*args)
+    src = untrace.source(jaxpr, level="api", name="recovered")
+    assert src.report.strength == "identical", src.report
+    text = str(src).split("def recovered")[1].split("def ")[0]
+    return [line.strip() for line in text.strip().split("\n")[1:]]
+
+
+def test_statement_of_the_user_is_one_line():
+    def affine(x):
+        y = (x + 1) * 2 - x
+        return jnp.sin(y)
+
+    assert body(affine, X) == ["y = (x + 1.0) * 2.0 - x", "return jnp.sin(y)"]
+
+
+def test_different_statements_stay_apart():
+    def steps(x):
+        y = x + 1
+        z = y * y
+        return z / 2
+
+    assert body(steps, X) == ["y = x + 1.0", "z = y * y", "return z / 2.0"]
+
+
+def test_value_that_is_used_twice_keeps_its_name():
+    lines = body(lambda x: (lambda s: s * s)(jnp.sin(x)), X)
+    assert lines == ["sine = jnp.sin(x)", "return sine * sine"]
+
+
+def test_order_of_equations_is_kept():
+    def swapped(x, y):
+        return jnp.subtract(*[jnp.sin(x), jnp.cos(y)][::-1])
+
+    assert body(swapped, X, X) == ["sine = jnp.sin(x)", "return jnp.cos(y) - sine"]
+
+
+def test_statement_over_several_lines_is_one():
+    def wide(x):
+        total = (
+            jnp.sin(x)
+            + jnp.cos(x)
+            + 1
+        )  # fmt: skip
+        return total**2
+
+    assert body(wide, X)[0] == "total = jnp.sin(x) + jnp.cos(x) + 1.0"
+
+
+def test_long_statements_are_not_folded_altogether():
+    def long(x):
+        return jnp.sin(jnp.cos(jnp.tanh(jnp.exp(jnp.log1p(jnp.sqrt(jnp.abs(x) + 1))))))
+
+    jaxpr = jax.make_jaxpr(
+        lambda x: long(long(x)) + long(x),
+    )(X)
+    src = untrace.source(jaxpr, level="api")
+    assert max(map(len, str(src).split("\n"))) <= 88
+
+
+def lines(text, **made):
+    """Fold lines, all of which come from one statement."""
+    names = [line.split(" = ")[0] for line in text if " = " in line]
+    return folded(text, {name: made.get(name, Made(0)) for name in names})
+
+
+def test_brackets_stand_where_they_are_needed():
+    cases = {
+        ("a = x + y", "b = a * z"): "(x + y) * z",
+        ("a = x * y", "b = a + z"): "x * y + z",
+        ("a = x + y", "b = z - a"): "z - (x + y)",
+        ("a = x + y", "b = a - z"): "x + y - z",
+        ("a = -x", "b = a**2"): "(-x)**2",
+        ("a = x**2", "b = -a"): "-(x**2)",
+        ("a = x < y", "b = a & z"): "(x < y) & z",
+        ("a = x @ y", "b = a.T"): "(x @ y).T",
+        ("a = x[0]", "b = a.T"): "x[0].T",
+        ("a = x + y", "b = f(a, z)"): "f(x + y, z)",
+        ("a = x + y", "b = z[a]"): "z[x + y]",
+        ("a = x + y", "b = a[0]"): "(x + y)[0]",
+        ("a = 2", "b = a.real"): "(2).real",
+    }
+    for (first, second), expected in cases.items():
+        assert lines([first, second], b=Made(0, is_named=True)) == [f"b = {expected}"]
+
+
+def test_nested_functions_and_blocks_are_left_alone():
+    text = ["a = f(x)", "def g(y):", "    return a + y", "return g(x)"]
+    assert lines(text) == text
+    text = ["a = f(x)", "with c:", "    b = g(a)", "return b"]
+    assert lines(text) == text
+
+
+def test_reads_of_arguments_go_where_they_are_needed():
+    text = ['w = params["w"]', 'b = params["b"]', "c = x @ w", "return c + b"]
+    made = {"w": Made(is_read=True), "b": Made(is_read=True), "c": Made(0, True)}
+    assert folded(text, made) == ['c = x @ params["w"]', 'return c + params["b"]']
+
+
+def test_delayed_expressions_are_not_folded_into():
+    text = ["a = f(x)", "b = g(lambda: a)", "c = 1", "return b, c, b"]
+    assert lines(text)[:2] == text[:2]
