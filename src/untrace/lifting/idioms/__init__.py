@@ -8,6 +8,7 @@ TABLES = (
     "indexing",
     "reducing",
     "arrays",
+    "windows",
     "library",
     "sampling",
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from untrace.lifting.idioms.domains import (
     AXES,
     AXIS,
+    BOUNDS,
     DIAGONAL,
     DTYPE,
-    INTEGER,
     LITERAL,
     OFFSET,
+    PADDING,
     PARTS,
     REPS,
+    SECTIONS,
     SHAPE,
     SIZE,
     SUBSCRIPTS,
@@ -19,8 +21,11 @@ from untrace.lifting.idioms.domains import (
 )
 from untrace.lifting.idioms.table import idiom
 
+MAX_JOINED = 8
+
 idiom("{x} @ {y}.T", "f32[2,3] f32[4,3]")
 idiom("{x}.T @ {y}", "f32[3,2] f32[3,4]")
+idiom("jnp.tensordot({x}, {y})", "f32[2,3] f32[2,3]")
 idiom("jnp.cross({x}, {y})", "f32[3] f32[3]")
 idiom("jnp.kron({x}, {y})", "f32[2,2] f32[3,3]")
 idiom("jnp.einsum({subscripts}, {x}, {y})", "f32[2,3] f32[3,4]", subscripts=SUBSCRIPTS)
@@ -48,12 +53,20 @@ idiom("jnp.diagonal({x})", "f32[3,3]")
 idiom("jnp.arange({n})", "", n=SIZE)
 idiom("jnp.arange({n}, dtype={dtype})", "", n=SIZE, dtype=DTYPE)
 idiom("jnp.arange({k}, {l})", "; k=1; l=4", k=LITERAL, l=LITERAL)
+idiom("jnp.arange({bounds})", "", "; bounds=0.0, 3.0, 0.5", bounds=BOUNDS)
 idiom("jnp.arange({n})[:, None]", "", n=SIZE)
 idiom("jnp.arange({n})[None, :]", "", n=SIZE)
 idiom(
     "jnp.linspace({k}, {l}, {n})", "; k=0.0; l=1.0; n=5", k=LITERAL, l=LITERAL, n=SIZE
 )
 idiom("jnp.linspace({x}, {y}, {n})", "f32[] f32[]; n=5", n=SIZE)
+idiom(
+    "jnp.linspace({k}, {l}, {n}, endpoint=False)",
+    "; k=0.0; l=1.0; n=5",
+    k=LITERAL,
+    l=LITERAL,
+    n=SIZE,
+)
 idiom("jnp.eye({n})", "", n=SIZE)
 idiom("jnp.eye({n}, dtype={dtype})", "", "; dtype=bool", n=SIZE, dtype=DTYPE)
 idiom("jnp.identity({n})", "", n=SIZE)
@@ -64,23 +77,23 @@ for name in ("tril", "triu"):
     idiom(f"jnp.{name}({{x}}, {{k}})", "f32[3,3]; k=1", k=DIAGONAL)
     idiom(f"jnp.{name}(jnp.ones({{shape}}, dtype=bool))", "; shape=(3, 3)", shape=SHAPE)
     idiom(f"jnp.{name}(jnp.ones({{shape}}))", "; shape=(3, 3)", shape=SHAPE)
-idiom("jnp.zeros_like({x})")
-idiom("jnp.ones_like({x})")
-idiom("jnp.zeros({shape})", "", shape=SHAPE)
-idiom("jnp.ones({shape})", "", shape=SHAPE)
-idiom("jnp.zeros({shape}, {dtype})", "", shape=SHAPE, dtype=DTYPE)
-idiom("jnp.ones({shape}, {dtype})", "", shape=SHAPE, dtype=DTYPE)
 
-idiom("jnp.stack([{x}, {y}])")
-idiom("jnp.stack([{x}, {y}], axis={axis})", axis=AXIS)
-idiom("jnp.stack([{x}, {y}, {z}])")
-idiom("jnp.stack([{x}, {y}, {z}], axis={axis})", axis=AXIS)
-idiom("jnp.concatenate([{x}, {y}], axis={axis})", axis=AXIS)
-idiom("jnp.concatenate([{x}, {y}, {z}], axis={axis})", axis=AXIS)
+for n in range(2, MAX_JOINED + 1):
+    items = ", ".join(f"{{x{i}}}" for i in range(n))
+    idiom(f"jnp.stack([{items}])")
+    idiom(f"jnp.stack([{items}], axis={{axis}})", axis=AXIS)
+    idiom(f"jnp.concatenate([{items}], axis={{axis}})", axis=AXIS)
+    idiom(f"jnp.vstack([{items}])", " ".join(["f32[3]"] * n))
 idiom("jnp.array([{x}, {y}])", "f32[] f32[]")
 idiom("jnp.array([{x}, {y}, {z}])", "f32[] f32[] f32[]")
 idiom("jnp.hstack([{x}, {y}])", "f32[] f32[]")
 idiom("jnp.split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
+idiom(
+    "jnp.split({x}, {sections}, axis={axis})",
+    "f32[2,5]",
+    sections=SECTIONS,
+    axis=AXIS,
+)
 idiom("jnp.unstack({x})")
 idiom("jnp.unstack({x}, axis={axis})", axis=AXIS)
 idiom("jnp.array_split({x}, {n}, axis={axis})", n=PARTS, axis=AXIS)
@@ -91,6 +104,15 @@ idiom("jnp.roll({x}, {n})", "f32[5]", n=OFFSET)
 idiom("jnp.roll({x}, {n}, axis={axis})", "f32[5,2]", n=OFFSET, axis=AXIS)
 idiom("jnp.flip({x}, axis={axis})", axis=AXIS)
 idiom("jnp.flip({x}, axis={axis})", axis=AXES)
-idiom("jnp.pad({x}, {n})", "f32[5]; n=1", n=INTEGER)
+PADS = ("_pad",)
+idiom("jnp.pad({x}, {widths})", names=PADS, widths=PADDING)
+idiom(
+    "jnp.pad({x}, {widths}, constant_values={k})",
+    names=PADS,
+    widths=PADDING,
+    k=LITERAL,
+)
+for mode in ("edge", "reflect", "wrap", "symmetric"):
+    idiom(f'jnp.pad({{x}}, {{widths}}, mode="{mode}")', names=PADS, widths=PADDING)
 idiom("jnp.reshape({x}, {shape})", shape=SHAPE)
 idiom("{x}.reshape(-1)")

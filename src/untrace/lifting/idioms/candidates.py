@@ -9,20 +9,23 @@ import importlib
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from untrace.ir import Atom, Literal, Value
 from untrace.lifting.idioms.attempts import MODULES
 from untrace.lifting.idioms.domains import AXIS, SHAPE, region_literals
+from untrace.lifting.idioms.kinds import is_kind, kind_of, operand_kinds
 from untrace.lifting.idioms.learned import learned
 from untrace.lifting.idioms.regions import Region, called, function_with_rules
 from untrace.lifting.idioms.table import NAMED, Idiom
 from untrace.lifting.idioms.texts import literal_texts
 
-MAX_OPERANDS, MAX_PARAMS, MAX_LINES = 12, 24, 120
+MAX_ORDERS, MAX_OPERANDS, MAX_PARAMS, MAX_LINES = 720, 12, 24, 120
 _OPERATOR = re.compile(r"[-~]?\{\w+\}( \S+ \{\w+\})?")
+LEADING = ("random_wrap", "iota")
+"""What a public function does before it calls the jitted function of its name."""
 HOMES = (
     "jax.nn", "jax.numpy", "jax.numpy.linalg", "jax.numpy.fft", "jax.random",
     "jax.scipy.special", "jax.scipy.linalg", "jax.lax",
@@ -51,7 +54,7 @@ def _lines(region: Region, look: int) -> Iterator[Line]:
     wanted = f".{name.strip('_')}(" if name else ""
     for idiom in sorted(alike, key=lambda idiom: wanted not in idiom.template):
         yield from _filled(idiom, region)
-    if name:
+    if name and len(region.equations) == 1:
         yield from _public_calls(name, region)
 
 
@@ -61,9 +64,9 @@ def is_sought(region: Region, look: int) -> bool:
 
 
 def _call_name(region: Region) -> str:
-    """Return the name of the function, if the region is one call of a jitted one."""
+    """Return the name of the jitted function, if the region is one call of it."""
     root = region.root
-    if len(region.equations) != 1:
+    if any(eqn.name not in LEADING for eqn in region.equations[:-1]):
         return ""
     if root.name == "jit":
         return str(root.params.get("name", ""))
@@ -75,7 +78,7 @@ def _filled(idiom: Idiom, region: Region) -> Iterator[Line]:
         [(name, text) for text in itertools.islice(domain.texts(region), 8)]
         for name, domain in idiom.params
     ]
-    for operands in _operands(len(idiom.operands), region):
+    for operands in _operands(idiom, region):
         texts = dict(zip(idiom.operands, operands))
         for params in itertools.islice(itertools.product(*choices), MAX_PARAMS):
             fields = {**texts, **dict(params)}
@@ -95,13 +98,25 @@ def _in_brackets(fields: dict[str, str], template: str) -> dict[str, str]:
     }
 
 
-def _operands(n: int, region: Region) -> Iterator[tuple[str, ...]]:
-    """List the texts of `n` operands that use every input of the region."""
-    seen: set[tuple[str, ...]] = set()
-    for texts in itertools.islice(_unlimited(n, region), MAX_OPERANDS):
-        if texts not in seen:
-            seen.add(texts)
-            yield texts
+def _operands(idiom: Idiom, region: Region) -> Iterator[tuple[str, ...]]:
+    """List the texts of operands that use every input of the region."""
+    n, kinds = len(idiom.operands), operand_kinds(idiom)
+    given = {f"v{i}": kind_of(v.aval) for i, v in enumerate(region.inputs)}
+    found = itertools.islice(_unlimited(n, region), MAX_ORDERS)
+    fitting = (texts for texts in found if not kinds or _fits(texts, given, kinds))
+    return itertools.islice(dict.fromkeys(fitting), MAX_OPERANDS)
+
+
+def _fits(
+    texts: tuple[str, ...], given: dict[str, str], kinds: Sequence[tuple[str, ...]]
+) -> bool:
+    """Tell whether operands have the kinds of those in an example."""
+    found = [given.get(text) or _literal_kind(text) for text in texts]
+    return any(all(map(is_kind, found, wanted)) for wanted in kinds)
+
+
+def _literal_kind(text: str) -> str:
+    return "int" if text.lstrip("-").isdigit() else "float"
 
 
 def _unlimited(n: int, region: Region) -> Iterator[tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import string
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from untrace.ir import Equation, Literal
-from untrace.lifting.idioms.regions import Region
+from untrace.lifting.idioms.regions import Region, called
 from untrace.lifting.idioms.table import Domain
-from untrace.lifting.idioms.texts import literal_texts
+from untrace.lifting.idioms.texts import literal_texts, number_text
 
 AXIS_PARAMS = ("axes", "axis", "dimension", "dimensions", "permutation")
 
@@ -66,9 +67,10 @@ AXES = Domain(lambda region: _unique(_many_axes(region)), "(0, 1)")
 
 def region_literals(region: Region) -> list[Literal]:
     """List the literals that stand in the operands of a region's equations."""
+    passed = [eqn for eqn in region.equations if called(eqn)]
     return [
         atom
-        for eqn in region.flat()
+        for eqn in (*passed, *region.flat())
         for atom in eqn.operands
         if isinstance(atom, Literal)
     ]
@@ -90,6 +92,14 @@ def _diagonals(region: Region) -> Iterator[str]:
         yield str(int(text) + 1)
 
 
+def _fills(region: Region) -> Iterator[str]:
+    """List what is read outside of an array."""
+    for eqn in region.flat():
+        if eqn.params.get("fill_value") is not None:
+            yield number_text(eqn.params["fill_value"])
+
+
+FILL = Domain(_fills, "0")
 DIAGONAL = Domain(lambda region: _unique(_diagonals(region)), "1")
 LITERAL = Domain(lambda region: _unique(_literals(region)), "0.5")
 INTEGER = Domain(lambda region: _unique(_integers(region)), "1")
@@ -135,12 +145,14 @@ def dtype_text(aval: Any) -> str:
 
 def _offsets(region: Region) -> Iterator[str]:
     """List how far the parts of a rolled array were moved: the lengths of slices."""
+    lengths: set[int] = set()
     for eqn in region.flat():
         if eqn.name == "slice":
             sizes = zip(eqn.params["limit_indices"], eqn.params["start_indices"])
-            for size in (int(stop) - int(start) for stop, start in sizes):
-                yield str(size)
-                yield str(-size)
+            lengths.update(int(stop) - int(start) for stop, start in sizes)
+    for size in sorted(lengths):
+        yield str(size)
+        yield str(-size)
 
 
 def _ratios(region: Region) -> tuple[int, ...]:
@@ -148,11 +160,64 @@ def _ratios(region: Region) -> tuple[int, ...]:
     if len(region.inputs) != 1 or not _is_array(region.inputs[0]):
         return ()
     old, new = region.inputs[0].aval.shape, _result(region).shape
+    old = (*(1 for _ in range(len(new) - len(old))), *old)
     if len(old) != len(new) or 0 in old:
         return ()
     return tuple(int(n) // int(o) for o, n in zip(old, new))
 
 
+def _sections(region: Region) -> Iterator[str]:
+    """List where an array is split, if not into equal parts."""
+    for eqn in region.flat():
+        if eqn.name == "split":
+            ends = itertools.accumulate(int(size) for size in eqn.params["sizes"])
+            yield repr([*ends][:-1])
+
+
+def _bounds(region: Region) -> Iterator[str]:
+    """List start, stop and step of numbers at equal distances."""
+    shape = _result(region).shape
+    if len(shape) != 1:
+        return
+    (size,) = shape
+    numbers = dict.fromkeys(_literals(region))
+    plain = [text for text in numbers if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+    for start, step in itertools.permutations(plain, 2):
+        stop = _number(start) + int(size) * _number(step)
+        yield f"{start}, {stop!r}, {step}"
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
+
+
+def _paddings(region: Region) -> Iterator[str]:
+    """List how many elements were added to both ends of each axis."""
+    for eqn in region.flat():
+        if eqn.name == "pad":
+            low_high = [(int(a), int(b)) for a, b, _ in eqn.params["padding_config"]]
+            yield _padding_text(low_high)
+    grown = _growths(region)
+    yield _padding_text([(n // 2, n - n // 2) for n in grown])
+    yield _padding_text([(n, 0) for n in grown])
+    yield _padding_text([(0, n) for n in grown])
+
+
+def _growths(region: Region) -> list[int]:
+    shapes = [value.aval.shape for value in region.inputs if _is_array(value)]
+    sizes = zip(_result(region).shape, max(shapes, key=len, default=()))
+    return [int(new) - int(old) for new, old in sizes]
+
+
+def _padding_text(pairs: list[tuple[int, int]]) -> str:
+    """Write pairs of widths: one number if all are the same."""
+    numbers = {n for pair in pairs for n in pair}
+    return str(*numbers) if len(numbers) == 1 else repr(tuple(pairs))
+
+
+SECTIONS = Domain(_sections, "[1, 3]")
+BOUNDS = Domain(lambda region: _unique(_bounds(region)), "2, 8, 3")
+PADDING = Domain(lambda region: _unique(_paddings(region)), "((1, 2), (0, 1))")
 TIMES = Domain(lambda r: _unique(str(n) for n in _ratios(r) if n > 1), "2")
 REPS = Domain(lambda region: [repr(_ratios(region))], "(2, 1)")
 SHAPE = Domain(_shape, "(2, 3)")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from untrace.ir import Equation
+from untrace.ir import Equation, Literal
 from untrace.lifting.idioms.regions import Region
 from untrace.lifting.idioms.table import Domain
 
@@ -118,4 +118,39 @@ def _axis_text(axis: _Axis) -> str:
     return f"{start}:{stop}{step}"
 
 
+def _updated_index(region: Region) -> Iterator[str]:
+    """List the static index that a scatter writes to."""
+    scatter = next((e for e in region.flat() if e.name.startswith("scatter")), None)
+    if scatter is None:
+        return
+    numbers = scatter.params["dimension_numbers"]
+    axes = [int(axis) for axis in numbers.scatter_dims_to_operand_dims]
+    starts = dict(zip(axes, _integers(region)))
+    if len(starts) < len(axes) or numbers.operand_batching_dims:
+        return
+    dropped = {int(axis) for axis in numbers.inserted_window_dims}
+    shape = scatter.operands[2].aval.shape
+    windows = iter([int(shape[int(i)]) for i in numbers.update_window_dims])
+    found: list[_Axis] = []
+    for i, size in enumerate(scatter.operands[0].aval.shape):
+        start = starts.get(i, 0)
+        length = 1 if i in dropped else next(windows)
+        found.append(_Axis(int(size), start, start + length, is_dropped=i in dropped))
+    texts = [_axis_text(axis) for axis in found]
+    while texts and texts[-1] == ":":
+        texts.pop()
+    yield ", ".join(texts) or "..."
+
+
+def _integers(region: Region) -> list[int]:
+    """List the integers that stand in a region, in order."""
+    atoms = [atom for eqn in region.flat() for atom in eqn.operands]
+    return [
+        int(atom.value)
+        for atom in atoms
+        if isinstance(atom, Literal) and atom.aval.dtype.kind == "i"
+    ]
+
+
+UPDATED_INDEX = Domain(_updated_index, "0")
 STATIC_INDEX = Domain(_static_index, "0")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from untrace.lifting.idioms.domains import AXIS, INTEGER, SIZE
-from untrace.lifting.idioms.index_texts import STATIC_INDEX
+from untrace.lifting.idioms.domains import AXIS, FILL, INTEGER, LITERAL, SIZE
+from untrace.lifting.idioms.index_texts import STATIC_INDEX, UPDATED_INDEX
 from untrace.lifting.idioms.table import idiom
 
 idiom("{x}[{index}]", index=STATIC_INDEX)
@@ -30,16 +30,18 @@ for index in ("{i}, {j}", ":, {i}, {j}", "{i}, :, {j}", "{i}[:, None], {j}"):
     idiom(f"{{x}}[{index}]", *TWO)
 for index in ("{i}, {k}", "{k}, {i}"):
     idiom(f"{{x}}[{index}]", *ONE[:2], *RANKS, k=INTEGER)
-for mode in ("", ', mode="clip"', ', mode="wrap"', ', mode="fill"', ", fill_value=0"):
+for mode in ("", ', mode="clip"', ', mode="wrap"', ', mode="fill"'):
     idiom(f"jnp.take({{x}}, {{i}}, axis={{axis}}{mode})", *ONE[:2], axis=AXIS)
     idiom(f"jnp.take({{x}}, {{i}}{mode})", *ONE[:2])
     if "wrap" not in mode:
         along = f"jnp.take_along_axis({{x}}, {{i}}, axis={{axis}}{mode})"
         idiom(along, "f32[2,3] i32[2,3]", axis=AXIS)
+idiom("jnp.take({x}, {i}, axis={axis}, fill_value={k})", *ONE[:2], axis=AXIS, k=FILL)
 idiom("{x}[{i}, {i}]", "f32[4,4] i32[]", "f32[4,4] i32[2]")
 idiom("jnp.take_along_axis({x}, {i}[:, None], axis=-1)", "f32[2,3] i32[2]")
 idiom("jnp.take_along_axis({x}, {i}[..., None], axis=-1)", "f32[2,3] i32[2]")
 
+UPDATED = ("f32[4,3]; index=0", "f32[4,3]; index=0, 1", "f32[4,3]; index=1:3, 1:2")
 for method in ("set", "add", "multiply", "min", "max"):
     for index in ("{i}", ":, {i}", "..., {i}"):
         values = (
@@ -51,11 +53,24 @@ for method in ("set", "add", "multiply", "min", "max"):
         idiom(
             f"{{x}}.at[{index}].{method}({{k}})",
             *(v.rpartition(" ")[0] + "; k=1.0" for v in values),
-            k=INTEGER,
+            k=LITERAL,
         )
     idiom(f"{{x}}.at[{{i}}, {{j}}].{method}({{y}})", "f32[4,3,5] i32[2] i32[2] f32[]")
-    for index in ("{k}", ":, {k}", "..., {k}"):
-        idiom(f"{{x}}.at[{index}].{method}({{y}})", "f32[4,3] f32[]", k=INTEGER)
+    for example in UPDATED:
+        idiom(
+            f"{{x}}.at[{{index}}].{method}({{y}})",
+            example.replace("]; ", "] f32[]; "),
+            index=UPDATED_INDEX,
+        )
+        idiom(
+            f"{{x}}.at[{{index}}].{method}({{k}})",
+            f"{example}; k=1.0",
+            index=UPDATED_INDEX,
+            k=LITERAL,
+        )
+for mode in ("fill", "clip"):
+    idiom(f'{{x}}.at[{{i}}].get(mode="{mode}")', *ONE[:2])
+idiom('{x}.at[{i}].get(mode="fill", fill_value={k})', *ONE[:2], k=FILL)
 
 idiom(
     "jax.lax.dynamic_slice_in_dim({x}, {i}, {n}, axis={axis})",

@@ -18,6 +18,14 @@ for name in FUNCTIONS.split():
         f"jax.nn.{name}({{x}})", "f32[2,4]", *(("f16[2,4]",) if name == "gelu" else ())
     )
 idiom("jax.nn.gelu({x}, approximate=False)", "f32[2,4]", "f16[2,4]")
+HEADS = "f32[2,5,4,8] f32[2,6,4,8] f32[2,6,4,8]"
+ATTENTION = "jax.nn.dot_product_attention({q}, {k}, {v}"
+for options in ("", ", is_causal=True"):
+    idiom(f"{ATTENTION}{options})", HEADS)
+    idiom(f"{ATTENTION}, scale={{s}}{options})", HEADS, s=LITERAL)
+    idiom(f"{ATTENTION}, {{b}}{options})", f"{HEADS} f32[2,4,5,6]")
+    idiom(f"{ATTENTION}, mask={{m}}{options})", f"{HEADS} bool[2,4,5,6]")
+    idiom(f"{ATTENTION}, {{b}}, {{m}}{options})", f"{HEADS} f32[2,4,5,6] bool[2,4,5,6]")
 idiom("jax.nn.leaky_relu({x}, {k})", k=LITERAL)
 idiom("jax.nn.elu({x}, {k})", k=LITERAL)
 idiom("jax.nn.one_hot({x}, {n})", "i32[2]", "i32[]", n=SIZE)

@@ -31,6 +31,15 @@ NOUNS = {
     "astype": "cast",
     "dynamic_index_in_dim": "item",
     "abs": "magnitude",
+    "conv_general_dilated": "convolved",
+    "reduce_window": "pooled",
+    "dot_product_attention": "attended",
+    "pad": "padded",
+    "tile": "tiled",
+    "roll": "rolled",
+    "flip": "flipped",
+    "argsort": "order",
+    "convolve": "convolved",
 }
 _CALL = re.compile(r"(?:[\w.]+\.|^)([a-z]\w*)\(")
 

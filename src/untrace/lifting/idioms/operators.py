@@ -83,6 +83,11 @@ idiom(
 idiom("jnp.clip({x}, {k})", "f32[2,3]; k=0.0", k=LITERAL)
 idiom("jnp.clip({x}, max={k})", "f32[2,3]; k=0.0", k=LITERAL)
 
+idiom("jnp.zeros({shape})", "", shape=SHAPE)
+idiom("jnp.ones({shape})", "", shape=SHAPE)
+idiom("jnp.zeros({shape}, {dtype})", "", shape=SHAPE, dtype=DTYPE)
+idiom("jnp.ones({shape}, {dtype})", "", shape=SHAPE, dtype=DTYPE)
+idiom("jnp.full({shape}, {k})", "", shape=SHAPE, k=LITERAL)
+idiom("jnp.full({shape}, {k}, {dtype})", "", shape=SHAPE, k=LITERAL, dtype=DTYPE)
 idiom("jnp.broadcast_to({x}, {shape})", "f32[3]", shape=SHAPE)
 idiom("jnp.full({shape}, {x})", "f32[]", shape=SHAPE)
-idiom("jnp.full({shape}, {k}, {dtype})", "", shape=SHAPE, k=LITERAL, dtype=DTYPE)

@@ -8,7 +8,8 @@ from untrace.lifting.rules_when import dtype_name
 from untrace.lifting.table import Rule, accepted
 
 # Their indices are nicer with the signs and the ellipsis that people write.
-IMPROVED = frozenset(["slice", "squeeze", "iota", "broadcast_in_dim", "reshape"])
+_IMPROVED = "slice squeeze iota broadcast_in_dim reshape random_seed"
+IMPROVED = frozenset(_IMPROVED.split())
 
 
 def is_public(region: Region) -> bool:

@@ -51,5 +51,12 @@ idiom('jnp.searchsorted({x}, {y}, side="right")', "f32[5] f32[2]")
 idiom("jnp.bincount({x}, length={n})", "i32[5]", n=SIZE)
 idiom("jnp.cov({x})", "f32[3,5]")
 
-ORDER = Domain(INTEGER.texts, "1")
-idiom("jnp.linalg.norm({x}, ord={p})", "f32[5]", p=ORDER)
+ORDER = Domain(lambda region: ["1", "jnp.inf", *INTEGER.texts(region)], "1")
+idiom("jnp.linalg.norm({x}, ord={p})", "f32[5]", "f32[5]; p=jnp.inf", p=ORDER)
+idiom(
+    "jnp.linalg.norm({x}, ord={p}, axis={axis})",
+    "f32[2,5]",
+    "f32[2,5]; p=jnp.inf",
+    p=ORDER,
+    axis=AXIS,
+)

@@ -53,16 +53,21 @@ idiom(
 idiom("jax.random.permutation({key}, {x})", names=("_shuffle", "permutation"))
 idiom("jax.random.permutation({key}, {n})", names=("_shuffle", "permutation"), n=SIZE)
 
-KEY = "key[]"
-idiom("jax.random.split({key})", KEY)
-idiom("jax.random.split({key}, {n})", KEY, n=SIZE)
+KEY, RAW = "key[]", "u32[2]"
+idiom("jax.random.split({key})", KEY, RAW)
+idiom("jax.random.split({key}, {n})", KEY, RAW, n=SIZE)
 idiom("jax.random.split({key}, {shape})", KEY, shape=SHAPE)
-idiom("jax.random.fold_in({key}, {i})", "key[] i32[]", "key[] u32[]")
-idiom("jax.random.fold_in({key}, {k})", "key[]; k=1", k=LITERAL)
+idiom("jax.random.fold_in({key}, {i})", "key[] i32[]", "key[] u32[]", "u32[2] i32[]")
+idiom("jax.random.fold_in({key}, {k})", "key[]; k=1", "u32[2]; k=1", k=LITERAL)
 idiom("jax.random.key({k})", "; k=0", k=LITERAL)
 idiom("jax.random.key({x})", "i32[]")
 idiom("jax.random.PRNGKey({k})", "; k=0", k=LITERAL)
-idiom("jax.random.categorical({key}, {x})", "key[] f32[3]", "key[] f32[2,3]")
+idiom(
+    "jax.random.categorical({key}, {x})",
+    "key[] f32[3]",
+    "key[] f32[2,3]",
+    "u32[2] f32[2,3]",
+)
 idiom("jax.random.categorical({key}, {x}, axis={axis})", "key[] f32[2,3]", axis=AXIS)
 idiom("jax.random.categorical({key}, {x}, shape={shape})", "key[] f32[3]", shape=SHAPE)
 idiom("jax.random.choice({key}, {x})", "key[] f32[3]")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 from untrace.ir import Literal
 from untrace.lifting.imports import Imports, NotShared, SharedImports
 from untrace.lifting.literals import Literals
+
+
+def number_text(value: Any) -> str:
+    """Write a number as one would in a call."""
+    return Literals(cast(Imports, SharedImports())).bare(value)
 
 
 def literal_texts(literal: Literal) -> Iterator[str]:
