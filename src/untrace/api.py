@@ -10,7 +10,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.anonymity import untrace_anonymous
 from untrace.capture import Captured
-from untrace.capture.capture import capture, capture_jaxpr, capture_traced
+from untrace.capture.capture import capture, capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
@@ -150,7 +150,7 @@ def source(
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
     if jaxapi.is_jaxpr(function):
-        return from_equations(capture_jaxpr(function), options, progress)
+        return from_equations(with_trees(capture_jaxpr(function)), options, progress)
     if jaxapi.is_traced(function):
         return from_equations(capture_traced(function), options, progress)
 

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.capture.paths import argument_trees, result_tree
 from untrace.capture.trees import Leaf, Node, Tree, describe, plain
 from untrace.errors import CaptureError
 from untrace.syntax.names import identifier
@@ -196,6 +197,24 @@ def capture_jaxpr(jaxpr: Any, name: str = "") -> Captured:
     return Captured(
         jaxpr, called, "a jaxpr", parameters, result, tuple([None] * len(names)), ()
     )
+
+
+def with_trees(captured: Captured) -> Captured:
+    """Put the flat arguments and results of a jaxpr together, as far as paths tell."""
+    body, _ = jaxapi.split_jaxpr(captured.jaxpr)
+    debug = body.debug_info
+    inputs = [str(path or "") for path in getattr(debug, "arg_names", None) or ()]
+    outputs = [str(path or "") for path in getattr(debug, "result_paths", None) or ()]
+    parameters, classes = captured.parameters, dict[tuple[str, ...], type]()
+    if len(inputs) == len(parameters):
+        found: list[Parameter] = []
+        for position, (path, tree) in enumerate(argument_trees(inputs, classes)):
+            name = _unused(identifier(path, f"x{position}"), found)
+            found.append(Parameter(name, parameters[0].kind, tree))
+        parameters = tuple(found)
+    is_told = len(outputs) == len(body.outvars)
+    result = result_tree(outputs, classes) if is_told else None
+    return replace(captured, parameters=parameters, result=result or captured.result)
 
 
 def capture_traced(traced: Any) -> Captured:

@@ -26,6 +26,7 @@ MAX_READS = 2
 """Uses up to which the read of an argument is repeated."""
 
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _LINE = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*) = |(?P<other>[\w, ()]+ = )|(?P<end>return ))(?P<text>\S.*)"
 )
@@ -82,7 +83,7 @@ def folded(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
     Returns:
       The lines, fewer of them.
     """
-    words = collections.Counter(_WORD.findall("\n".join(lines)))
+    words = collections.Counter(_words("\n".join(lines)))
     folding = _Folding(_without_reads(lines, made, words), made, words)
     return folding.lines()
 
@@ -203,8 +204,13 @@ def _words_of_others(lines: Sequence[str]) -> list[str]:
     for line in lines:
         found = _LINE.fullmatch(line)
         if found is None or _parsed(found["text"]) is None:
-            others += _WORD.findall(line)
+            others += _words(line)
     return others
+
+
+def _words(text: str) -> list[str]:
+    """List the words of a text outside of its strings."""
+    return _WORD.findall(_STRING.sub("''", text))
 
 
 # ---- expressions -------------------------------------------------------------------

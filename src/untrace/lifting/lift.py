@@ -322,6 +322,13 @@ def construct(
     return f"{classes[replaced_key(tree)][0]}({fields})"
 
 
+def _origin(cls: Any) -> str:
+    """Say what a class stands for; a jaxpr names fields alone."""
+    if not cls.__module__:
+        return "a class of which the jaxpr names only the fields"
+    return f"{cls.__module__}.{cls.__qualname__}, whose arrays it holds"
+
+
 def _class_text(cls: Any, lifter: Lifter) -> str:
     return lifter.imports.attribute(*public_home(cls))
 
@@ -335,8 +342,7 @@ def _classes(captured: Captured, lifter: Lifter) -> dict[Any, tuple[str, list[st
                 continue
             name = lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
             named_tuple = lifter.imports.attribute("typing", "NamedTuple")
-            origin = f"{node.cls.__module__}.{node.cls.__qualname__}"
-            lifter.note(f"`{name}` stands for {origin}, whose arrays it holds.")
+            lifter.note(f"`{name}` stands for {_origin(node.cls)}.")
             any_text = lifter.imports.attribute("typing", "Any") if node.keys else ""
             fields = [f"    {key}: {any_text}" for key in node.keys] or ["    pass"]
             lines = [f"class {name}({named_tuple}):", *fields]
