@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 import untrace
-from untrace.lifting.folding import Made, folded
+from untrace.lifting.folding import folded
+from untrace.lifting.function_lines import Made
 
 X = jnp.arange(6.0).reshape(2, 3)
 
@@ -72,7 +73,7 @@ def test_long_statements_are_not_folded_altogether():
 
 def lines(text, **made):
     """Fold lines, all of which come from one statement."""
-    names = [line.split(" = ")[0] for line in text if " = " in line]
+    names = [line.split(" = ")[0].strip() for line in text if " = " in line]
     return folded(text, {name: made.get(name, Made(0)) for name in names})
 
 
@@ -107,6 +108,30 @@ def test_reads_of_arguments_go_where_they_are_needed():
     text = ['w = params["w"]', 'b = params["b"]', "c = x @ w", "return c + b"]
     made = {"w": Made(is_read=True), "b": Made(is_read=True), "c": Made(0, True)}
     assert folded(text, made) == ['c = x @ params["w"]', 'return c + params["b"]']
+
+
+def test_numbers_are_taken_down():
+    text = ["a = f(x)", 'b = g(a, a_2="a_3")', "a_2 = f(b)", "a_3 = f(b)"]
+    text += ["c = g(a_2.a_3, a_2, a_3, a_3)"]
+    kept = Made(0, is_named=True, is_final=True)
+    assert lines(text, b=kept, c=kept) == [
+        'b = g(f(x), a_2="a_3")',
+        "a = f(b)",
+        "a_2 = f(b)",
+        "c = g(a.a_3, a, a_2, a_2)",
+    ]
+
+
+def test_names_that_nested_functions_know_keep_their_numbers():
+    text = ["a = f(x)", "b = g(a)", "a_2 = f(b)", "def h():", "    return a_2"]
+    kept = Made(0, is_named=True, is_final=True)
+    assert lines(text, b=kept)[1:] == text[2:]
+
+
+def test_numbers_of_the_user_stay():
+    text = ["h = f(x)", "y = g(h)", "h_2 = f(y)", "return h_2, h_2, y"]
+    kept = Made(0, is_named=True, is_final=True)
+    assert lines(text, y=kept, h_2=kept)[1] == "h_2 = f(y)"
 
 
 def test_delayed_expressions_are_not_folded_into():

@@ -18,18 +18,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.lifting.function_lines import (
+    LINE,
+    WORD,
+    Made,
+    line_head,
+    parsed,
+    renumbered,
+    words_in,
+    words_of_others,
+)
+
 MAX_COLS = 76
 """Columns of a line that others were folded into."""
 MAX_COLS_UNPLACED = 40
 """The same, where nothing tells which statement it comes from."""
+MAX_PENDING = 16
+"""Definitions that are kept back; no line of this width has room for more."""
 MAX_READS = 2
 """Uses up to which the read of an argument is repeated."""
 
-_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
-_LINE = re.compile(
-    r"(?:(?P<name>[A-Za-z_]\w*) = |(?P<other>[\w, ()]+ = )|(?P<end>return ))(?P<text>\S.*)"
-)
 _DELAYED = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.comprehension, ast.NamedExpr)
 _LEVELS: dict[type[ast.operator], int] = {
     ast.BitOr: 1,
@@ -47,21 +55,6 @@ _LEVELS: dict[type[ast.operator], int] = {
     ast.Pow: 8,
 }
 _COMPARE, _UNARY, _ATOM = 0, 7, 9
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What is known of a name.
-
-    Attributes:
-      place: The user's statement that it comes from; None if that is not known.
-      is_named: Somebody gave it this name.
-      is_read: It is read from an argument.
-    """
-
-    place: Any = None
-    is_named: bool = False
-    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +76,9 @@ def folded(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
     Returns:
       The lines, fewer of them.
     """
-    words = collections.Counter(_words("\n".join(lines)))
+    words = collections.Counter(words_in("\n".join(lines)))
     folding = _Folding(_without_reads(lines, made, words), made, words)
-    return folding.lines()
+    return renumbered(folding.lines(), made)
 
 
 class _Folding:
@@ -101,8 +94,8 @@ class _Folding:
     def lines(self) -> list[str]:
         """Return what is left."""
         for line in self.given:
-            found = _LINE.fullmatch(line)
-            tree = None if found is None else _parsed(found["text"])
+            found = LINE.fullmatch(line)
+            tree = None if found is None else parsed(found["text"])
             if found is None or tree is None:
                 self._flush()
                 self.done.append(line)
@@ -121,12 +114,13 @@ class _Folding:
             text = replaced(text, tree, {item.name: item.text for item in taken})
         if found["name"] and self._is_foldable(found["name"]):
             self.pending.append(_Pending(found["name"], text, place))
+            self._flush(MAX_PENDING)
             return
         self._flush()
         self.done.append(head + text)
 
     def _place(self, head: str) -> Any:
-        names = _WORD.findall(head)
+        names = WORD.findall(head)
         return next((self.made[n].place for n in names if n in self.made), None)
 
     def _is_foldable(self, name: str) -> bool:
@@ -156,17 +150,11 @@ class _Folding:
                 return taken
         return []
 
-    def _flush(self) -> None:
-        """Write what was not folded."""
-        self.done += [f"{item.name} = {item.text}" for item in self.pending]
-        self.pending.clear()
-
-
-def line_head(found: re.Match[str]) -> str:
-    """Return what stands before the expression of a line."""
-    if found["name"]:
-        return f"{found['name']} = "
-    return found["other"] or found["end"]
+    def _flush(self, n_kept: int = 0) -> None:
+        """Write what was not folded, all but the last definitions."""
+        n = max(len(self.pending) - n_kept, 0)
+        self.done += [f"{item.name} = {item.text}" for item in self.pending[:n]]
+        del self.pending[:n]
 
 
 # ---- reads of arguments ------------------------------------------------------------
@@ -177,9 +165,9 @@ def _without_reads(
 ) -> list[str]:
     """Put what is read from arguments where it is needed."""
     reads: dict[str, str] = {}
-    outside = collections.Counter(_words_of_others(lines))
+    outside = collections.Counter(words_of_others(lines))
     for line in lines:
-        found = _LINE.fullmatch(line)
+        found = LINE.fullmatch(line)
         if found is None or not found["name"]:
             continue
         name = found["name"]
@@ -188,41 +176,17 @@ def _without_reads(
             reads[name] = found["text"]
     kept: list[str] = []
     for line in lines:
-        found = _LINE.fullmatch(line)
+        found = LINE.fullmatch(line)
         if found is None or not reads:
             kept.append(line)
         elif found["name"] not in reads:
-            tree = _parsed(found["text"])
+            tree = parsed(found["text"])
             assert tree is not None
             kept.append(line_head(found) + replaced(found["text"], tree, reads))
     return kept
 
 
-def _words_of_others(lines: Sequence[str]) -> list[str]:
-    """List the words of the lines that nothing can be put into."""
-    others: list[str] = []
-    for line in lines:
-        found = _LINE.fullmatch(line)
-        if found is None or _parsed(found["text"]) is None:
-            others += _words(line)
-    return others
-
-
-def _words(text: str) -> list[str]:
-    """List the words of a text outside of its strings."""
-    return _WORD.findall(_STRING.sub("''", text))
-
-
 # ---- expressions -------------------------------------------------------------------
-
-
-def _parsed(text: str) -> ast.Expression | None:
-    if not text.isascii():  # columns count bytes
-        return None
-    try:
-        return ast.parse(text, mode="eval")
-    except SyntaxError:
-        return None
 
 
 def _names(tree: ast.Expression) -> list[ast.Name]:

@@ -14,7 +14,8 @@ from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.dimensions import mentions, readings
-from untrace.lifting.folding import Made, folded
+from untrace.lifting.folding import folded
+from untrace.lifting.function_lines import Made
 from untrace.lifting.naming import block_name, input_hints, result_name
 from untrace.lifting.printing import (
     CONTROLS,
@@ -188,7 +189,8 @@ class Frame:
             file, line, is_backward = place
             place = file, statement_start(file, line), is_backward
         for value, name in zip(eqn.results, names):
-            self.made[name] = Made(place, value in self.lifter.hints)
+            hint = self.lifter.hints.get(value) if value is not None else None
+            self.made[name] = Made(place, hint is not None, hint == name)
 
     def _rhs(self, eqn: Equation) -> Rhs:
         step = self.lifter.step(eqn)

@@ -21,8 +21,8 @@ from untrace.lifting import calls
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
-from untrace.lifting.folding import Made
 from untrace.lifting.frame import Frame
+from untrace.lifting.function_lines import Made
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.lost import LostRules

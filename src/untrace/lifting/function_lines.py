@@ -1,0 +1,97 @@
+"""The lines of one function: what their words are, and what is known of their names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
+_NAME = re.compile(rf"{_STRING.pattern}|{WORD.pattern}(?!\w|=)")
+LINE = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*) = |(?P<other>[\w, ()]+ = )|(?P<end>return ))(?P<text>\S.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is known of a name.
+
+    Attributes:
+      place: The user's statement that it comes from; None if that is not known.
+      is_named: Somebody gave it this name, perhaps but for a number.
+      is_final: It is the very name that somebody gave.
+      is_read: It is read from an argument.
+    """
+
+    place: Any = None
+    is_named: bool = False
+    is_final: bool = False
+    is_read: bool = False
+
+
+def line_head(found: re.Match[str]) -> str:
+    """Return what stands before the expression of a line."""
+    if found["name"]:
+        return f"{found['name']} = "
+    return found["other"] or found["end"]
+
+
+def parsed(text: str) -> ast.Expression | None:
+    """Parse an expression; None if it is none, or its columns cannot be counted."""
+    if not text.isascii():  # they count bytes
+        return None
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError:
+        return None
+
+
+def words_in(text: str) -> list[str]:
+    """List the words of a text outside of its strings."""
+    return WORD.findall(_STRING.sub("''", text))
+
+
+def words_of_others(lines: Sequence[str]) -> list[str]:
+    """List the words of the lines that nothing can be put into."""
+    others: list[str] = []
+    for line in lines:
+        found = LINE.fullmatch(line)
+        if found is None or parsed(found["text"]) is None:
+            others += words_in(line)
+    return others
+
+
+def renumbered(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
+    """Take the numbers of names down where those before them were folded away."""
+    words = set(words_in("\n".join(lines)))
+    fixed = set(words_of_others(lines))
+    series: dict[str, list[tuple[int, str]]] = {}
+    for name in made:
+        base, number = _parts(name)
+        if name not in fixed and not made[name].is_final:
+            series.setdefault(base, []).append((number, name))
+    names: dict[str, str] = {}
+    for known in series.values():
+        slots = [name for _, name in sorted(known)]
+        kept = [name for name in slots if name in words]
+        names.update((old, new) for old, new in zip(kept, slots) if old != new)
+    return [_renamed(line, names) for line in lines] if names else list(lines)
+
+
+def _parts(name: str) -> tuple[str, int]:
+    """Tell a name from its number: the second of a name has number 2."""
+    found = re.fullmatch(r"(.+?)_([2-9]|[1-9]\d+)", name)
+    return (found[1], int(found[2])) if found else (name, 1)
+
+
+def _renamed(line: str, names: Mapping[str, str]) -> str:
+    """Rename words that are neither in strings, nor attributes, nor keywords."""
+
+    def new(found: re.Match[str]) -> str:
+        return names.get(found[0], found[0])
+
+    return _NAME.sub(new, line)
