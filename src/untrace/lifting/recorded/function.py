@@ -19,7 +19,7 @@ Names = Name | tuple["Names", ...]
 
 # Characters of an expression that is written inside another: one without a name, and
 # one that a library had given a name.
-MAX_FOLDED, MAX_FOREIGN = 72, 56
+MAX_FOLDED, MAX_FOREIGN, MAX_RETURNED = 72, 56, 79
 FOREVER = 1 << 60
 
 
@@ -228,7 +228,11 @@ class Draft:
             else:
                 pending.clear()
         if self.result is not None:
+            waiting = list(pending)
             self._take(self.result, pending)
+            if _is_long_tuple(self.result.render()):
+                for name, _ in waiting:
+                    name.folded = None
 
     @staticmethod
     def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
@@ -313,6 +317,11 @@ def _define(draft: Draft, lines: list[str]) -> None:
     if lines and lines[-1]:
         lines.append("")
     lines += [*draft.render().text_lines(), ""]
+
+
+def _is_long_tuple(text: str) -> bool:
+    """Tell whether several results do not fit into a line."""
+    return len(text) > MAX_RETURNED and _bare_tuple(text) != text
 
 
 def _bare_tuple(text: str) -> str:
