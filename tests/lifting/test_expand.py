@@ -48,6 +48,22 @@ def step(params, xs):
     return updated, last, ys
 
 
+def test_opened_equations_are_folded_under_lines_of_the_user_alone():
+    def shifted(x, w):
+        weights = jax.nn.softmax(x @ w, axis=-1)
+        return jnp.sum((weights - 1.0) / jnp.sqrt(weights + 1e-6))
+
+    text = recover(
+        lambda xs, w: jax.vmap(lambda x: jax.grad(shifted)(x, w))(xs),
+        X,
+        PARAMS["w"],
+        expand="grad",
+    )
+    quoted = re.findall(r"# (?:backward of: )?.*  \((.*):\d+\)", text)
+    assert quoted and set(quoted) == {"test_expand.py"}
+    assert "jnp.sqrt(weights + 1e-06)" in text
+
+
 def test_grad_alone_is_opened():
     text = recover(step, PARAMS, X, expand="grad")
     assert "grads = grad_of_loss(params, rows)" in text

@@ -11,6 +11,8 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info_util
 
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
 
 @dataclass(frozen=True, slots=True)
 class UserFrame:
@@ -39,8 +41,14 @@ def user_frames(source_info: Any) -> list[UserFrame]:
             frame.function_name.rpartition(".")[2],
             (frame.start_line, frame.start_column, frame.end_line, frame.end_column),
         )
-        for frame in _source_info_util.user_frames(traceback)
+        for frame in _frames(traceback)
     ]
+
+
+def _frames(traceback: Any) -> list[Any]:
+    """List the frames outside JAX and this package, innermost first."""
+    frames = _source_info_util.user_frames(traceback)
+    return [frame for frame in frames if not frame.file_name.startswith(_OWN)]
 
 
 def origin(source_info: Any) -> tuple[str, int, bool] | None:
@@ -51,7 +59,7 @@ def origin(source_info: Any) -> tuple[str, int, bool] | None:
     """
     if source_info.traceback is None:
         return None
-    frames = list(_source_info_util.user_frames(source_info.traceback))
+    frames = _frames(source_info.traceback)
     if not frames:
         return None
     own = [f for f in frames if "site-packages" not in f.file_name]
@@ -101,7 +109,7 @@ def innermost(source_info: Any) -> tuple[str, int, bool] | None:
     """
     if source_info.traceback is None:
         return None
-    frame = next(iter(_source_info_util.user_frames(source_info.traceback)), None)
+    frame = next(iter(_frames(source_info.traceback)), None)
     if frame is None:
         return None
     is_backward = "transpose(" in str(source_info.name_stack)

@@ -320,6 +320,7 @@ def lift_recorded(
     for _ in range(MAX_PASSES):
         lifter = Lifter(options)
         lifter.rewrite = rewrite
+        lifter.is_folding = not options.types
         program = Program(lifter, options, plan)
         try:
             listing = _lift(captured, program, block)
