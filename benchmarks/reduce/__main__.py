@@ -6,8 +6,8 @@
 For each failure: its kind, the equations before and after, those of the form known to
 be minimal, the runs of the predicate and what they were allowed to be (10 x log2 of the
 equations + 20 x those that are left), the wall time, and whether the saved file fails in
-a fresh process. `--text-reducer` gives the same program and predicate to shrinkray
-(`pip install shrinkray`), for comparison.
+a fresh process, by itself and in the way that was pinned. `--text-reducer` gives the
+same program and predicate to shrinkray (`pip install shrinkray`), for comparison.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ import untrace
 from benchmarks.reduce.cases import load, names
 from benchmarks.reduce.text_reducer import compared, n_tokens
 from untrace.errors import KeepError
-from untrace.reduction.keeping import parse_keep
+from untrace.reduction.keeping import Keep, parse_keep
+from untrace.reduction.loading import load_program
 from untrace.reduction.result import Reduction
+from untrace.reduction.trials import Judge
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 120
@@ -93,8 +95,12 @@ def reduced(case: ModuleType, jobs: int = 1) -> Reduction:
     return shrink(*case.arguments())
 
 
-def fails_again(path: Path) -> bool:
-    """Run a saved file with Python alone and tell whether it fails."""
+def fails_again(path: Path, keep: Keep) -> bool:
+    """Tell whether a saved file fails with Python alone, and in the way that is kept."""
+    return _fails(path) and Judge(keep).judge_program(load_program(path))
+
+
+def _fails(path: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # for planted primitives
     try:
         done = subprocess.run(
@@ -127,7 +133,7 @@ def measure(name: str, jobs: int, folder: Path) -> Row:
         math.floor(10 * math.log2(before) + 20 * after),
         seconds,
         n_tokens(str(reduction.source)),
-        fails_again(path),
+        fails_again(path, reduction.keep),
     )
 
 
