@@ -66,6 +66,12 @@ def verify_file(path: Path) -> Verdict:
     )
 
 
+def main_name(text: str) -> str | None:
+    """Return the name of the function that a saved file is about, if its header says."""
+    match = _FINGERPRINT.search(ast.get_docstring(ast.parse(text)) or "")
+    return match[1] if match else None
+
+
 def _header(path: Path, text: str) -> tuple[str, str, str]:
     try:
         docstring = ast.get_docstring(ast.parse(text)) or ""

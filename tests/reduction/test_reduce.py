@@ -63,6 +63,12 @@ def test_a_source_and_a_saved_file_carry_their_inputs(tmp_path):
         assert names(untrace.reduce(given, keep="nan()")) == ["log"]
 
 
+def test_a_reproducer_that_calls_its_function_twice_is_read_again(tmp_path):
+    reduction = untrace.reduce(lambda x: (x * 2).astype("float32"), keep="recompiles()")
+    path = reduction(0.5).save(tmp_path / "repro.py")
+    assert untrace.reduce(path, keep="recompiles()").n_equations == 1
+
+
 def test_a_jaxpr_takes_flat_inputs():
     jaxpr = jax.make_jaxpr(lambda x: jnp.exp(x) * 2)(np.float32(1))
     reduction = untrace.reduce(jaxpr, keep="inf()")(np.float32(100))

@@ -16,6 +16,7 @@ from untrace.capture.trees import Leaf, Tree
 from untrace.errors import LoadError
 from untrace.reduction.applying import program_from
 from untrace.reduction.program import Program
+from untrace.saved import main_name
 from untrace.syntax.names import identifier
 from untrace.verification.retrace import execute, restored_settings
 
@@ -25,14 +26,15 @@ def load_program(path: Path, name: str | None = None) -> Program:
 
     Args:
       path: Where it is.
-      name: Its main function; the one that its main block calls if None.
+      name: Its main function; if None the one that its header names, or that its main
+        block calls.
 
     Raises:
       LoadError: If it cannot be read, or does not define one program and its inputs.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        name = name or _main_name(text)
+        name = name or main_name(text) or _called_name(text)
         if name is None:
             raise LoadError(
                 f"{path} has no `example_args()` beside its function: it was not written "
@@ -83,7 +85,7 @@ def _name_leaves(tree: Tree, name: str, named: dict[int, str]) -> None:
         _name_leaves(child, identifier(key, name) if is_name else name, named)
 
 
-def _main_name(text: str) -> str | None:
+def _called_name(text: str) -> str | None:
     """Find the function that is called with `**example_args()`."""
     tree = ast.parse(text)
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
