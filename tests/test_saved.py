@@ -51,6 +51,17 @@ def test_a_saved_file_verifies(saved):
     assert verify_file(saved).is_verified
 
 
+def test_headers_of_long_names_are_read(tmp_path):
+    def negative_log_likelihood_of_all_sensors_over_the_last_thousand_days(x):
+        return jnp.log(-jnp.exp(x))
+
+    function = negative_log_likelihood_of_all_sensors_over_the_last_thousand_days
+    path = untrace.source(function)(1.0).save(tmp_path / "saved.py")
+    assert verify_file(path).is_verified
+    path = untrace.reduce(path, keep="nan()").save(tmp_path / "repro.py")
+    assert verify_file(path).is_verified
+
+
 def test_small_programs_need_no_sidecar(tmp_path):
     path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
     assert os.listdir(tmp_path) == ["small.py"]

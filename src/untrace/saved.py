@@ -18,7 +18,7 @@ from untrace.verification.fingerprint import fingerprint
 from untrace.verification.retrace import execute, restored_settings
 
 _FINGERPRINT = re.compile(
-    r"^Fingerprint of `(\w+)` on jax (\S+): ([0-9a-f]+)$", re.MULTILINE
+    r"^Fingerprint\s+of\s+`(\w+)`\s+on\s+jax\s+(\S+):\s+([0-9a-f]+)$", re.MULTILINE
 )
 
 
