@@ -41,6 +41,16 @@ def test_the_saved_file_fails_by_itself(nan_reduction, tmp_path):
     assert f"Fails on: jax {jax.__version__}" in text
 
 
+def test_what_a_command_keeps_is_saved_as_a_file_that_runs(tmp_path):
+    keep = untrace.keep.command("grep -q 'jnp.sin' {file}")
+    path = untrace.reduce(lambda x: jnp.sin(x) * 2, keep=keep)(1.0).save(
+        tmp_path / "repro.py"
+    )
+    assert "Check: run the command with this file." in path.read_text()
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_history_goes_down_and_is_drawn(nan_reduction):
     sizes = [step.size for step in nan_reduction.history]
     assert sizes == sorted(sizes, reverse=True)

@@ -99,10 +99,11 @@ def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:
 
 
 def _with_story(source: Source, keep: Keep, story: Story) -> Source:
-    """Give a file its own header and main block."""
+    """Give a file its own header, and a main block that shows the failure."""
     body, _, main = source.module.body.rpartition(MAIN)
-    name = source.module.name
-    lines = keep.check_lines(name)
+    lines = keep.check_lines(source.module.name)
+    if not lines:
+        return replace(source, title=_title(keep, story), _text=[])
     indent = "    "
     context = [line for line in main.splitlines() if "tracing_context()" in line]
     if context:
@@ -144,7 +145,7 @@ def _title(keep: Keep, story: Story) -> str:
             story.line(),
             f"Pinned failure: {keep}.",
             f"Fails on: {versions()}.",
-            "Check: run this file with Python.",
+            f"Check: {keep.how_to_check}",
         ]
     )
 

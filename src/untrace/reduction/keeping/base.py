@@ -87,8 +87,16 @@ class Keep:
         return next((text for text in found if text), None)
 
     def check_lines(self, name: str) -> list[str]:
-        """Write statements that show the failure of function `name` of a saved file."""
+        """Write statements that show the failure of function `name` of a saved file.
+
+        Without any, the file calls the function and prints what it returns.
+        """
         return []
+
+    @property
+    def how_to_check(self) -> str:
+        """Say what to do with a saved file to see that it fails."""
+        return "run this file with Python."
 
     def check_imports(self) -> tuple[str, ...]:
         """List the import statements that `check_lines` needs."""

@@ -117,6 +117,10 @@ class Command(Keep):
     def describe(self) -> str:
         return f"The command `{self.command}` succeeds."
 
+    @property
+    def how_to_check(self) -> str:
+        return "run the command with this file."
+
     def explain(
         self, outcomes: Sequence[Outcome], program: Program | None = None
     ) -> str:
