@@ -214,7 +214,7 @@ def test_comments_say_where_and_what():
 
 def test_what_cannot_be_written_as_made_is_written_from_its_equations(monkeypatch):
     from untrace.lifting.recorded.calls import Calls
-    from untrace.lifting.recorded.writer import Unwritable
+    from untrace.lifting.recorded.unwritable import Unwritable
 
     def refuse(self, item, writer):
         raise Unwritable("no operators today")

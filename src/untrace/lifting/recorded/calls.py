@@ -47,10 +47,9 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.unwrapping import unwrapped
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.writer import (
-    UnknownArray,
-    Unwritable,
     Writer,
     is_plain,
     signature_types,

@@ -30,8 +30,9 @@ from untrace.lifting.recorded.terms import (
     Term,
     placed,
 )
+from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.values import is_array
-from untrace.lifting.recorded.writer import Unwritable, Writer
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Call
 from untrace.syntax.names import Scope
 

@@ -32,10 +32,9 @@ from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.terms import Name, Term, text_term
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import (
-    UnknownArray,
-    Unwritable,
     Writer,
     signature_types,
 )

@@ -28,7 +28,8 @@ from untrace.lifting.recorded.opening import (
 from untrace.lifting.recorded.plan import Restart, place_of, reason
 from untrace.lifting.recorded.retraced import Region
 from untrace.lifting.recorded.terms import Global, Name, Term, call
-from untrace.lifting.recorded.writer import UnknownArray, Writer
+from untrace.lifting.recorded.unwritable import UnknownArray
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.source_names import source_names
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier

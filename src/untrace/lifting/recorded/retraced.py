@@ -15,8 +15,8 @@ import jax
 from untrace import jaxapi
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.recorded.plan import Plan
+from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.values import arrays_in
-from untrace.lifting.recorded.writer import Unwritable
 from untrace.recovery.record import Bind, Call
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, quoted
-from untrace.errors import LiftingError
 from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.terms import (
@@ -31,6 +30,7 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.unwrapping import followed, way
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
@@ -44,19 +44,6 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
 
 N_LATEST = 4  # arrays whose shapes may be meant
-
-
-class Unwritable(LiftingError):
-    """A recorded call that cannot be written as it was made."""
-
-
-class UnknownArray(Unwritable):
-    """An array that no name in sight holds."""
-
-    def __init__(self, array: Any) -> None:
-        kind = jaxapi.short_type(array.aval)
-        super().__init__(f"no recorded call made the {kind} that is used")
-        self.array = array
 
 
 class Writer:

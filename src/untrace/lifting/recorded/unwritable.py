@@ -1,0 +1,21 @@
+"""What is raised where a recorded call cannot be written as it was made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace import jaxapi
+from untrace.errors import LiftingError
+
+
+class Unwritable(LiftingError):
+    """A recorded call that cannot be written as it was made."""
+
+
+class UnknownArray(Unwritable):
+    """An array that no name in sight holds."""
+
+    def __init__(self, array: Any) -> None:
+        kind = jaxapi.short_type(array.aval)
+        super().__init__(f"no recorded call made the {kind} that is used")
+        self.array = array
