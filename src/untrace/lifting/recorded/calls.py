@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.plan import reason
+from untrace.lifting.recorded.runs import Runs, runs_of
 from untrace.lifting.recorded.terms import (
     ADD,
     AND,
@@ -135,8 +136,7 @@ class Calls:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._bodies: dict[Any, Body] = {}
-        self._opened_runs: dict[Any, Body] = {}
+        self.runs = Runs(program.plan)
         self._customs: dict[Any, Term] = {}
 
     def hint(self, item: Call) -> str:
@@ -262,7 +262,7 @@ class Calls:
         bodies: Sequence[Body] = (),
         role: str = "",
     ) -> Term:
-        if is_function(value) or _runs_of(value, bodies):
+        if is_function(value) or runs_of(value, bodies):
             return self.function(value, bodies, writer)
         if type(value) in (list, tuple) and any(is_function(v) for v in value):
             items = [self._argument(v, writer, bodies) for v in value]
@@ -314,7 +314,7 @@ class Calls:
             raise Unrolled
         runs = [
             run
-            for run in _runs_of(item.args[0] if item.args else None, item.bodies)
+            for run in runs_of(item.args[0] if item.args else None, item.bodies)
             if has_array(run.result) or any(map(has_array, run.parameters.values()))
         ]
         if item.kwargs.get("is_leaf") is not None and any(map(_takes_trees, runs)):
@@ -420,7 +420,7 @@ class Calls:
             return self._transformed(layer.value, bodies, writer)
         if layer.kind == "custom":
             return self._custom(layer.value, bodies, writer)
-        body = self._body(function, bodies)
+        body = self.runs.last(function, bodies)
         if body is not None:
             return self.define(function, body, writer)
         if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
@@ -431,7 +431,7 @@ class Calls:
         self, function: Any, bodies: Sequence[Body], writer: Writer
     ) -> Term | None:
         """Write what JAX makes of a transformed function, if it is to be opened."""
-        run = self._opened_run(function, bodies)
+        run = self.runs.opened(function, bodies)
         item = run.opened if run is not None else None
         if item is None or not self.program.opens(item):
             return None
@@ -445,30 +445,6 @@ class Calls:
             self.program.plan.closed[item] = reason(error)
             self.program.is_stale = True
             return None
-
-    def _opened_run(self, function: Any, bodies: Sequence[Body]) -> Body | None:
-        """Return a run of a transformed function inside another transformation."""
-        key = _identity(function)
-        for run in bodies:
-            if run.opened is not None and run.is_finished:
-                self._opened_runs[_identity(run.function)] = run
-        return self._opened_runs.get(key)
-
-    def _body(self, function: Any, bodies: Sequence[Body]) -> Body | None:
-        """Return the last run of a function, in this call or an earlier one."""
-        runs = _runs_of(function, list(self._with_closed(bodies)))
-        plain = innermost(function)
-        if runs and plain is not None:
-            self._bodies[plain] = runs[-1]
-            return runs[-1]
-        return self._bodies.get(plain)
-
-    def _with_closed(self, bodies: Sequence[Body]) -> Iterator[Body]:
-        """Yield runs, and those inside calls that are not opened after all."""
-        for run in bodies:
-            yield run
-            if run.opened is not None and run.opened in self.program.plan.closed:
-                yield from self._with_closed(run.opened.bodies)
 
     def _transformed(
         self,
@@ -487,27 +463,13 @@ class Calls:
         self.program.n_transforming += 1
         inner = self._inner(made, bodies, writer)
         self.program.n_transforming -= 1
-        fixed = self._dropped(made, self._given_to(made, bodies))
+        fixed = self._dropped(made, self.runs.given_to(made, bodies))
         options = [
             keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
             for k, v in made.options.items()
         ]
         home = self._home(made.maker)
         return call(home, [inner, *options])
-
-    def _given_to(
-        self, made: jaxapi.Transformed, bodies: Sequence[Body]
-    ) -> Body | None:
-        """Return a run that shows the arguments of a transformed function."""
-        function: Any = made.function
-        layer = peel(function)
-        while layer is not None and layer.kind in ("transformed", "custom"):
-            run = self._opened_run(function, bodies)
-            if run is not None:
-                return run
-            function = layer.inner
-            layer = peel(function)
-        return self._body(made.function, bodies)
 
     def _inner(
         self,
@@ -520,7 +482,7 @@ class Calls:
         layer = peel(made.function)
         is_plain = layer is not None and layer.kind in ("function", "method", "partial")
         if is_plain and public_name(made.function) is None:
-            body = self._body(made.function, bodies)
+            body = self.runs.last(made.function, bodies)
             if body is not None and writer.find(id(made.function)) is None:
                 drops = made.maker[1] in _SAME_ARGUMENTS
                 return self.define(
@@ -545,7 +507,7 @@ class Calls:
             layer = peel(function)
             if layer is None or layer.kind == "method":
                 break
-            if self._opened_run(function, bodies) is not None:
+            if self.runs.opened(function, bodies) is not None:
                 break
             if layer.kind == "transformed" and layer.value.maker[1] in _DECORATORS:
                 makers.append(layer.value)
@@ -557,7 +519,7 @@ class Calls:
             return None
         if plain.value.__name__ == "<lambda>":
             return None
-        body = self._body(function, bodies)
+        body = self.runs.last(function, bodies)
         if body is None:
             raise Unwritable(f"`{function_name(function)}` was not run while recording")
         decorators = [self.decorator(maker, writer) for maker in makers]
@@ -578,7 +540,7 @@ class Calls:
         function = self._transformed(made, item.bodies, writer, is_called=True)
         args, kwargs = list(item.args), dict(item.kwargs)
         if made.maker[1] in _SAME_ARGUMENTS:
-            dropped = self._dropped(made, self._given_to(made, item.bodies))
+            dropped = self._dropped(made, self.runs.given_to(made, item.bodies))
             args = [a for i, a in enumerate(args) if i not in dropped]
             kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
         return call(function, self._given(args, kwargs, writer))
@@ -698,7 +660,7 @@ class Calls:
             raise Unwritable(
                 f"the rules of `{name}` call it at ever new fixed arguments"
             )
-        body = self._body(function, bodies)
+        body = self.runs.last(function, bodies)
         if body is None and args:  # only its forward rule ran
             body = self.program.run_primal(function, args)
         if body is None:
@@ -822,28 +784,6 @@ def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
             name.captured = name.captured or inner.captured
         made.append((name, (origin, "".join(shared))))
     return made
-
-
-def _runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
-    """Return the runs of a callable."""
-    if not bodies or not callable(function) or isinstance(function, type):
-        return []
-    plain = innermost(function)
-    if plain is None:
-        return []
-    return [
-        b
-        for b in bodies
-        if b.code is plain.__code__ and b.is_finished and b.opened is None
-    ]
-
-
-def _identity(function: Any) -> Any:
-    """Return what tells transformed functions apart: they are made anew every time."""
-    made = function
-    if not isinstance(made, jaxapi.Transformed):
-        made = jaxapi.transformed(function)
-    return id(function) if made is None else (made.maker, id(made.function))
 
 
 def _is_leaf_map(item: Call) -> bool:

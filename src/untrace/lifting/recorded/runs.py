@@ -1,0 +1,78 @@
+"""Which run of a function shows what it does: in a call, or in an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from untrace import jaxapi
+from untrace.lifting.recorded.plan import Plan
+from untrace.recovery.functions import innermost, peel
+from untrace.recovery.record import Body
+
+
+class Runs:
+    """The runs that were seen while a program is written."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._last: dict[Any, Body] = {}
+        self._opened: dict[Any, Body] = {}
+
+    def last(self, function: Any, bodies: Sequence[Body]) -> Body | None:
+        """Return the last run of a function, in this call or an earlier one."""
+        runs = runs_of(function, list(self._with_closed(bodies)))
+        plain = innermost(function)
+        if runs and plain is not None:
+            self._last[plain] = runs[-1]
+            return runs[-1]
+        return self._last.get(plain)
+
+    def given_to(self, made: jaxapi.Transformed, bodies: Sequence[Body]) -> Body | None:
+        """Return a run that shows the arguments of a transformed function."""
+        function: Any = made.function
+        layer = peel(function)
+        while layer is not None and layer.kind in ("transformed", "custom"):
+            run = self.opened(function, bodies)
+            if run is not None:
+                return run
+            function = layer.inner
+            layer = peel(function)
+        return self.last(made.function, bodies)
+
+    def opened(self, function: Any, bodies: Sequence[Body]) -> Body | None:
+        """Return a run of a transformed function inside another transformation."""
+        key = _identity(function)
+        for run in bodies:
+            if run.opened is not None and run.is_finished:
+                self._opened[_identity(run.function)] = run
+        return self._opened.get(key)
+
+    def _with_closed(self, bodies: Sequence[Body]) -> Iterator[Body]:
+        """Yield runs, and those inside calls that are not opened after all."""
+        for run in bodies:
+            yield run
+            if run.opened is not None and run.opened in self._plan.closed:
+                yield from self._with_closed(run.opened.bodies)
+
+
+def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
+    """Return the runs of a callable."""
+    if not bodies or not callable(function) or isinstance(function, type):
+        return []
+    plain = innermost(function)
+    if plain is None:
+        return []
+    return [
+        b
+        for b in bodies
+        if b.code is plain.__code__ and b.is_finished and b.opened is None
+    ]
+
+
+def _identity(function: Any) -> Any:
+    """Return what tells transformed functions apart: they are made anew every time."""
+    made = function
+    if not isinstance(made, jaxapi.Transformed):
+        made = jaxapi.transformed(function)
+    return id(function) if made is None else (made.maker, id(made.function))
