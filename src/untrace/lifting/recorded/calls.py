@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.annotations import annotate
+from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
 from untrace.lifting.recorded.library import (
     lambda_term,
     shortened,
     shorter,
-    takes_shape_of_another,
 )
 from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.opening import opened_function
@@ -41,7 +39,6 @@ from untrace.lifting.recorded.terms import (
     Term,
     binary,
     call,
-    display,
     joined,
     keyword,
     placed,
@@ -58,7 +55,7 @@ from untrace.lifting.recorded.writer import (
 )
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
-from untrace.recovery.functions import innermost, is_function, peel, rules
+from untrace.recovery.functions import innermost, peel, rules
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
@@ -245,36 +242,14 @@ class Calls:
         name = item.function.name
         function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
         kwargs = jaxapi.without_method_defaults(name, item.kwargs)
-        return call(function, self._given(rest, kwargs, writer))
-
-    def _given(
-        self, args: Sequence[Any], kwargs: dict[str, Any], writer: Writer
-    ) -> list[Term]:
-        terms = [self._argument(arg, writer) for arg in args]
-        return terms + [
-            keyword(k, self._argument(v, writer, role=k)) for k, v in kwargs.items()
-        ]
-
-    def _argument(
-        self,
-        value: Any,
-        writer: Writer,
-        bodies: Sequence[Body] = (),
-        role: str = "",
-    ) -> Term:
-        if is_function(value) or runs_of(value, bodies):
-            return self.function(value, bodies, writer)
-        if type(value) in (list, tuple) and any(is_function(v) for v in value):
-            items = [self._argument(v, writer, bodies) for v in value]
-            return display("()" if type(value) is tuple else "[]", items)
-        return writer.value(value, role)
+        return call(function, plain_arguments(rest, kwargs, writer))
 
     def _update(self, item: Call, writer: Writer) -> Term:
         owner, index, *rest = item.args
         start = Term([*placed(writer.value(owner), ATOM), ".at"])
         place = self._indexed(start, index, writer)
         method = Term([*place.parts, f".{item.function.name}"])
-        return call(method, self._given(rest, item.kwargs, writer))
+        return call(method, plain_arguments(rest, item.kwargs, writer))
 
     # ---- public functions ----------------------------------------------------------
 
@@ -286,13 +261,15 @@ class Calls:
         if known is None and is_linearized:
             raise Unwritable("a function of `jax.linearize` that no recorded call made")
         if known is not None:
-            return call(writer.ref(known), self._given(item.args, item.kwargs, writer))
+            return call(
+                writer.ref(known), plain_arguments(item.args, item.kwargs, writer)
+            )
         home = public_name(function)
         if home is not None and home[0].startswith("jax.tree"):
             return self._tree_call(home, item, writer)
         if home is not None:
             text = self._home(home)
-            args = self._public_arguments(item, writer)
+            args = public_arguments(item, writer)
             return call(text, args)
         if isinstance(function, jaxapi.Transformed):
             return self._transformed_call(function, item, writer)
@@ -300,7 +277,7 @@ class Calls:
             made = self._custom(function, item.bodies, writer, item.args)
             fixed = set(function.nondiff_argnums)
             args = [a for i, a in enumerate(item.args) if i not in fixed]
-            return call(made, self._given(args, item.kwargs, writer))
+            return call(made, plain_arguments(args, item.kwargs, writer))
         raise Unwritable(f"`{function_name(function)}` has no public name")
 
     def _tree_call(self, home: tuple[str, str], item: Call, writer: Writer) -> Term:
@@ -329,7 +306,7 @@ class Calls:
         try:
             texts = {self._run_text(run, writer) for run in runs}
             if len(texts) <= 1:
-                return call(self._home(home), self._public_arguments(item, writer))
+                return call(self._home(home), public_arguments(item, writer))
         except UnknownArray:
             raise
         except Unwritable:  # a tree of what is no array directs the function
@@ -349,43 +326,6 @@ class Calls:
         draft.finish()
         made = draft.render()
         return made.parameters, tuple(made.lines)
-
-    def _public_arguments(self, item: Call, writer: Writer) -> list[Term]:
-        """Write arguments as the user did where that is known; no default values."""
-        plain = jaxapi.open_boundary(item.function)
-        args, kwargs = list(item.args), dict(item.kwargs)
-
-        def write(value: Any, role: str = "") -> Term:
-            if role == "shape" and takes_shape_of_another(item):
-                return writer.shape(value)
-            return self._argument(value, writer, item.bodies, role)
-
-        if not isinstance(plain, types.FunctionType):
-            defaults = _signature(item.function)
-            named = [
-                keyword(k, write(v, k))
-                for k, v in kwargs.items()
-                if k not in defaults or not _is_default(v, defaults[k])
-            ]
-            return [*map(write, args), *named]
-        parameters = inspect.signature(plain).parameters
-        plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]
-        extra = args[len(plain_ones) :]
-        pairs = list(zip(plain_ones, args))
-        n = _n_positional(plain_ones, item, bool(extra))
-        first = pairs[:n]
-        while first and not extra and _is_default(first[-1][1], first[-1][0]):
-            first.pop()
-        terms = [write(v, parameter.name) for parameter, v in first]
-        terms += [write(value) for value in extra]
-        for parameter, value in pairs[n:]:
-            if not _is_default(value, parameter):
-                name = parameter.name
-                terms.append(keyword(name, write(value, name)))
-        for name, value in kwargs.items():
-            if name not in parameters or not _is_default(value, parameters[name]):
-                terms.append(keyword(name, write(value, name)))
-        return terms
 
     def _home(self, home: tuple[str, str]) -> Term:
         """Write the name of a public function, imported."""
@@ -543,7 +483,7 @@ class Calls:
             dropped = self._dropped(made, self.runs.given_to(made, item.bodies))
             args = [a for i, a in enumerate(args) if i not in dropped]
             kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
-        return call(function, self._given(args, kwargs, writer))
+        return call(function, plain_arguments(args, kwargs, writer))
 
     @staticmethod
     def _dropped(made: jaxapi.Transformed, body: Body | None) -> frozenset[Any]:
@@ -830,50 +770,6 @@ def _defaults(function: Any) -> dict[str, Any]:
     values = function.__defaults__ or ()
     names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
     return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}
-
-
-def _same(value: Any, default: Any) -> bool:
-    if value is default:
-        return True
-    return (
-        type(value) is type(default)
-        and isinstance(value, (bool, int, float, str, tuple))
-        and value == default
-    )
-
-
-def _signature(function: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some builtin and wrapped callables have none
-        return {}
-
-
-def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
-    return parameter.default is not parameter.empty and _same(value, parameter.default)
-
-
-_POSITIONAL = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-)
-
-
-def _n_positional(
-    parameters: Sequence[inspect.Parameter], item: Call, has_more: bool
-) -> int:
-    """Count the arguments to write by position."""
-    if has_more:
-        return len(parameters)
-    needed = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
-    if item.spelling is not None:
-        return max(needed, item.spelling.n_positional)
-    required = 0
-    while required < len(parameters) and (
-        parameters[required].default is inspect.Parameter.empty
-    ):
-        required += 1
-    return max(needed, required)
 
 
 def _without(axes: Any, positions: frozenset[Any]) -> Any:
