@@ -19,30 +19,24 @@ from untrace.lifting.recorded.library import (
 )
 from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.opening import opened_function
+from untrace.lifting.recorded.operators import (
+    method_term,
+    operator_term,
+    unreflected,
+    update_term,
+)
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.runs import Runs, runs_of
 from untrace.lifting.recorded.terms import (
-    ADD,
-    AND,
     ATOM,
-    COMPARE,
-    LAMBDA,
-    MUL,
-    OR,
-    POWER,
-    SHIFT,
-    UNARY,
-    XOR,
     Global,
     Name,
     Term,
-    binary,
     call,
     joined,
     keyword,
     placed,
-    text_term,
 )
 from untrace.lifting.recorded.unwrapping import unwrapped
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
@@ -61,30 +55,6 @@ from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
-
-_BINARY = {
-    "add": ("+", ADD),
-    "sub": ("-", ADD),
-    "mul": ("*", MUL),
-    "truediv": ("/", MUL),
-    "floordiv": ("//", MUL),
-    "mod": ("%", MUL),
-    "matmul": ("@", MUL),
-    "pow": ("**", POWER),
-    "and": ("&", AND),
-    "or": ("|", OR),
-    "xor": ("^", XOR),
-    "lshift": ("<<", SHIFT),
-    "rshift": (">>", SHIFT),
-    "lt": ("<", COMPARE),
-    "le": ("<=", COMPARE),
-    "gt": (">", COMPARE),
-    "ge": (">=", COMPARE),
-    "eq": ("==", COMPARE),
-    "ne": ("!=", COMPARE),
-}
-_UNARY = {"neg": "-", "pos": "+", "invert": "~"}
-_BUILTIN = {"abs": "abs", "divmod": "divmod", "round": "round"}
 
 # Transformations whose functions are defined with them as decorators.
 _DECORATORS = frozenset({"jit", "checkpoint"})
@@ -146,8 +116,7 @@ class Calls:
         else:
             name = getattr(function, "name", "") or function_name(function)
         name = name.strip("_")
-        if name.startswith("r") and name[1:] in _BINARY:
-            name = name[1:]
+        name = unreflected(name)
         return identifier(HINTS.get(name, name))
 
     # ---- statements ----------------------------------------------------------------
@@ -158,17 +127,17 @@ class Calls:
         if function is None:
             self._own_call(item, writer)
         elif isinstance(function, jaxapi.Operator):
-            writer.assign(item, self._operator(item, writer))
+            writer.assign(item, operator_term(item, writer))
         elif isinstance(function, jaxapi.Method):
             shown = shorter(item) if writer.in_library else item
-            writer.assign(item, self._method(shown, writer))
+            writer.assign(item, method_term(shown, writer))
         elif isinstance(function, jaxapi.Property):
             owner = writer.value(item.args[0])
             if function.name != "at":
                 term = Term([*placed(owner, ATOM), f".{function.name}"])
                 writer.assign(item, term)
         elif isinstance(function, jaxapi.Update):
-            writer.assign(item, self._update(item, writer))
+            writer.assign(item, update_term(item, writer))
         elif isinstance(function, jaxapi.Primitive):
             writer.assign(item, equation_term(item, writer))
         elif not self._is_maker(item):
@@ -186,70 +155,6 @@ class Calls:
     def _is_maker(item: Call) -> bool:
         """Tell whether a call only made a function, which is written where it is used."""
         return callable(item.result) and jaxapi.transformed(item.result) is not None
-
-    def _operator(self, item: Call, writer: Writer) -> Term:
-        name = item.function.name.strip("_")
-        args = item.args
-        if name == "getitem":
-            return self._indexed(writer.value(args[0]), args[1], writer)
-        if name in _UNARY:
-            operand = placed(writer.value(args[0]), UNARY)
-            return Term([_UNARY[name], *operand], UNARY)
-        if name in _BUILTIN:
-            return call(text_term(_BUILTIN[name]), [writer.value(a) for a in args])
-        operands = [writer.value(a) for a in args]
-        if name not in _BINARY and name.startswith("r") and name[1:] in _BINARY:
-            name = name[1:]
-            operands.reverse()
-        if name not in _BINARY:
-            raise Unwritable(f"the operator {item.function.name} is not known")
-        sign, level = _BINARY[name]
-        if level == COMPARE:
-            left, right = (placed(operand, COMPARE + 1) for operand in operands)
-            return Term([*left, f" {sign} ", *right], COMPARE)
-        return binary(operands[0], sign, operands[1], level)
-
-    def _indexed(self, owner: Term, index: Any, writer: Writer) -> Term:
-        return Term([*placed(owner, ATOM), "[", *self._index(index, writer).parts, "]"])
-
-    def _index(self, index: Any, writer: Writer) -> Term:
-        if type(index) is tuple and index:
-            parts: list[Any] = []
-            for item in index:
-                parts += [", "] if parts else []
-                parts += self._index_item(item, writer)
-            return Term([*parts, ","] if len(index) == 1 else parts)
-        return Term(self._index_item(index, writer))
-
-    @staticmethod
-    def _index_item(item: Any, writer: Writer) -> list[Any]:
-        if type(item) is slice:
-            parts: list[Any] = []
-            if item.start is not None:
-                parts += placed(writer.value(item.start), LAMBDA)
-            parts.append(":")
-            if item.stop is not None:
-                parts += placed(writer.value(item.stop), LAMBDA)
-            if item.step is not None:
-                parts += [":", *placed(writer.value(item.step), LAMBDA)]
-            return parts
-        if item is Ellipsis:
-            return ["..."]
-        return placed(writer.value(item), LAMBDA)
-
-    def _method(self, item: Call, writer: Writer) -> Term:
-        owner, *rest = item.args
-        name = item.function.name
-        function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
-        kwargs = jaxapi.without_method_defaults(name, item.kwargs)
-        return call(function, plain_arguments(rest, kwargs, writer))
-
-    def _update(self, item: Call, writer: Writer) -> Term:
-        owner, index, *rest = item.args
-        start = Term([*placed(writer.value(owner), ATOM), ".at"])
-        place = self._indexed(start, index, writer)
-        method = Term([*place.parts, f".{item.function.name}"])
-        return call(method, plain_arguments(rest, item.kwargs, writer))
 
     # ---- public functions ----------------------------------------------------------
 
@@ -287,7 +192,7 @@ class Calls:
             if not item.bodies:
                 operator = jaxapi.Operator(function.__name__)
                 shown = replace(item, function=operator, args=tuple(leaves), kwargs={})
-                return self._operator(shown, writer)
+                return operator_term(shown, writer)
             raise Unrolled
         runs = [
             run
