@@ -22,7 +22,6 @@ from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.operators import (
     method_term,
     operator_term,
-    unreflected,
     update_term,
 )
 from untrace.lifting.recorded.paths import common, last_word, steps
@@ -63,34 +62,6 @@ _SAME_ARGUMENTS = frozenset(
     {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
 )
 
-# Nouns for the results of common functions, where the user gave them no name.
-HINTS = {
-    "sum": "total",
-    "add": "total",
-    "sub": "difference",
-    "mul": "product",
-    "truediv": "quotient",
-    "matmul": "product",
-    "dot": "product",
-    "einsum": "product",
-    "exp": "exponential",
-    "sqrt": "root",
-    "pow": "power",
-    "getitem": "item",
-    "reshape": "reshaped",
-    "transpose": "transposed",
-    "astype": "converted",
-    "concatenate": "joined",
-    "where": "selected",
-    "value_and_grad": "value_and_grad",
-    "grad": "grads",
-    "split": "parts",
-    "map": "mapped",
-    "tree_map": "mapped",
-    "index_in_dim": "row",
-}
-
-
 MAX_VARIANTS = 8
 
 
@@ -105,19 +76,6 @@ class Calls:
         self.program = program
         self.runs = Runs(program.plan)
         self._customs: dict[Any, Term] = {}
-
-    def hint(self, item: Call) -> str:
-        """Name a result that the user gave no name."""
-        function = item.function
-        if function is None:
-            return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
-        if isinstance(function, jaxapi.Transformed):
-            name = function.maker[1]
-        else:
-            name = getattr(function, "name", "") or function_name(function)
-        name = name.strip("_")
-        name = unreflected(name)
-        return identifier(HINTS.get(name, name))
 
     # ---- statements ----------------------------------------------------------------
 

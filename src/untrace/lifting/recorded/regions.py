@@ -17,6 +17,7 @@ from untrace.lifting.frame import Frame
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.equations import RESULTS, expression
 from untrace.lifting.recorded.function import Names, Statement
+from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.opening import (
     hint_of,
     is_whole,
@@ -131,7 +132,7 @@ def write_region(item: Call, writer: Writer) -> None:
         hints = [hint_of(writer.find(id(operand))) for operand in operands]
         function = _function(item, block, hints, writer)
         term = call(Term([Global(function)]), terms)
-    names = tuple([Name(program.calls.hint(item)) for _ in results])
+    names = tuple([Name(result_hint(item)) for _ in results])
     for name, result in zip(names, results):
         writer.define(result, name)
     targets: Names = names[0] if len(names) == 1 else names

@@ -15,6 +15,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, quoted
 from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
+from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.terms import (
     ATOM,
@@ -397,7 +398,7 @@ class Writer:
         ):
             return tuple([self.targets(r, t, item) for r, t in zip(result, target)])
         given = isinstance(target, str) and target != "_"
-        hint = str(target) if given else self.program.calls.hint(item)
+        hint = str(target) if given else result_hint(item)
         name = self._local(hint, given)
         self.define(result, name)
         return name
