@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,15 @@ from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
+from untrace.lifting.recorded.definitions import (
+    bound_parameters,
+    define,
+    definition_name,
+    static_names,
+)
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft, Parameter, Statement
 from untrace.lifting.recorded.library import (
-    lambda_term,
-    shortened,
     shorter,
 )
 from untrace.lifting.recorded.needs import Kept, narrowed
@@ -44,13 +48,11 @@ from untrace.lifting.recorded.writer import (
     Writer,
     is_plain,
     signature_types,
-    snake_case,
 )
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
-from untrace.recovery.functions import innermost, peel, rules
+from untrace.recovery.functions import peel, rules
 from untrace.recovery.record import Body, Call, is_library
-from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -182,7 +184,7 @@ class Calls:
         """Return the text of one run of a function, to compare it with others."""
         draft = Draft("run")
         inner = Writer(self.program, draft, parent=writer)
-        inner.parameters(run.parameters, run.code, self._bound(run.function, run))
+        inner.parameters(run.parameters, run.code, bound_parameters(run.function, run))
         inner.unpack_parameters(run.parameters, run.code)
         inner.body(run.calls)
         draft.result = inner.value(run.result)
@@ -225,7 +227,7 @@ class Calls:
             return self._custom(layer.value, bodies, writer)
         body = self.runs.last(function, bodies)
         if body is not None:
-            return self.define(function, body, writer)
+            return define(function, body, writer)
         if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
             return writer.static(function)
         raise Unwritable(f"`{function_name(function)}` was not run while recording")
@@ -288,7 +290,7 @@ class Calls:
             body = self.runs.last(made.function, bodies)
             if body is not None and writer.find(id(made.function)) is None:
                 drops = made.maker[1] in _SAME_ARGUMENTS
-                return self.define(
+                return define(
                     made.function,
                     body,
                     writer,
@@ -326,7 +328,7 @@ class Calls:
         if body is None:
             raise Unwritable(f"`{function_name(function)}` was not run while recording")
         decorators = [self.decorator(maker, writer) for maker in makers]
-        return self.define(function, body, writer, decorators, drops_static=True)
+        return define(function, body, writer, decorators, drops_static=True)
 
     def decorator(self, made: jaxapi.Transformed, writer: Writer) -> Term:
         imports = self.program.lifter.imports
@@ -354,56 +356,10 @@ class Calls:
         if body is None:
             return frozenset()
         names = list(body.parameters)
-        static = _static_names(body)
+        static = static_names(body)
         return frozenset({i for i, n in enumerate(names) if n in static} | static)
 
     # ---- definitions ---------------------------------------------------------------
-
-    def define(
-        self,
-        function: Any,
-        body: Body,
-        writer: Writer,
-        decorators: Sequence[Term] = (),
-        fixed: Iterable[int] = (),
-        key: Any = None,
-        drops_static: bool = False,
-        is_called: bool = False,
-    ) -> Term:
-        """Define a function that is passed to a transformation; return its name."""
-        name = self._function_name(function, body)
-        draft = Draft(name)
-        inner = Writer(
-            self.program, draft, parent=writer, is_library=is_library(body.code)
-        )
-        dropped = self._bound(function, body)
-        dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
-        if drops_static:
-            dropped |= _static_names(body)
-        inner.parameters(body.parameters, body.code, dropped)
-        inner.unpack_parameters(body.parameters, body.code)
-        inner.body(body.calls)
-        inner.name_locals(body.locals)
-        draft.result = inner.value(body.result)
-        shown = [v for n, v in body.parameters.items() if n not in dropped]
-        draft.types = signature_types(shown, body.result)
-        named = {p.name: body.parameters[p.name.hint] for p in draft.parameters}
-        annotate(draft, named, body.result, inner)
-        draft.decorators = list(decorators)
-        self.program.finish(draft)
-        is_lambda = name == "function" or body.code.co_name == "<lambda>"
-        if is_lambda and not (draft.statements_left() or decorators or is_called):
-            return lambda_term(draft)
-        if inner.is_library and not (is_lambda or is_called):
-            starred = {
-                n: len(v) for n, v in body.parameters.items() if type(v) is tuple
-            }
-            short = shortened(draft, starred)
-            if short is not None:
-                return short
-        if inner.is_closure or any(list(d.refs()) for d in decorators):
-            return writer.nest(draft)
-        return Term([Global(self.program.function(draft, key))])
 
     @staticmethod
     def wrapper_name(item: Call, name: str) -> str:
@@ -411,38 +367,6 @@ class Calls:
         if isinstance(item.function, jaxapi.Transformed):
             return f"{name}_{item.function.maker[1]}"
         return name
-
-    def _function_name(self, function: Any, body: Body) -> str:
-        if body.code.co_name == "<lambda>":
-            return "function"
-        if body.code.co_name == "__call__" and body.parameters:
-            return snake_case(type(next(iter(body.parameters.values()))).__name__)
-        known = getattr(body.function, "__name__", "")
-        name = known if isinstance(known, str) and known else body.code.co_name
-        return identifier(name.lstrip("_"), "function")
-
-    def _bound(self, function: Any, body: Body) -> frozenset[str]:
-        """Return the parameters that are bound already, or fixed, and so are dropped."""
-        names = list(body.parameters)
-        n_bound = 0
-        keywords: set[str] = set()
-        for _ in range(64):
-            layer = peel(function)
-            if layer is None or layer.kind == "function":
-                break
-            if layer.kind == "partial":
-                n_bound += len(layer.value.args)
-                keywords |= set(layer.value.keywords)
-            elif layer.kind == "method":
-                n_bound += 1
-            function = layer.inner
-        defaults = _defaults(innermost(function))
-        static = {
-            name
-            for name, value in body.parameters.items()
-            if not has_array(value) and (name in defaults and value is defaults[name])
-        }
-        return frozenset({*names[:n_bound], *keywords, *static})
 
     def _custom(
         self,
@@ -470,24 +394,24 @@ class Calls:
             raise Unwritable(f"`{function_name(function.fun)}` was not run")
         is_jvp = isinstance(function, jaxapi.CUSTOM_JVP)
         name = "custom_jvp" if is_jvp else "custom_vjp"
-        define = "defjvp" if is_jvp else "defvjp"
+        method = "defjvp" if is_jvp else "defvjp"
         if jaxapi.elementwise_rules(function):
-            define = "defjvps"
+            method = "defjvps"
         decorator = self._home(("jax", name))
         fixed = function.nondiff_argnums
-        made = self.define(function, body, writer, [decorator], key=key, fixed=fixed)
+        made = define(function, body, writer, [decorator], key=key, fixed=fixed)
         self._customs[key] = made  # its rules may call it
         defined = self._rules(function, body, bodies, writer)
         is_global = type(made.parts[0]) is Global
         if is_global and not any(list(term.refs()) for term in defined):
             texts = ", ".join(term.render() for term in defined)
-            text = f"{made.render()}.{define}({texts})"
+            text = f"{made.render()}.{method}({texts})"
             last = [t for t in defined if type(t.parts[0]) is Global]
             self.program.add_after((last[-1] if last else made).render(), text)
             return made
         if not is_global:
             del self._customs[key]
-        term = Term([*placed(made, ATOM), f".{define}(", *joined(defined), ")"])
+        term = Term([*placed(made, ATOM), f".{method}(", *joined(defined), ")"])
         writer.draft.statements.append(Statement(None, term, True))
         return made
 
@@ -510,7 +434,7 @@ class Calls:
                 continue
             is_forward = rule is getattr(function, "fwd", None)
             positions = fixed if is_forward else range(len(fixed))
-            made.append(self.define(rule, run, writer, fixed=positions))
+            made.append(define(rule, run, writer, fixed=positions))
         return made
 
     # ---- calls of the user's functions ---------------------------------------------
@@ -530,7 +454,7 @@ class Calls:
     def _kept_call(self, item: Call, body: Body, writer: Writer) -> None:
         plan, references = self.program.plan, self.program.references
         shown = narrowed(item, plan.needs.get(item, ()))
-        draft = Draft(self._function_name(None, body))
+        draft = Draft(definition_name(body))
         inner = Writer(
             self.program, draft, caller=writer, is_library=is_library(body.code)
         )
@@ -617,30 +541,8 @@ def _has_more(item: Call) -> bool:
     return len(arrays_in(item.result)) > len(arrays_in(item.args[1:2]))
 
 
-def _static_names(body: Body) -> frozenset[str]:
-    """Return the parameters that are fixed: they hold no arrays."""
-    return frozenset(
-        name
-        for name, value in body.parameters.items()
-        if not has_array(value) and not _is_empty_tree(value)
-    )
-
-
-def _defaults(function: Any) -> dict[str, Any]:
-    if function is None:
-        return {}
-    code = function.__code__
-    values = function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-    return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}
-
-
 def _without(axes: Any, positions: frozenset[Any]) -> Any:
     """Drop the axes of arguments that are fixed."""
     if type(axes) is not tuple:
         return axes
     return tuple(axis for i, axis in enumerate(axes) if i not in positions)
-
-
-def _is_empty_tree(value: Any) -> bool:
-    return value is None or value == () or isinstance(value, (dict, list))

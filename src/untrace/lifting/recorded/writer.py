@@ -623,19 +623,3 @@ def _types(value: Any) -> str:
         texts = [_types(item) for item in value]
         return f"({', '.join(texts)})" if all(texts) else ""
     return ""
-
-
-def snake_case(name: str) -> str:
-    """Write a class name as a function name.
-
-    >>> snake_case("LayerNorm"), snake_case("MLP"), snake_case("GRUCell")
-    ('layer_norm', 'mlp', 'gru_cell')
-    """
-    text = ""
-    for position, char in enumerate(name):
-        follows = position and (
-            not name[position - 1].isupper()
-            or (position + 1 < len(name) and name[position + 1].islower())
-        )
-        text += f"_{char.lower()}" if char.isupper() and follows else char.lower()
-    return text.replace("__", "_").strip("_") or "function"

@@ -1,0 +1,148 @@
+"""Define functions that were passed to transformations, by one of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from untrace.lifting.recorded.annotations import annotate
+from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.library import lambda_term, shortened
+from untrace.lifting.recorded.terms import Global, Term
+from untrace.lifting.recorded.values import has_array
+from untrace.lifting.recorded.writer import Writer, signature_types
+from untrace.recovery.functions import innermost, peel
+from untrace.recovery.record import Body, is_library
+from untrace.syntax.names import identifier
+
+
+def define(
+    function: Any,
+    body: Body,
+    writer: Writer,
+    decorators: Sequence[Term] = (),
+    fixed: Iterable[int] = (),
+    key: Any = None,
+    drops_static: bool = False,
+    is_called: bool = False,
+) -> Term:
+    """Define a function that is passed to a transformation; return its name.
+
+    Args:
+      function: The function, with what is bound of its arguments.
+      body: The run that is written.
+      writer: Writes the function around it.
+      decorators: What is written above it.
+      fixed: The positions of parameters that are dropped.
+      key: Tells it apart from functions of the same text.
+      drops_static: Whether parameters that hold no arrays are dropped.
+      is_called: Whether it is called at once.
+    """
+    program = writer.program
+    draft = Draft(definition_name(body))
+    inner = Writer(program, draft, parent=writer, is_library=is_library(body.code))
+    dropped = bound_parameters(function, body)
+    dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
+    if drops_static:
+        dropped |= static_names(body)
+    _write_run(body, dropped, inner)
+    draft.decorators = list(decorators)
+    program.finish(draft)
+    is_lambda = draft.name == "function" or body.code.co_name == "<lambda>"
+    if is_lambda and not (draft.statements_left() or decorators or is_called):
+        return lambda_term(draft)
+    if inner.is_library and not (is_lambda or is_called):
+        starred = {n: len(v) for n, v in body.parameters.items() if type(v) is tuple}
+        short = shortened(draft, starred)
+        if short is not None:
+            return short
+    if inner.is_closure or any(list(d.refs()) for d in decorators):
+        return writer.nest(draft)
+    return Term([Global(program.function(draft, key))])
+
+
+def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
+    """Write a run as a function without the parameters that are dropped."""
+    draft = writer.draft
+    writer.parameters(body.parameters, body.code, dropped)
+    writer.unpack_parameters(body.parameters, body.code)
+    writer.body(body.calls)
+    writer.name_locals(body.locals)
+    draft.result = writer.value(body.result)
+    shown = [v for n, v in body.parameters.items() if n not in dropped]
+    draft.types = signature_types(shown, body.result)
+    named = {p.name: body.parameters[p.name.hint] for p in draft.parameters}
+    annotate(draft, named, body.result, writer)
+
+
+def definition_name(body: Body) -> str:
+    """Name the function that is made of a run."""
+    if body.code.co_name == "<lambda>":
+        return "function"
+    if body.code.co_name == "__call__" and body.parameters:
+        return _snake_case(type(next(iter(body.parameters.values()))).__name__)
+    known = getattr(body.function, "__name__", "")
+    name = known if isinstance(known, str) and known else body.code.co_name
+    return identifier(name.lstrip("_"), "function")
+
+
+def bound_parameters(function: Any, body: Body) -> frozenset[str]:
+    """Return the parameters that are bound already, or fixed, and so are dropped."""
+    names = list(body.parameters)
+    n_bound = 0
+    keywords: set[str] = set()
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None or layer.kind == "function":
+            break
+        if layer.kind == "partial":
+            n_bound += len(layer.value.args)
+            keywords |= set(layer.value.keywords)
+        elif layer.kind == "method":
+            n_bound += 1
+        function = layer.inner
+    defaults = _defaults(innermost(function))
+    static = {
+        name
+        for name, value in body.parameters.items()
+        if not has_array(value) and (name in defaults and value is defaults[name])
+    }
+    return frozenset({*names[:n_bound], *keywords, *static})
+
+
+def static_names(body: Body) -> frozenset[str]:
+    """Return the parameters that are fixed: they hold no arrays."""
+    return frozenset(
+        name
+        for name, value in body.parameters.items()
+        if not has_array(value) and not _is_empty_tree(value)
+    )
+
+
+def _is_empty_tree(value: Any) -> bool:
+    return value is None or value == () or isinstance(value, (dict, list))
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    if function is None:
+        return {}
+    code = function.__code__
+    values = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}
+
+
+def _snake_case(name: str) -> str:
+    """Write a class name as a function name.
+
+    >>> _snake_case("LayerNorm"), _snake_case("MLP"), _snake_case("GRUCell")
+    ('layer_norm', 'mlp', 'gru_cell')
+    """
+    text = ""
+    for position, char in enumerate(name):
+        follows = position and (
+            not name[position - 1].isupper()
+            or (position + 1 < len(name) and name[position + 1].islower())
+        )
+        text += f"_{char.lower()}" if char.isupper() and follows else char.lower()
+    return text.replace("__", "_").strip("_") or "function"
