@@ -8,33 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
-from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.definitions import (
     bound_parameters,
     define,
-    definition_name,
     static_names,
 )
 from untrace.lifting.recorded.equations import equation_term
-from untrace.lifting.recorded.function import Draft, Parameter, Statement
+from untrace.lifting.recorded.function import Draft, Statement
 from untrace.lifting.recorded.library import (
     shorter,
 )
-from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.operators import (
     method_term,
     operator_term,
     update_term,
 )
-from untrace.lifting.recorded.paths import common, last_word, steps
+from untrace.lifting.recorded.own_calls import write_own_call
 from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.runs import Runs, runs_of
 from untrace.lifting.recorded.terms import (
     ATOM,
     Global,
-    Name,
     Term,
     call,
     joined,
@@ -47,12 +43,11 @@ from untrace.lifting.recorded.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.writer import (
     Writer,
     is_plain,
-    signature_types,
 )
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
 from untrace.recovery.functions import peel, rules
-from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.record import Body, Call
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -85,7 +80,7 @@ class Calls:
         """Write a call as statements of a function."""
         function = item.function
         if function is None:
-            self._own_call(item, writer)
+            write_own_call(item, writer)
         elif isinstance(function, jaxapi.Operator):
             writer.assign(item, operator_term(item, writer))
         elif isinstance(function, jaxapi.Method):
@@ -436,81 +431,6 @@ class Calls:
             positions = fixed if is_forward else range(len(fixed))
             made.append(define(rule, run, writer, fixed=positions))
         return made
-
-    # ---- calls of the user's functions ---------------------------------------------
-
-    def _own_call(self, item: Call, writer: Writer) -> None:
-        body = item.bodies[0]
-        if self.program.is_dissolved(item):
-            is_weak = is_library(body.code)
-            writer.n_dissolving += is_weak
-            writer.body(body.calls)
-            writer.name_locals(body.locals)
-            writer.n_dissolving -= is_weak
-            writer.rename(item.result, item.target)
-            return
-        self._kept_call(item, body, writer)
-
-    def _kept_call(self, item: Call, body: Body, writer: Writer) -> None:
-        plan, references = self.program.plan, self.program.references
-        shown = narrowed(item, plan.needs.get(item, ()))
-        draft = Draft(definition_name(body))
-        inner = Writer(
-            self.program, draft, caller=writer, is_library=is_library(body.code)
-        )
-        made = inner.own_parameters(body.parameters)
-        self.program.open_calls.append(item)
-        inner.unpack_parameters(body.parameters, body.code)
-        inner.body(body.calls)
-        inner.name_locals(body.locals)
-        draft.result = inner.value(shown.result)
-        draft.types = signature_types([value for _, value in made], shown.result)
-        annotate(draft, dict(made), shown.result, inner)
-        self.program.open_calls.pop()
-        self.program.finish(draft)
-        arguments: list[Term] = []
-        for name, value in made:
-            if name.uses or name.captured:
-                draft.parameters.append(Parameter(name))
-                arguments.append(writer.value(value, name.hint))
-        if inner.lifted:
-            draft.types = ""
-        front = 0
-        for name, origin in _grouped(inner.lifted):
-            is_weight = name.is_tree or bool(origin[1])
-            place = front if is_weight else len(arguments)
-            front += is_weight
-            draft.parameters.insert(place, Parameter(name))
-            arguments.insert(place, writer.reach(origin, name.is_tree))
-        function = self.program.function(draft)
-        term = call(Term([Global(function)]), arguments)
-        statement = writer.assign(item, term, shown)
-        if inner.is_library and not self.program.n_trials:
-            kept = Kept(item, shown.result, statement, function, draft)
-            references.kept.append(kept)
-
-
-def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
-    """Turn the values that a function needs into few parameters: whole sub-trees."""
-    groups: dict[int, list[tuple[Name, Any]]] = {}
-    for name, found in lifted:
-        groups.setdefault(id(found[0]), []).append((name, found))
-    made: list[tuple[Name, Any]] = []
-    for group in groups.values():
-        origin = group[0][1][0]
-        paths = [steps(found[1]) for _, found in group]
-        shared = common(paths)
-        is_tree = len(group) > 1 or group[0][0].is_tree
-        hint = origin.hint
-        if shared:  # the same for every layer, so that layers can share a function
-            hint = "params" if is_tree else last_word(shared)
-        name = Name(hint, True, is_tree=is_tree)
-        for (inner, _), path in zip(group, paths):
-            inner.alias = name, "".join(path[len(shared) :])
-            name.uses += inner.uses
-            name.captured = name.captured or inner.captured
-        made.append((name, (origin, "".join(shared))))
-    return made
 
 
 def _is_leaf_map(item: Call) -> bool:

@@ -1,0 +1,101 @@
+"""Write calls of the user's functions, and of libraries': as calls, or what they do.
+
+What a function needs from outside becomes a parameter: the smallest sub-tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace.lifting.recorded.annotations import annotate
+from untrace.lifting.recorded.definitions import definition_name
+from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.needs import Kept, narrowed
+from untrace.lifting.recorded.paths import common, last_word, steps
+from untrace.lifting.recorded.terms import Global, Name, Term, call
+from untrace.lifting.recorded.writer import Writer, signature_types
+from untrace.recovery.record import Body, Call, is_library
+
+
+def write_own_call(item: Call, writer: Writer) -> None:
+    """Write a call of a Python function."""
+    body = item.bodies[0]
+    if not writer.program.is_dissolved(item):
+        _write_kept(item, body, writer)
+        return
+    is_weak = is_library(body.code)
+    writer.n_dissolving += is_weak
+    writer.body(body.calls)
+    writer.name_locals(body.locals)
+    writer.n_dissolving -= is_weak
+    writer.rename(item.result, item.target)
+
+
+def _write_kept(item: Call, body: Body, writer: Writer) -> None:
+    """Define a function of the module, and call it."""
+    program = writer.program
+    shown = narrowed(item, program.plan.needs.get(item, ()))
+    draft = Draft(definition_name(body))
+    inner = Writer(program, draft, caller=writer, is_library=is_library(body.code))
+    made = inner.own_parameters(body.parameters)
+    program.open_calls.append(item)
+    inner.unpack_parameters(body.parameters, body.code)
+    inner.body(body.calls)
+    inner.name_locals(body.locals)
+    draft.result = inner.value(shown.result)
+    draft.types = signature_types([value for _, value in made], shown.result)
+    annotate(draft, dict(made), shown.result, inner)
+    program.open_calls.pop()
+    program.finish(draft)
+    arguments = _arguments(made, inner, writer)
+    function = program.function(draft)
+    term = call(Term([Global(function)]), arguments)
+    statement = writer.assign(item, term, shown)
+    if inner.is_library and not program.n_trials:
+        kept = Kept(item, shown.result, statement, function, draft)
+        program.references.kept.append(kept)
+
+
+def _arguments(
+    made: list[tuple[Name, Any]], inner: Writer, writer: Writer
+) -> list[Term]:
+    """Give a function the parameters that it uses; return what is passed by them."""
+    draft = inner.draft
+    arguments: list[Term] = []
+    for name, value in made:
+        if name.uses or name.captured:
+            draft.parameters.append(Parameter(name))
+            arguments.append(writer.value(value, name.hint))
+    if inner.lifted:
+        draft.types = ""
+    front = 0
+    for name, origin in _grouped(inner.lifted):
+        is_weight = name.is_tree or bool(origin[1])
+        place = front if is_weight else len(arguments)
+        front += is_weight
+        draft.parameters.insert(place, Parameter(name))
+        arguments.insert(place, writer.reach(origin, name.is_tree))
+    return arguments
+
+
+def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
+    """Turn the values that a function needs into few parameters: whole sub-trees."""
+    groups: dict[int, list[tuple[Name, Any]]] = {}
+    for name, found in lifted:
+        groups.setdefault(id(found[0]), []).append((name, found))
+    made: list[tuple[Name, Any]] = []
+    for group in groups.values():
+        origin = group[0][1][0]
+        paths = [steps(found[1]) for _, found in group]
+        shared = common(paths)
+        is_tree = len(group) > 1 or group[0][0].is_tree
+        hint = origin.hint
+        if shared:  # the same for every layer, so that layers can share a function
+            hint = "params" if is_tree else last_word(shared)
+        name = Name(hint, True, is_tree=is_tree)
+        for (inner, _), path in zip(group, paths):
+            inner.alias = name, "".join(path[len(shared) :])
+            name.uses += inner.uses
+            name.captured = name.captured or inner.captured
+        made.append((name, (origin, "".join(shared))))
+    return made
