@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
+from untrace.lifting.recorded.custom_rules import custom_term
 from untrace.lifting.recorded.definitions import (
     bound_parameters,
     define,
     static_names,
 )
 from untrace.lifting.recorded.equations import equation_term
-from untrace.lifting.recorded.function import Draft, Statement
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.library import (
     shorter,
 )
@@ -27,13 +28,12 @@ from untrace.lifting.recorded.operators import (
 )
 from untrace.lifting.recorded.own_calls import write_own_call
 from untrace.lifting.recorded.plan import reason
-from untrace.lifting.recorded.runs import Runs, runs_of
+from untrace.lifting.recorded.runs import runs_of
 from untrace.lifting.recorded.terms import (
     ATOM,
     Global,
     Term,
     call,
-    joined,
     keyword,
     placed,
 )
@@ -42,11 +42,9 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.writer import (
     Writer,
-    is_plain,
 )
 from untrace.lifting.spell_homes import public_name
-from untrace.lifting.spelling import spell_home
-from untrace.recovery.functions import peel, rules
+from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call
 
 if TYPE_CHECKING:
@@ -59,8 +57,6 @@ _SAME_ARGUMENTS = frozenset(
     {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
 )
 
-MAX_VARIANTS = 8
-
 
 class Unrolled(Exception):
     """A function that did different things for different leaves of a tree."""
@@ -71,8 +67,6 @@ class Calls:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.runs = Runs(program.plan)
-        self._customs: dict[Any, Term] = {}
 
     # ---- statements ----------------------------------------------------------------
 
@@ -128,13 +122,13 @@ class Calls:
         if home is not None and home[0].startswith("jax.tree"):
             return self._tree_call(home, item, writer)
         if home is not None:
-            text = self._home(home)
+            text = self.program.home_term(home)
             args = public_arguments(item, writer)
             return call(text, args)
         if isinstance(function, jaxapi.Transformed):
             return self._transformed_call(function, item, writer)
         if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
-            made = self._custom(function, item.bodies, writer, item.args)
+            made = custom_term(function, item.bodies, writer, item.args)
             fixed = set(function.nondiff_argnums)
             args = [a for i, a in enumerate(item.args) if i not in fixed]
             return call(made, plain_arguments(args, item.kwargs, writer))
@@ -166,7 +160,9 @@ class Calls:
         try:
             texts = {self._run_text(run, writer) for run in runs}
             if len(texts) <= 1:
-                return call(self._home(home), public_arguments(item, writer))
+                return call(
+                    self.program.home_term(home), public_arguments(item, writer)
+                )
         except UnknownArray:
             raise
         except Unwritable:  # a tree of what is no array directs the function
@@ -187,13 +183,6 @@ class Calls:
         made = draft.render()
         return made.parameters, tuple(made.lines)
 
-    def _home(self, home: tuple[str, str]) -> Term:
-        """Write the name of a public function, imported."""
-        module, name = home
-        if module in ("jax.numpy.linalg", "jax.numpy.fft"):
-            module, name = "jax.numpy", f"{module[10:]}.{name}"
-        return Term([Global(spell_home((module, name), self.program.lifter.imports))])
-
     # ---- functions as values -------------------------------------------------------
 
     def function(self, function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
@@ -206,7 +195,7 @@ class Calls:
             None if isinstance(function, jaxapi.Transformed) else public_name(function)
         )
         if home is not None:
-            return self._home(home)
+            return self.program.home_term(home)
         opened = self._opened(function, bodies, writer)
         if opened is not None:
             return opened
@@ -219,8 +208,8 @@ class Calls:
         if layer.kind == "transformed":
             return self._transformed(layer.value, bodies, writer)
         if layer.kind == "custom":
-            return self._custom(layer.value, bodies, writer)
-        body = self.runs.last(function, bodies)
+            return custom_term(layer.value, bodies, writer)
+        body = self.program.runs.last(function, bodies)
         if body is not None:
             return define(function, body, writer)
         if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
@@ -231,7 +220,7 @@ class Calls:
         self, function: Any, bodies: Sequence[Body], writer: Writer
     ) -> Term | None:
         """Write what JAX makes of a transformed function, if it is to be opened."""
-        run = self.runs.opened(function, bodies)
+        run = self.program.runs.opened(function, bodies)
         item = run.opened if run is not None else None
         if item is None or not self.program.opens(item):
             return None
@@ -263,12 +252,12 @@ class Calls:
         self.program.n_transforming += 1
         inner = self._inner(made, bodies, writer)
         self.program.n_transforming -= 1
-        fixed = self._dropped(made, self.runs.given_to(made, bodies))
+        fixed = self._dropped(made, self.program.runs.given_to(made, bodies))
         options = [
             keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
             for k, v in made.options.items()
         ]
-        home = self._home(made.maker)
+        home = self.program.home_term(made.maker)
         return call(home, [inner, *options])
 
     def _inner(
@@ -282,7 +271,7 @@ class Calls:
         layer = peel(made.function)
         is_plain = layer is not None and layer.kind in ("function", "method", "partial")
         if is_plain and public_name(made.function) is None:
-            body = self.runs.last(made.function, bodies)
+            body = self.program.runs.last(made.function, bodies)
             if body is not None and writer.find(id(made.function)) is None:
                 drops = made.maker[1] in _SAME_ARGUMENTS
                 return define(
@@ -307,7 +296,7 @@ class Calls:
             layer = peel(function)
             if layer is None or layer.kind == "method":
                 break
-            if self.runs.opened(function, bodies) is not None:
+            if self.program.runs.opened(function, bodies) is not None:
                 break
             if layer.kind == "transformed" and layer.value.maker[1] in _DECORATORS:
                 makers.append(layer.value)
@@ -319,7 +308,7 @@ class Calls:
             return None
         if plain.value.__name__ == "<lambda>":
             return None
-        body = self.runs.last(function, bodies)
+        body = self.program.runs.last(function, bodies)
         if body is None:
             raise Unwritable(f"`{function_name(function)}` was not run while recording")
         decorators = [self.decorator(maker, writer) for maker in makers]
@@ -327,7 +316,7 @@ class Calls:
 
     def decorator(self, made: jaxapi.Transformed, writer: Writer) -> Term:
         imports = self.program.lifter.imports
-        home = self._home(made.maker)
+        home = self.program.home_term(made.maker)
         if not made.options:
             return home
         options = [keyword(k, writer.value(v)) for k, v in made.options.items()]
@@ -340,7 +329,7 @@ class Calls:
         function = self._transformed(made, item.bodies, writer, is_called=True)
         args, kwargs = list(item.args), dict(item.kwargs)
         if made.maker[1] in _SAME_ARGUMENTS:
-            dropped = self._dropped(made, self.runs.given_to(made, item.bodies))
+            dropped = self._dropped(made, self.program.runs.given_to(made, item.bodies))
             args = [a for i, a in enumerate(args) if i not in dropped]
             kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
         return call(function, plain_arguments(args, kwargs, writer))
@@ -362,75 +351,6 @@ class Calls:
         if isinstance(item.function, jaxapi.Transformed):
             return f"{name}_{item.function.maker[1]}"
         return name
-
-    def _custom(
-        self,
-        function: Any,
-        bodies: Sequence[Body],
-        writer: Writer,
-        args: Sequence[Any] = (),
-    ) -> Term:
-        """Define a function with its derivative rules."""
-        if getattr(function, "symbolic_zeros", False):
-            raise Unwritable("rules with symbolic zeros are written by equations only")
-        key = self._custom_key(function, args)
-        known = self._customs.get(key)
-        if known is not None:
-            return known
-        if sum(made[0] == id(function) for made in self._customs) > MAX_VARIANTS:
-            name = function_name(function.fun)
-            raise Unwritable(
-                f"the rules of `{name}` call it at ever new fixed arguments"
-            )
-        body = self.runs.last(function, bodies)
-        if body is None and args:  # only its forward rule ran
-            body = self.program.run_primal(function, args)
-        if body is None:
-            raise Unwritable(f"`{function_name(function.fun)}` was not run")
-        is_jvp = isinstance(function, jaxapi.CUSTOM_JVP)
-        name = "custom_jvp" if is_jvp else "custom_vjp"
-        method = "defjvp" if is_jvp else "defvjp"
-        if jaxapi.elementwise_rules(function):
-            method = "defjvps"
-        decorator = self._home(("jax", name))
-        fixed = function.nondiff_argnums
-        made = define(function, body, writer, [decorator], key=key, fixed=fixed)
-        self._customs[key] = made  # its rules may call it
-        defined = self._rules(function, body, bodies, writer)
-        is_global = type(made.parts[0]) is Global
-        if is_global and not any(list(term.refs()) for term in defined):
-            texts = ", ".join(term.render() for term in defined)
-            text = f"{made.render()}.{method}({texts})"
-            last = [t for t in defined if type(t.parts[0]) is Global]
-            self.program.add_after((last[-1] if last else made).render(), text)
-            return made
-        if not is_global:
-            del self._customs[key]
-        term = Term([*placed(made, ATOM), f".{method}(", *joined(defined), ")"])
-        writer.draft.statements.append(Statement(None, term, True))
-        return made
-
-    @staticmethod
-    def _custom_key(function: Any, args: Sequence[Any]) -> Any:
-        """Tell apart the variants of a function: one for each set of fixed arguments."""
-        fixed = [args[i] for i in function.nondiff_argnums if i < len(args)]
-        return (id(function), *[repr(a) if is_plain(a) else id(a) for a in fixed])
-
-    def _rules(
-        self, function: Any, body: Body, bodies: Sequence[Body], writer: Writer
-    ) -> list[Term]:
-        """Define the derivative rules of a function."""
-        fixed = function.nondiff_argnums
-        runs = self.program.rule_bodies(function, body, bodies)
-        made: list[Term] = []
-        for rule, run in zip(rules(function), runs):
-            if run is None:
-                made.append(Term(["None"]))
-                continue
-            is_forward = rule is getattr(function, "fwd", None)
-            positions = fixed if is_forward else range(len(fixed))
-            made.append(define(rule, run, writer, fixed=positions))
-        return made
 
 
 def _is_leaf_map(item: Call) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,11 @@ from untrace.lifting.recorded.needs import References
 from untrace.lifting.recorded.numbers import Numbers
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan, Restart
-from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
-from untrace.lifting.recorded.terms import Name, Term, text_term
+from untrace.lifting.recorded.runs import Runs
+from untrace.lifting.recorded.terms import Global, Name, Term, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import (
@@ -39,9 +39,9 @@ from untrace.lifting.recorded.writer import (
     signature_types,
 )
 from untrace.lifting.spell_homes import public_name
+from untrace.lifting.spelling import spell_home
 from untrace.options import Options
-from untrace.recovery.apart import trace_primal, trace_rules
-from untrace.recovery.functions import innermost, peel, rules
+from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
 from untrace.syntax.importable import public_home
@@ -79,6 +79,8 @@ class Program:
         self.options = options
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.calls = Calls(self)
+        self.runs = Runs(plan)
+        self.customs: dict[Any, Term] = {}
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self._functions: dict[Any, Function] = {}
         self._effects: dict[int, bool] = {}
@@ -154,6 +156,13 @@ class Program:
                 return text_term(text)
         return text_term(self.lifter.constants.name(value))
 
+    def home_term(self, home: tuple[str, str]) -> Term:
+        """Write the name of a public function, imported."""
+        module, name = home
+        if module in ("jax.numpy.linalg", "jax.numpy.fft"):
+            module, name = "jax.numpy", f"{module[10:]}.{name}"
+        return Term([Global(spell_home((module, name), self.lifter.imports))])
+
     def class_name(self, node: Node) -> str:
         """Return the class of a node, imported or replaced by a NamedTuple."""
         if node.kind != "replaced":
@@ -226,33 +235,6 @@ class Program:
             )
             self._effects[id(item)] = known
         return known
-
-    def rule_bodies(
-        self, function: Any, body: Body, bodies: Sequence[Body]
-    ) -> list[Body | None]:
-        """Return a run of each derivative rule, tracing those that were not needed."""
-        given = {
-            innermost(rule): run
-            for rule in rules(function)
-            for run in bodies
-            if run.is_finished
-            and run.code is getattr(innermost(rule), "__code__", None)
-        }
-        if len(given) == len(rules(function)):
-            return [given[innermost(rule)] for rule in rules(function)]
-        known = self.plan.rules
-        key = id(function), id(body)
-        if key not in known:
-            known[key] = trace_rules(function, body, public_readers())
-        return known[key]
-
-    def run_primal(self, function: Any, args: Sequence[Any]) -> Body:
-        """Trace a custom function of which only the rules ran."""
-        known = self.plan.rules
-        key = id(function), *map(id, args)
-        if key not in known:
-            known[key] = trace_primal(function, args, public_readers())
-        return known[key]
 
     def is_dissolved(self, item: Call) -> bool:
         """Tell whether a call of a Python function is written as what it does."""
