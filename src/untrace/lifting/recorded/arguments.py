@@ -79,7 +79,7 @@ def _argument(
     value: Any, writer: Writer, bodies: Sequence[Body] = (), role: str = ""
 ) -> Term:
     if is_function(value) or runs_of(value, bodies):
-        return writer.program.calls.function(value, bodies, writer)
+        return writer.program.callable_term(value, bodies, writer)
     if type(value) in (list, tuple) and any(is_function(v) for v in value):
         items = [_argument(v, writer, bodies) for v in value]
         return display("()" if type(value) is tuple else "[]", items)

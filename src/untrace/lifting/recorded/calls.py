@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
+from untrace.lifting.recorded.callables import transformed_call
 from untrace.lifting.recorded.custom_rules import custom_term
 from untrace.lifting.recorded.definitions import (
     bound_parameters,
-    define,
-    static_names,
 )
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.library import (
     shorter,
 )
-from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.operators import (
     method_term,
     operator_term,
     update_term,
 )
 from untrace.lifting.recorded.own_calls import write_own_call
-from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.runs import runs_of
 from untrace.lifting.recorded.terms import (
     ATOM,
-    Global,
     Term,
     call,
-    keyword,
     placed,
 )
 from untrace.lifting.recorded.unwrapping import unwrapped
@@ -44,18 +38,10 @@ from untrace.lifting.recorded.writer import (
     Writer,
 )
 from untrace.lifting.spell_homes import public_name
-from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
-
-# Transformations whose functions are defined with them as decorators.
-_DECORATORS = frozenset({"jit", "checkpoint"})
-# Those whose function takes the arguments of the call.
-_SAME_ARGUMENTS = frozenset(
-    {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
-)
 
 
 class Unrolled(Exception):
@@ -126,7 +112,7 @@ class Calls:
             args = public_arguments(item, writer)
             return call(text, args)
         if isinstance(function, jaxapi.Transformed):
-            return self._transformed_call(function, item, writer)
+            return transformed_call(function, item, writer)
         if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
             made = custom_term(function, item.bodies, writer, item.args)
             fixed = set(function.nondiff_argnums)
@@ -183,166 +169,6 @@ class Calls:
         made = draft.render()
         return made.parameters, tuple(made.lines)
 
-    # ---- functions as values -------------------------------------------------------
-
-    def function(self, function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
-        """Write a callable: a public name, a transformation, a definition."""
-        is_made = isinstance(function, jaxapi.FUNCTION_RESULTS)
-        known = writer.find(writer.values.key(function) if is_made else id(function))
-        if known is not None:
-            return writer.ref(known)
-        home = (
-            None if isinstance(function, jaxapi.Transformed) else public_name(function)
-        )
-        if home is not None:
-            return self.program.home_term(home)
-        opened = self._opened(function, bodies, writer)
-        if opened is not None:
-            return opened
-        layer = peel(function)
-        if layer is None and getattr(function, "__module__", "") == "_operator":
-            operator = self.program.lifter.imports.module("operator")
-            return Term([Global(f"{operator}.{function_name(function)}")])
-        if layer is None:
-            return writer.static(function)
-        if layer.kind == "transformed":
-            return self._transformed(layer.value, bodies, writer)
-        if layer.kind == "custom":
-            return custom_term(layer.value, bodies, writer)
-        body = self.program.runs.last(function, bodies)
-        if body is not None:
-            return define(function, body, writer)
-        if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
-            return writer.static(function)
-        raise Unwritable(f"`{function_name(function)}` was not run while recording")
-
-    def _opened(
-        self, function: Any, bodies: Sequence[Body], writer: Writer
-    ) -> Term | None:
-        """Write what JAX makes of a transformed function, if it is to be opened."""
-        run = self.program.runs.opened(function, bodies)
-        item = run.opened if run is not None else None
-        if item is None or not self.program.opens(item):
-            return None
-        held = set(map(id, arrays_in((item.args, item.kwargs))))
-        try:
-            region = self.program.region(item, lambda array: id(array) in held)
-            return opened_function(item, region, writer).value(writer)
-        except UnknownArray:
-            raise
-        except Exception as error:  # the recorder stands on private names of JAX
-            self.program.plan.closed[item] = reason(error)
-            self.program.is_stale = True
-            return None
-
-    def _transformed(
-        self,
-        made: jaxapi.Transformed,
-        bodies: Sequence[Body],
-        writer: Writer,
-        is_called: bool = False,
-    ) -> Term:
-        """Write `jax.vmap(f, in_axes=1)`; `is_called` tells that it is called at once."""
-        if made.maker[1] == "jit" and self.program.opens_jit():
-            return self._inner(made, bodies, writer, is_called)
-        if made.maker[1] in _DECORATORS:
-            decorated = self._decorated(made, bodies, writer)
-            if decorated is not None:
-                return decorated
-        self.program.n_transforming += 1
-        inner = self._inner(made, bodies, writer)
-        self.program.n_transforming -= 1
-        fixed = self._dropped(made, self.program.runs.given_to(made, bodies))
-        options = [
-            keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
-            for k, v in made.options.items()
-        ]
-        home = self.program.home_term(made.maker)
-        return call(home, [inner, *options])
-
-    def _inner(
-        self,
-        made: jaxapi.Transformed,
-        bodies: Sequence[Body],
-        writer: Writer,
-        is_called: bool = False,
-    ) -> Term:
-        """Write the function that a transformation was given."""
-        layer = peel(made.function)
-        is_plain = layer is not None and layer.kind in ("function", "method", "partial")
-        if is_plain and public_name(made.function) is None:
-            body = self.program.runs.last(made.function, bodies)
-            if body is not None and writer.find(id(made.function)) is None:
-                drops = made.maker[1] in _SAME_ARGUMENTS
-                return define(
-                    made.function,
-                    body,
-                    writer,
-                    drops_static=drops,
-                    is_called=is_called,
-                )
-        return self.function(made.function, bodies, writer)
-
-    def _decorated(
-        self, made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
-    ) -> Term | None:
-        """Define a function with its transformations as decorators."""
-        makers: list[jaxapi.Transformed] = []
-        function: Any = made
-        while True:
-            is_made = isinstance(function, jaxapi.Transformed)
-            if not is_made and public_name(function) is not None:
-                return None  # `jnp.sin` is jitted itself
-            layer = peel(function)
-            if layer is None or layer.kind == "method":
-                break
-            if self.program.runs.opened(function, bodies) is not None:
-                break
-            if layer.kind == "transformed" and layer.value.maker[1] in _DECORATORS:
-                makers.append(layer.value)
-                function = layer.inner
-                continue
-            break
-        plain = peel(function)
-        if plain is None or plain.kind != "function" or public_name(function):
-            return None
-        if plain.value.__name__ == "<lambda>":
-            return None
-        body = self.program.runs.last(function, bodies)
-        if body is None:
-            raise Unwritable(f"`{function_name(function)}` was not run while recording")
-        decorators = [self.decorator(maker, writer) for maker in makers]
-        return define(function, body, writer, decorators, drops_static=True)
-
-    def decorator(self, made: jaxapi.Transformed, writer: Writer) -> Term:
-        imports = self.program.lifter.imports
-        home = self.program.home_term(made.maker)
-        if not made.options:
-            return home
-        options = [keyword(k, writer.value(v)) for k, v in made.options.items()]
-        partial = f"{imports.module('functools')}.partial"
-        return call(Term([partial]), [home, *options])
-
-    def _transformed_call(
-        self, made: jaxapi.Transformed, item: Call, writer: Writer
-    ) -> Term:
-        function = self._transformed(made, item.bodies, writer, is_called=True)
-        args, kwargs = list(item.args), dict(item.kwargs)
-        if made.maker[1] in _SAME_ARGUMENTS:
-            dropped = self._dropped(made, self.program.runs.given_to(made, item.bodies))
-            args = [a for i, a in enumerate(args) if i not in dropped]
-            kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
-        return call(function, plain_arguments(args, kwargs, writer))
-
-    @staticmethod
-    def _dropped(made: jaxapi.Transformed, body: Body | None) -> frozenset[Any]:
-        """Return positions and names of arguments that are fixed: they are no arrays."""
-        if body is None:
-            return frozenset()
-        names = list(body.parameters)
-        static = static_names(body)
-        return frozenset({i for i, n in enumerate(names) if n in static} | static)
-
     # ---- definitions ---------------------------------------------------------------
 
     @staticmethod
@@ -379,10 +205,3 @@ def _makes_arrays(body: Body) -> bool:
 def _has_more(item: Call) -> bool:
     """Tell whether a result holds more arrays than the tree it was made of."""
     return len(arrays_in(item.result)) > len(arrays_in(item.args[1:2]))
-
-
-def _without(axes: Any, positions: frozenset[Any]) -> Any:
-    """Drop the axes of arguments that are fixed."""
-    if type(axes) is not tuple:
-        return axes
-    return tuple(axis for i, axis in enumerate(axes) if i not in positions)

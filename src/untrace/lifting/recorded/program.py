@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.annotations import annotate, note_annotations
+from untrace.lifting.recorded.callables import callable_term, decorator_term
 from untrace.lifting.recorded.calls import Calls
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.library import used_functions
@@ -93,6 +94,12 @@ class Program:
             write_call(item, writer)
         finally:
             self.numbers.roles = before
+
+    def callable_term(
+        self, function: Any, bodies: Sequence[Body], writer: Writer
+    ) -> Term:
+        """Write a function that is passed; `bodies` are runs in the call it is passed to."""
+        return callable_term(function, bodies, writer)
 
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
@@ -375,7 +382,7 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
             made = layer.value
             if made.maker[1] != "jit" or not program.opens_jit():
                 writer = Writer(program, Draft(""))
-                decorators.append(program.calls.decorator(made, writer))
+                decorators.append(decorator_term(made, writer))
             layer = peel(layer.inner)
         calls, result = body.calls, body.result
         values = {n: body.parameters.get(n, v) for n, v in values.items()}

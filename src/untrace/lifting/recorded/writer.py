@@ -170,7 +170,7 @@ class Writer:
             items = [value.start, value.stop, value.step]
             return call(text_term("slice"), [self.value(item) for item in items])
         if is_function(value):
-            return self.program.calls.function(value, [], self)
+            return self.program.callable_term(value, [], self)
         if has_array(value) or (_is_node(value) and not _is_known(value)):
             return self._node(value)
         return self.static(value)
