@@ -20,7 +20,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.annotations import annotate, note_annotations
 from untrace.lifting.recorded.callables import callable_term, decorator_term
-from untrace.lifting.recorded.calls import Calls
+from untrace.lifting.recorded.calls import write_as_made
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.loops import write_loops
@@ -79,7 +79,6 @@ class Program:
         lifter.constants.keeps_jax = True
         self.options = options
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
-        self.calls = Calls(self)
         self.runs = Runs(plan)
         self.customs: dict[Any, Term] = {}
         self.classes: dict[Any, tuple[str, list[str]]] = {}
@@ -94,6 +93,10 @@ class Program:
             write_call(item, writer)
         finally:
             self.numbers.roles = before
+
+    def write_as_made(self, item: Call, writer: Writer) -> None:
+        """Write a call as it was made."""
+        write_as_made(item, writer)
 
     def callable_term(
         self, function: Any, bodies: Sequence[Body], writer: Writer
@@ -387,7 +390,7 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
         calls, result = body.calls, body.result
         values = {n: body.parameters.get(n, v) for n, v in values.items()}
     elif len(root.calls) == 1 and not root.calls[0].is_own:
-        name = program.calls.wrapper_name(root.calls[0], name)
+        name = _wrapper_name(root.calls[0], name)
     draft = Draft(name)
     writer = Writer(program, draft)
     for parameter in captured.parameters:
@@ -408,6 +411,13 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     made_function = draft.render()
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+def _wrapper_name(item: Call, name: str) -> str:
+    """Name a program that is one call of a transformed function."""
+    if isinstance(item.function, jaxapi.Transformed):
+        return f"{name}_{item.function.maker[1]}"
+    return name
 
 
 def _main_run(whole: Call | None, root: Body) -> Body:

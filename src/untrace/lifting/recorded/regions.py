@@ -57,7 +57,7 @@ def write_call(item: Call, writer: Writer) -> None:
         if item in program.plan.lowered or program.opens(item):
             write_region(item, writer)
         else:
-            program.calls.write(item, writer)
+            program.write_as_made(item, writer)
     except Restart:
         raise
     except Exception as error:  # the recorder stands on private names of JAX

@@ -332,7 +332,7 @@ class Writer:
     def unpack(self, item: Call, rows: Sequence[Any]) -> None:
         """Write `a, b = array`, which takes the rows of an array."""
         whole = replace(item, result=tuple(rows))
-        self.program.calls.write(whole, self)
+        self.program.write_as_made(whole, self)
 
     def main_body(self, calls: Sequence[Call]) -> None:
         """Write the calls of the main function, which is what the user's own one does."""
