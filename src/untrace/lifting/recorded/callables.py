@@ -10,6 +10,7 @@ from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments
 from untrace.lifting.recorded.custom_rules import custom_term
 from untrace.lifting.recorded.definitions import define, static_names
+from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.terms import Global, Term, call, keyword
@@ -45,7 +46,7 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
         operator = writer.program.lifter.imports.module("operator")
         return Term([Global(f"{operator}.{function_name(function)}")])
     if layer is None:
-        return writer.static(function)
+        return static_term(function, writer)
     if layer.kind == "transformed":
         return _transformed(layer.value, bodies, writer)
     if layer.kind == "custom":
@@ -54,7 +55,7 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     if body is not None:
         return define(function, body, writer)
     if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
-        return writer.static(function)
+        return static_term(function, writer)
     raise Unwritable(f"`{function_name(function)}` was not run while recording")
 
 

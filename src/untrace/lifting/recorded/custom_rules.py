@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.definitions import define
+from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
 from untrace.lifting.recorded.unwritable import Unwritable
-from untrace.lifting.recorded.writer import Writer, is_plain
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import trace_primal, trace_rules
 from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body

@@ -13,30 +13,18 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Tree, quoted
+from untrace.lifting.recorded.expressions import is_plain, value_term
 from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
 from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.terms import (
-    ATOM,
-    LAMBDA,
-    Global,
     Name,
     Ref,
     Term,
-    call,
-    display,
-    keyword,
-    placed,
-    text_term,
 )
 from untrace.lifting.recorded.unwrapping import followed, way
-from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
-from untrace.lifting.recorded.values import Found, Values, has_array, is_array, tree_key
-from untrace.lifting.sizes import Scale, Size
-from untrace.lifting.spelling import spell, spell_dtype
+from untrace.lifting.recorded.values import Found, Values, has_array, is_array
 from untrace.recovery import bytecode
-from untrace.recovery.functions import is_function
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
 from untrace.syntax.text import quoted_line
@@ -79,7 +67,7 @@ class Writer:
         self.n_dissolving = 0
         self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
-        self._latest: deque[Any] = deque(maxlen=N_LATEST)
+        self.latest: deque[Any] = deque(maxlen=N_LATEST)
 
     # ---- names ---------------------------------------------------------------------
 
@@ -139,125 +127,9 @@ class Writer:
         found[0].uses += 1
         return Term([Ref(found[0], found[1])])
 
-    # ---- values --------------------------------------------------------------------
-
     def value(self, value: Any, role: str = "") -> Term:
         """Write any value as an expression; `role` may name a number."""
-        if is_array(value):
-            return self._array(value)
-        if type(value) is float:  # an object of its own, unlike a small integer
-            found = self.find(id(value))
-            return self.ref(found) if found is not None else self.static(value, role)
-        return self._known(value) or self._made(value)
-
-    def _known(self, value: Any) -> Term | None:
-        """Refer to a container that has a name, or is a part of one."""
-        if isinstance(value, _PLAIN) or _has_static(value):
-            return None
-        key = self.values.key(value)
-        found = self.find(key) if key is not None else None
-        return self.ref(found) if found is not None else None
-
-    def _made(self, value: Any) -> Term:
-        """Write the expression that makes a value."""
-        kind = type(value)
-        if kind in (tuple, list):
-            brackets = "()" if kind is tuple else "[]"
-            return display(brackets, [self._item(item) for item in value])
-        if kind is dict:
-            return self._dict([(k, self.value(item)) for k, item in value.items()])
-        if kind is slice:
-            items = [value.start, value.stop, value.step]
-            return call(text_term("slice"), [self.value(item) for item in items])
-        if is_function(value):
-            return self.program.callable_term(value, [], self)
-        if has_array(value) or (_is_node(value) and not _is_known(value)):
-            return self._node(value)
-        return self.static(value)
-
-    def _item(self, value: Any) -> Term:
-        """Write a value in a tuple or list; a length that a library computed, plainly."""
-        is_length = self.in_library and type(value) is np.int64
-        return self.value(int(value) if is_length else value)
-
-    def shape(self, value: Any) -> Term:
-        """Write a shape that a library gave: that of an array made just before, if any.
-
-        Functions that are alike but for the size of their arrays have one text then.
-        """
-        if self.in_library and type(value) in (tuple, list):
-            for array in reversed(self._latest):
-                found = self.values.find(id(array))
-                if found and array.shape == tuple(value) and self._is_needed(found[0]):
-                    return Term([*placed(self.ref(found), ATOM), ".shape"])
-        return self.value(value)
-
-    def _is_needed(self, name: Name) -> bool:
-        """Tell whether a name is used anyway, as far as that is known by now."""
-        if name.is_parameter or name.uses:
-            return True
-        last = self.draft.statements[-1] if self.draft.statements else Statement()
-        return last.targets is name and any(True for _ in last.term.refs())
-
-    @staticmethod
-    def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
-        parts: list[Any] = []
-        for key, term in items:
-            parts += [", "] if parts else []
-            parts += [f"{quoted(key)}: ", *placed(term, LAMBDA)]
-        return Term(["{", *parts, "}"])
-
-    def static(self, value: Any, role: str = "") -> Term:
-        """Write a value that is no array."""
-        if isinstance(value, (Size, Scale)):
-            parts = value.expression.parts
-            named = [p if isinstance(p, str) else Global(p.name) for p in parts]
-            return Term([*named], value.expression.level)
-        imports = self.program.lifter.imports
-        if isinstance(value, np.dtype):
-            return text_term(self.dtype(value))
-        if not _is_known(value) and not jaxapi.is_inside_jax(value):
-            raise Unwritable(f"a {type(value).__name__} is no part of the program")
-        text = spell(value, imports)
-        return self.program.numbers.term(value, text, role) or text_term(text)
-
-    def dtype(self, dtype: Any) -> str:
-        """Write a dtype as its public scalar type."""
-        return spell_dtype(dtype, self.program.lifter.imports)
-
-    def _array(self, value: Any) -> Term:
-        found = self.find(id(value))
-        if found is not None:
-            return self.ref(found)
-        if isinstance(value, jaxapi.Tracer):
-            raise UnknownArray(value)
-        return self.program.constant(value)
-
-    def _node(self, value: Any) -> Term:
-        """Write the call that builds an instance of a registered class."""
-        return self.built(*self.values.tree(value))
-
-    def built(self, tree: Tree, arrays: Sequence[Any]) -> Term:
-        """Write the expression that builds a tree; known sub-trees by their names."""
-        if isinstance(tree, Leaf):
-            return self._array(arrays[tree.index])
-        key = tree_key(tree, arrays)
-        found = self.find(key) if key is not None else None
-        if found is not None:
-            return self.ref(found)
-        parts = [self.built(child, arrays) for child in tree.children]
-        if tree.kind == "none":
-            return Term(["None"])
-        if tree.kind in ("tuple", "list"):
-            return display("()" if tree.kind == "tuple" else "[]", parts)
-        if tree.kind == "dict":
-            return self._dict(list(zip(tree.keys, parts)))
-        name = self.program.class_name(tree)
-        if tree.kind == "items":
-            items = self._dict(list(zip(tree.keys, parts)))
-            return call(Term([name]), [items])
-        fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
-        return call(Term([name]), fields)
+        return value_term(value, self, role)
 
     # ---- statements ----------------------------------------------------------------
 
@@ -419,7 +291,7 @@ class Writer:
         self.owned.add(id(name))
         self.values.define(value, name)
         if is_array(value):
-            self._latest.append(value)
+            self.latest.append(value)
 
     def name_locals(self, values: Mapping[str, Any]) -> None:
         """Name results after the local variables that held them in the end."""
@@ -542,18 +414,7 @@ def _is_constructible(value: Any) -> bool:
         return all(map(_is_constructible, value))
     if type(value) is dict:
         return all(map(_is_constructible, value.values()))
-    return is_array(value) or isinstance(value, _PLAIN)
-
-
-def _is_known(value: Any) -> bool:
-    """Tell whether a value is one of Python's or JAX's own, which can be spelled."""
-    module = type(value).__module__.partition(".")[0]
-    return isinstance(value, _PLAIN) or module in _KNOWN_MODULES
-
-
-_KNOWN_MODULES = frozenset(
-    {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
-)
+    return is_array(value) or is_plain(value)
 
 
 def _rows(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
@@ -576,26 +437,6 @@ def _takes(item: Call, name: str, array: Any) -> bool:
     """Tell whether a call is of a function of some name on an array."""
     called = getattr(item.function, "__name__", "")
     return called == name and bool(item.args) and item.args[0] is array
-
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
-
-
-def is_plain(value: Any) -> bool:
-    """Tell whether a value is a scalar, a string, a type or None."""
-    return isinstance(value, _PLAIN)
-
-
-def _is_node(value: Any) -> bool:
-    return not isinstance(value, _PLAIN) and not jax.tree_util.all_leaves([value])
-
-
-def _has_static(value: Any) -> bool:
-    """Tell whether a plain container holds what is no array, besides None."""
-    if type(value) in (tuple, list, dict):
-        items = value.values() if type(value) is dict else value
-        return any(_has_static(item) for item in items)
-    return isinstance(value, (bool, int, float, complex, str, bytes, slice))
 
 
 def can_rename(name: Name) -> bool:

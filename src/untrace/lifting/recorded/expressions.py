@@ -1,0 +1,183 @@
+"""Write values as expressions: by the names that hold them, or what makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture.trees import Leaf, Tree, quoted
+from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    LAMBDA,
+    Global,
+    Name,
+    Term,
+    call,
+    display,
+    keyword,
+    placed,
+    text_term,
+)
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.lifting.recorded.values import has_array, is_array, tree_key
+from untrace.lifting.sizes import Scale, Size
+from untrace.lifting.spelling import spell, spell_dtype
+from untrace.recovery.functions import is_function
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
+_KNOWN_MODULES = frozenset(
+    {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
+)
+
+
+def value_term(value: Any, writer: Writer, role: str = "") -> Term:
+    """Write any value as an expression; `role` may name a number."""
+    if is_array(value):
+        return _array(value, writer)
+    if type(value) is float:  # an object of its own, unlike a small integer
+        found = writer.find(id(value))
+        return (
+            writer.ref(found) if found is not None else static_term(value, writer, role)
+        )
+    return _known(value, writer) or _made(value, writer)
+
+
+def shape_term(value: Any, writer: Writer) -> Term:
+    """Write a shape that a library gave: that of an array made just before, if any.
+
+    Functions that are alike but for the size of their arrays have one text then.
+    """
+    if writer.in_library and type(value) in (tuple, list):
+        for array in reversed(writer.latest):
+            found = writer.values.find(id(array))
+            if found and array.shape == tuple(value) and _is_needed(found[0], writer):
+                return Term([*placed(writer.ref(found), ATOM), ".shape"])
+    return writer.value(value)
+
+
+def static_term(value: Any, writer: Writer, role: str = "") -> Term:
+    """Write a value that is no array."""
+    if isinstance(value, (Size, Scale)):
+        parts = value.expression.parts
+        named = [p if isinstance(p, str) else Global(p.name) for p in parts]
+        return Term([*named], value.expression.level)
+    imports = writer.program.lifter.imports
+    if isinstance(value, np.dtype):
+        return text_term(spell_dtype(value, imports))
+    if not _is_known(value) and not jaxapi.is_inside_jax(value):
+        raise Unwritable(f"a {type(value).__name__} is no part of the program")
+    text = spell(value, imports)
+    return writer.program.numbers.term(value, text, role) or text_term(text)
+
+
+def _known(value: Any, writer: Writer) -> Term | None:
+    """Refer to a container that has a name, or is a part of one."""
+    if isinstance(value, _PLAIN) or _has_static(value):
+        return None
+    key = writer.values.key(value)
+    found = writer.find(key) if key is not None else None
+    return writer.ref(found) if found is not None else None
+
+
+def _made(value: Any, writer: Writer) -> Term:
+    """Write the expression that makes a value."""
+    kind = type(value)
+    if kind in (tuple, list):
+        brackets = "()" if kind is tuple else "[]"
+        return display(brackets, [_item(item, writer) for item in value])
+    if kind is dict:
+        return _dict([(k, writer.value(item)) for k, item in value.items()])
+    if kind is slice:
+        items = [value.start, value.stop, value.step]
+        return call(text_term("slice"), [writer.value(item) for item in items])
+    if is_function(value):
+        return writer.program.callable_term(value, [], writer)
+    if has_array(value) or (_is_node(value) and not _is_known(value)):
+        return _built(*writer.values.tree(value), writer)
+    return static_term(value, writer)
+
+
+def _item(value: Any, writer: Writer) -> Term:
+    """Write a value in a tuple or list; a length that a library computed, plainly."""
+    is_length = writer.in_library and type(value) is np.int64
+    return writer.value(int(value) if is_length else value)
+
+
+def _is_needed(name: Name, writer: Writer) -> bool:
+    """Tell whether a name is used anyway, as far as that is known by now."""
+    if name.is_parameter or name.uses:
+        return True
+    last = writer.draft.statements[-1] if writer.draft.statements else Statement()
+    return last.targets is name and any(True for _ in last.term.refs())
+
+
+def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
+    parts: list[Any] = []
+    for key, term in items:
+        parts += [", "] if parts else []
+        parts += [f"{quoted(key)}: ", *placed(term, LAMBDA)]
+    return Term(["{", *parts, "}"])
+
+
+def _array(value: Any, writer: Writer) -> Term:
+    found = writer.find(id(value))
+    if found is not None:
+        return writer.ref(found)
+    if isinstance(value, jaxapi.Tracer):
+        raise UnknownArray(value)
+    return writer.program.constant(value)
+
+
+def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
+    """Write the expression that builds a tree; known sub-trees by their names."""
+    if isinstance(tree, Leaf):
+        return _array(arrays[tree.index], writer)
+    key = tree_key(tree, arrays)
+    found = writer.find(key) if key is not None else None
+    if found is not None:
+        return writer.ref(found)
+    parts = [_built(child, arrays, writer) for child in tree.children]
+    if tree.kind == "none":
+        return Term(["None"])
+    if tree.kind in ("tuple", "list"):
+        return display("()" if tree.kind == "tuple" else "[]", parts)
+    if tree.kind == "dict":
+        return _dict(list(zip(tree.keys, parts)))
+    name = writer.program.class_name(tree)
+    if tree.kind == "items":
+        items = _dict(list(zip(tree.keys, parts)))
+        return call(Term([name]), [items])
+    fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
+    return call(Term([name]), fields)
+
+
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is a scalar, a string, a type or None."""
+    return isinstance(value, _PLAIN)
+
+
+def _is_known(value: Any) -> bool:
+    """Tell whether a value is one of Python's or JAX's own, which can be spelled."""
+    module = type(value).__module__.partition(".")[0]
+    return isinstance(value, _PLAIN) or module in _KNOWN_MODULES
+
+
+def _is_node(value: Any) -> bool:
+    return not isinstance(value, _PLAIN) and not jax.tree_util.all_leaves([value])
+
+
+def _has_static(value: Any) -> bool:
+    """Tell whether a plain container holds what is no array, besides None."""
+    if type(value) in (tuple, list, dict):
+        items = value.values() if type(value) is dict else value
+        return any(_has_static(item) for item in items)
+    return isinstance(value, (bool, int, float, complex, str, bytes, slice))
