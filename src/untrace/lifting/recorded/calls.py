@@ -9,6 +9,7 @@ from untrace.lifting.recorded.callables import transformed_call
 from untrace.lifting.recorded.custom_rules import custom_term
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.library import shorter
+from untrace.lifting.recorded.naming import rename
 from untrace.lifting.recorded.operators import method_term, operator_term, update_term
 from untrace.lifting.recorded.own_calls import write_own_call
 from untrace.lifting.recorded.terms import ATOM, Term, call, placed
@@ -46,7 +47,7 @@ def write_as_made(item: Call, writer: Writer) -> None:
         except Unrolled:
             for run in item.bodies:
                 writer.body(run.calls)
-            writer.rename(item.result, item.target)
+            rename(item.result, item.target, writer)
         else:
             writer.assign(item, term, shown)
 

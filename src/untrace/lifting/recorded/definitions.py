@@ -8,9 +8,12 @@ from typing import Any
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.library import lambda_term, shortened
+from untrace.lifting.recorded.naming import name_locals
+from untrace.lifting.recorded.parameters import passed_parameters
+from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.values import has_array
-from untrace.lifting.recorded.writer import Writer, signature_types
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, is_library
 from untrace.syntax.names import identifier
@@ -64,10 +67,10 @@ def define(
 def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
-    writer.parameters(body.parameters, body.code, dropped)
+    passed_parameters(body.parameters, body.code, dropped, writer)
     writer.unpack_parameters(body.parameters, body.code)
     writer.body(body.calls)
-    writer.name_locals(body.locals)
+    name_locals(body.locals, writer)
     draft.result = writer.value(body.result)
     shown = [v for n, v in body.parameters.items() if n not in dropped]
     draft.types = signature_types(shown, body.result)

@@ -10,10 +10,13 @@ from typing import Any
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.definitions import definition_name
 from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept, narrowed
+from untrace.lifting.recorded.parameters import own_parameters
 from untrace.lifting.recorded.paths import common, last_word, steps
+from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Name, Term, call
-from untrace.lifting.recorded.writer import Writer, signature_types
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call, is_library
 
 
@@ -26,9 +29,9 @@ def write_own_call(item: Call, writer: Writer) -> None:
     is_weak = is_library(body.code)
     writer.n_dissolving += is_weak
     writer.body(body.calls)
-    writer.name_locals(body.locals)
+    name_locals(body.locals, writer)
     writer.n_dissolving -= is_weak
-    writer.rename(item.result, item.target)
+    rename(item.result, item.target, writer)
 
 
 def _write_kept(item: Call, body: Body, writer: Writer) -> None:
@@ -37,11 +40,11 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     shown = narrowed(item, program.plan.needs.get(item, ()))
     draft = Draft(definition_name(body))
     inner = Writer(program, draft, caller=writer, is_library=is_library(body.code))
-    made = inner.own_parameters(body.parameters)
+    made = own_parameters(body.parameters, inner)
     program.open_calls.append(item)
     inner.unpack_parameters(body.parameters, body.code)
     inner.body(body.calls)
-    inner.name_locals(body.locals)
+    name_locals(body.locals, inner)
     draft.result = inner.value(shown.result)
     draft.types = signature_types([value for _, value in made], shown.result)
     annotate(draft, dict(made), shown.result, inner)

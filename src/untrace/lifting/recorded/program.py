@@ -24,6 +24,7 @@ from untrace.lifting.recorded.calls import write_as_made
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.loops import write_loops
+from untrace.lifting.recorded.naming import name_locals
 from untrace.lifting.recorded.needs import References
 from untrace.lifting.recorded.numbers import Numbers
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
@@ -32,13 +33,11 @@ from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.runs import Runs
+from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Name, Term, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import has_array
-from untrace.lifting.recorded.writer import (
-    Writer,
-    signature_types,
-)
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
 from untrace.options import Options
@@ -401,7 +400,7 @@ def _main(captured: Captured, program: Program, name: str) -> Function:
     run = _main_run(whole, root)
     writer.unpack_parameters(values, run.code)
     writer.main_body(calls)
-    writer.name_locals(run.locals)
+    name_locals(run.locals, writer)
     draft.result = writer.value(result)
     draft.decorators = decorators
     draft.types = signature_types([values[p.name] for p in captured.parameters], result)

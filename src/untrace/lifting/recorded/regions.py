@@ -18,6 +18,7 @@ from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.equations import RESULTS, expression
 from untrace.lifting.recorded.function import Names, Statement
 from untrace.lifting.recorded.hints import result_hint
+from untrace.lifting.recorded.naming import rename, targets
 from untrace.lifting.recorded.opening import (
     hint_of,
     is_whole,
@@ -66,7 +67,7 @@ def write_call(item: Call, writer: Writer) -> None:
         program.is_stale = True
         del program.open_calls[n_open:]
         writer.n_dissolving = n_dissolving
-        writer.targets(item.result, item.target, item)
+        targets(item.result, item.target, item, writer)
     finally:
         program.n_apart -= item.is_apart
 
@@ -135,10 +136,10 @@ def write_region(item: Call, writer: Writer) -> None:
     names = tuple([Name(result_hint(item)) for _ in results])
     for name, result in zip(names, results):
         writer.define(result, name)
-    targets: Names = names[0] if len(names) == 1 else names
+    made: Names = names[0] if len(names) == 1 else names
     is_effect = bool(block.effects)
-    writer.draft.statements.append(Statement(targets or None, term, is_effect))
-    writer.rename(item.result, item.target)
+    writer.draft.statements.append(Statement(made or None, term, is_effect))
+    rename(item.result, item.target, writer)
     why = program.plan.lowered.get(item)
     if why is not None:
         where = place_of(item)

@@ -10,6 +10,7 @@ from untrace.lifting.recorded.arguments import public_arguments
 from untrace.lifting.recorded.definitions import bound_parameters
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.operators import operator_term
+from untrace.lifting.recorded.parameters import passed_parameters
 from untrace.lifting.recorded.runs import runs_of
 from untrace.lifting.recorded.terms import Term, call
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
@@ -85,7 +86,8 @@ def _run_text(run: Body, writer: Writer) -> Any:
     """Return the text of one run of a function, to compare it with others."""
     draft = Draft("run")
     inner = Writer(writer.program, draft, parent=writer)
-    inner.parameters(run.parameters, run.code, bound_parameters(run.function, run))
+    dropped = bound_parameters(run.function, run)
+    passed_parameters(run.parameters, run.code, dropped, inner)
     inner.unpack_parameters(run.parameters, run.code)
     inner.body(run.calls)
     draft.result = inner.value(run.result)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import types
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting.recorded.expressions import is_plain, value_term
-from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement
-from untrace.lifting.recorded.hints import result_hint
+from untrace.lifting.recorded.expressions import value_term
+from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.library import skip_move
+from untrace.lifting.recorded.naming import targets
+from untrace.lifting.recorded.short_types import short_types
 from untrace.lifting.recorded.terms import (
     Name,
     Ref,
     Term,
 )
-from untrace.lifting.recorded.unwrapping import followed, way
-from untrace.lifting.recorded.values import Found, Values, has_array, is_array
+from untrace.lifting.recorded.values import Found, Values, is_array
 from untrace.recovery import bytecode
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
@@ -249,42 +247,17 @@ class Writer:
         `shown` is the call as it is written, if that is not how it was made.
         """
         written = shown or item
-        names = self.targets(written.result, written.target, item)
+        names = targets(written.result, written.target, item, self)
         statement = Statement(names, term, self.program.has_effects(item))
         comments = self.program.options.comments
         if comments in ("types", "both"):
-            types = _types(item.result)
+            types = short_types(item.result)
             statement.comment = f"# {types}" if types else ""
         if comments in ("origin", "both") and item.place is not None:
             statement.origin = quoted_line(item.place.filename, item.place.line)
         self.draft.statements.append(statement)
         self.program.written.append((item, term))
         return statement
-
-    def targets(self, result: Any, target: Target, item: Call) -> Names:
-        """Make the names of a result and let them stand for its arrays."""
-        if (
-            isinstance(target, tuple)
-            and type(result) in (tuple, list)
-            and len(target) == len(result)
-        ):
-            return tuple([self.targets(r, t, item) for r, t in zip(result, target)])
-        given = isinstance(target, str) and target != "_"
-        hint = str(target) if given else result_hint(item)
-        name = self._local(hint, given)
-        self.define(result, name)
-        return name
-
-    def _local(self, hint: str, is_given: bool) -> Name:
-        """Make the name of a local variable; tell whose it is."""
-        is_weak = self.n_dissolving > 0
-        return Name(hint, is_given, is_weak=is_weak, is_foreign=self.in_library)
-
-    def _give(self, name: Name, hint: str) -> None:
-        """Give a name the hint of a local variable that held its value, too."""
-        name.hint, name.is_given = hint, True
-        name.is_weak = self.n_dissolving > 0
-        name.is_foreign = self.in_library
 
     def define(self, value: Any, name: Name) -> None:
         """Let a name of this function stand for a value."""
@@ -293,128 +266,11 @@ class Writer:
         if is_array(value):
             self.latest.append(value)
 
-    def name_locals(self, values: Mapping[str, Any]) -> None:
-        """Name results after the local variables that held them in the end."""
-        for hint, value in values.items():
-            key = self.values.key(value)
-            found = self.values.find(key) if key is not None else None
-            if found is None or found[1] or hint == "_":
-                continue
-            name = found[0]
-            if not name.text and id(name) in self.owned and can_rename(name):
-                self._give(name, identifier(hint))
-
-    def rename(self, result: Any, target: Target) -> None:
-        """Give the names of the caller to what a dissolved function returned."""
-        if isinstance(target, tuple) and type(result) in (tuple, list):
-            self._split(result, target)
-            for part, name in zip(result, target):
-                self.rename(part, name)
-            return
-        if not isinstance(target, str) or target == "_":
-            return
-        key = self.values.key(result)
-        found = self.values.find(key) if key is not None else None
-        if found is None or found[1]:
-            return
-        name = found[0]
-        if not name.text and not name.is_parameter and id(name) in self.owned:
-            self._give(name, target)
-
-    def _split(self, result: Any, target: tuple[Target, ...]) -> None:
-        """Unpack a result that a dissolved function had returned as a whole."""
-        key = self.values.key(result)
-        found = self.values.find(key) if key is not None else None
-        if found is None or found[1] or found[0].uses or len(target) != len(result):
-            return
-        for statement in reversed(self.draft.statements):
-            if statement.targets is found[0]:
-                self.values.forget(found[0])
-                statement.targets = tuple(
-                    [self._target(r, t) for r, t in zip(result, target)]
-                )
-                return
-
-    def _target(self, result: Any, target: Target) -> Name:
-        hint = target if isinstance(target, str) else "value"
-        name = self._local(identifier(hint), hint != "_")
-        self.define(result, name)
-        return name
-
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one; return its name."""
         name = Name(draft.name, True)
         self.draft.statements.append(Statement(name, nested=draft))
         return self.ref((name, ""))
-
-    # ---- parameters ----------------------------------------------------------------
-
-    def parameters(
-        self, values: Mapping[str, Any], code: types.CodeType, dropped: frozenset[str]
-    ) -> None:
-        """Make the parameters of a function that was passed to a transformation."""
-        n = code.co_argcount
-        keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
-        flags = code.co_flags
-        names = list(values)
-        for position, name in enumerate(names):
-            if name in dropped:
-                continue
-            stars = ""
-            if flags & inspect.CO_VARARGS and position == n + len(keywords):
-                stars = "*"
-            elif flags & inspect.CO_VARKEYWORDS and position == len(names) - 1:
-                stars = "**"
-            if stars and not has_array(values[name]):
-                continue
-            made = Name(name, True, is_parameter=True)
-            self.define(values[name], made)
-            self.draft.parameters.append(Parameter(made, stars, name in keywords))
-
-    def own_parameters(self, values: Mapping[str, Any]) -> list[tuple[Name, Any]]:
-        """Make a parameter of every argument that holds an array, or is a float."""
-        made: list[tuple[Name, Any]] = []
-        for hint, value in values.items():
-            if self.is_library:
-                value = followed(value, way(value, self._is_known_outside))
-            if type(value) is float:
-                name = Name(identifier(hint), True, is_parameter=True)
-                self.owned.add(id(name))
-                self.values.add(id(value), name)
-                made.append((name, value))
-            elif has_array(value) and self._can_pass(value):
-                if hint in ("self", "cls"):
-                    hint = "params"
-                name = Name(identifier(hint), True, is_parameter=True)
-                self.define(value, name)
-                made.append((name, value))
-        return made
-
-    def _is_known_outside(self, value: Any) -> bool:
-        """Tell whether the caller has a name for a container."""
-        key = self.values.key(value)
-        return self.caller is None or self.caller.find(key) is not None
-
-    def _can_pass(self, value: Any) -> bool:
-        """Tell whether a caller can write a value.
-
-        An object that has no name there would have to be built first; its arrays come as
-        parameters of their own instead.
-        """
-        if is_array(value):
-            return True
-        key = self.values.key(value)
-        if self.caller is not None and key is not None and self.caller.find(key):
-            return True
-        return _is_constructible(value)
-
-
-def _is_constructible(value: Any) -> bool:
-    if type(value) in (tuple, list):
-        return all(map(_is_constructible, value))
-    if type(value) is dict:
-        return all(map(_is_constructible, value.values()))
-    return is_array(value) or is_plain(value)
 
 
 def _rows(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
@@ -437,30 +293,3 @@ def _takes(item: Call, name: str, array: Any) -> bool:
     """Tell whether a call is of a function of some name on an array."""
     called = getattr(item.function, "__name__", "")
     return called == name and bool(item.args) and item.args[0] is array
-
-
-def can_rename(name: Name) -> bool:
-    """Tell whether a better name may be given."""
-    return not name.is_parameter and (name.is_weak or not name.is_given)
-
-
-MAX_TYPES = 4
-
-
-def signature_types(values: Sequence[Any], result: Any) -> str:
-    """Write the types of parameters and result, if they are few."""
-    texts = [_types(value) for value in values]
-    returned = _types(result)
-    if not texts or not all(texts) or not returned:
-        return ""
-    return f"{', '.join(texts)} -> {returned}"
-
-
-def _types(value: Any) -> str:
-    """Write the type of an array, or of a short tuple of arrays."""
-    if is_array(value):
-        return jaxapi.short_type(jax.typeof(value))
-    if type(value) is tuple and 0 < len(value) <= MAX_TYPES:
-        texts = [_types(item) for item in value]
-        return f"({', '.join(texts)})" if all(texts) else ""
-    return ""

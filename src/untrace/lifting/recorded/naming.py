@@ -1,0 +1,100 @@
+"""Name the results of calls: as the user's code or a library's did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from untrace.lifting.recorded.function import Names
+from untrace.lifting.recorded.hints import result_hint
+from untrace.lifting.recorded.terms import Name
+from untrace.recovery.record import Call, Target
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
+    """Make the names of a result and let them stand for its arrays."""
+    if (
+        isinstance(target, tuple)
+        and type(result) in (tuple, list)
+        and len(target) == len(result)
+    ):
+        return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
+    given = isinstance(target, str) and target != "_"
+    hint = str(target) if given else result_hint(item)
+    name = _local(hint, given, writer)
+    writer.define(result, name)
+    return name
+
+
+def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
+    """Name results after the local variables that held them in the end."""
+    for hint, value in values.items():
+        key = writer.values.key(value)
+        found = writer.values.find(key) if key is not None else None
+        if found is None or found[1] or hint == "_":
+            continue
+        name = found[0]
+        if not name.text and id(name) in writer.owned and _can_rename(name):
+            _give(name, identifier(hint), writer)
+
+
+def rename(result: Any, target: Target, writer: Writer) -> None:
+    """Give the names of the caller to what a dissolved function returned."""
+    if isinstance(target, tuple) and type(result) in (tuple, list):
+        _split(result, target, writer)
+        for part, name in zip(result, target):
+            rename(part, name, writer)
+        return
+    if not isinstance(target, str) or target == "_":
+        return
+    key = writer.values.key(result)
+    found = writer.values.find(key) if key is not None else None
+    if found is None or found[1]:
+        return
+    name = found[0]
+    if not name.text and not name.is_parameter and id(name) in writer.owned:
+        _give(name, target, writer)
+
+
+def _split(result: Any, target: tuple[Target, ...], writer: Writer) -> None:
+    """Unpack a result that a dissolved function had returned as a whole."""
+    key = writer.values.key(result)
+    found = writer.values.find(key) if key is not None else None
+    if found is None or found[1] or found[0].uses or len(target) != len(result):
+        return
+    for statement in reversed(writer.draft.statements):
+        if statement.targets is found[0]:
+            writer.values.forget(found[0])
+            statement.targets = tuple(
+                [_target(r, t, writer) for r, t in zip(result, target)]
+            )
+            return
+
+
+def _target(result: Any, target: Target, writer: Writer) -> Name:
+    hint = target if isinstance(target, str) else "value"
+    name = _local(identifier(hint), hint != "_", writer)
+    writer.define(result, name)
+    return name
+
+
+def _local(hint: str, is_given: bool, writer: Writer) -> Name:
+    """Make the name of a local variable; tell whose it is."""
+    is_weak = writer.n_dissolving > 0
+    return Name(hint, is_given, is_weak=is_weak, is_foreign=writer.in_library)
+
+
+def _give(name: Name, hint: str, writer: Writer) -> None:
+    """Give a name the hint of a local variable that held its value, too."""
+    name.hint, name.is_given = hint, True
+    name.is_weak = writer.n_dissolving > 0
+    name.is_foreign = writer.in_library
+
+
+def _can_rename(name: Name) -> bool:
+    """Tell whether a better name may be given."""
+    return not name.is_parameter and (name.is_weak or not name.is_given)

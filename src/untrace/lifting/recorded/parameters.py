@@ -1,0 +1,94 @@
+"""Make the parameters of functions: of those that were passed, and of the user's own."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from untrace.lifting.recorded.expressions import is_plain
+from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.unwrapping import followed, way
+from untrace.lifting.recorded.values import has_array, is_array
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+def passed_parameters(
+    values: Mapping[str, Any],
+    code: types.CodeType,
+    dropped: frozenset[str],
+    writer: Writer,
+) -> None:
+    """Make the parameters of a function that was passed to a transformation."""
+    n = code.co_argcount
+    keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
+    flags = code.co_flags
+    names = list(values)
+    for position, name in enumerate(names):
+        if name in dropped:
+            continue
+        stars = ""
+        if flags & inspect.CO_VARARGS and position == n + len(keywords):
+            stars = "*"
+        elif flags & inspect.CO_VARKEYWORDS and position == len(names) - 1:
+            stars = "**"
+        if stars and not has_array(values[name]):
+            continue
+        made = Name(name, True, is_parameter=True)
+        writer.define(values[name], made)
+        writer.draft.parameters.append(Parameter(made, stars, name in keywords))
+
+
+def own_parameters(values: Mapping[str, Any], writer: Writer) -> list[tuple[Name, Any]]:
+    """Make a parameter of every argument that holds an array, or is a float."""
+    made: list[tuple[Name, Any]] = []
+    for hint, value in values.items():
+        if writer.is_library:
+            value = followed(
+                value, way(value, lambda part: _is_known_outside(part, writer))
+            )
+        if type(value) is float:
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.owned.add(id(name))
+            writer.values.add(id(value), name)
+            made.append((name, value))
+        elif has_array(value) and _can_pass(value, writer):
+            if hint in ("self", "cls"):
+                hint = "params"
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.define(value, name)
+            made.append((name, value))
+    return made
+
+
+def _is_known_outside(value: Any, writer: Writer) -> bool:
+    """Tell whether the caller has a name for a container."""
+    key = writer.values.key(value)
+    return writer.caller is None or writer.caller.find(key) is not None
+
+
+def _can_pass(value: Any, writer: Writer) -> bool:
+    """Tell whether a caller can write a value.
+
+    An object that has no name there would have to be built first; its arrays come as
+    parameters of their own instead.
+    """
+    if is_array(value):
+        return True
+    key = writer.values.key(value)
+    if writer.caller is not None and key is not None and writer.caller.find(key):
+        return True
+    return _is_constructible(value)
+
+
+def _is_constructible(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return all(map(_is_constructible, value))
+    if type(value) is dict:
+        return all(map(_is_constructible, value.values()))
+    return is_array(value) or is_plain(value)
