@@ -15,8 +15,9 @@ from untrace.ir import Block, from_jaxpr
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.opening import is_opened_whole, occurring
+from untrace.lifting.recorded.passes import lift_recorded
 from untrace.lifting.recorded.plan import Plan, reason
-from untrace.lifting.recorded.program import Program, lift_recorded
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured

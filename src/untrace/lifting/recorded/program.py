@@ -1,4 +1,4 @@
-"""Write a recorded computation: the main function, and what its functions share."""
+"""What the functions of one generated module share while they are written."""
 
 from __future__ import annotations
 
@@ -8,40 +8,29 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture import Captured
 from untrace.capture.trees import Node, Tree, replaced_key, replaced_nodes
 from untrace.ir import Block
-from untrace.lifting.contexts import ambient_managers, tracing_context
-from untrace.lifting.dimensions import name_dimensions
-from untrace.lifting.examples import example_lines
 from untrace.lifting.inlining import without_jit
-from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.annotations import annotate, note_annotations
-from untrace.lifting.recorded.callables import callable_term, decorator_term
+from untrace.lifting.recorded.callables import callable_term
 from untrace.lifting.recorded.calls import write_as_made
-from untrace.lifting.recorded.function import Draft, Parameter
-from untrace.lifting.recorded.library import used_functions
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.loops import write_loops
-from untrace.lifting.recorded.naming import name_locals
 from untrace.lifting.recorded.needs import References
 from untrace.lifting.recorded.numbers import Numbers
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
-from untrace.lifting.recorded.plan import Plan, Restart
+from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.runs import Runs
-from untrace.lifting.recorded.short_types import signature_types
-from untrace.lifting.recorded.terms import Global, Name, Term, text_term
-from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
 from untrace.options import Options
-from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
 from untrace.syntax.importable import public_home
@@ -50,8 +39,6 @@ from untrace.syntax.names import identifier
 # Calls in a module of a framework, and in any other function of one, that are enough
 # for a function of its own.
 SHORT, LONG = 3, 8
-MAX_PASSES = 64
-NOT_EXPANDED = "Not everything that was named is expanded"
 OUTSIDE, INSIDE = "", " under a transformation"
 IN_EQUATIONS = " in opened transformations"
 """Where a function is jitted."""
@@ -286,170 +273,3 @@ def count_calls(body: Body) -> int:
     return sum(
         count_calls(c.bodies[0]) if c.is_own else _is_busy(c) for c in body.calls
     )
-
-
-def lift_recorded(
-    captured: Captured,
-    options: Options,
-    block: Block,
-    plan: Plan,
-    rewrite: Callable[[Block], Block],
-) -> tuple[Listing, Program]:
-    """Write a recorded computation at the level of calls.
-
-    Args:
-      captured: The computation.
-      options: What the user asked for.
-      block: The computation, as it was read.
-      plan: What is known from writing it before; more is added.
-      rewrite: Finds idioms in what is written from its equations.
-
-    Raises:
-      Unwritable: If it cannot be written, not even with regions.
-    """
-    for _ in range(MAX_PASSES):
-        lifter = Lifter(options)
-        lifter.rewrite = rewrite
-        lifter.is_folding = not options.types
-        program = Program(lifter, options, plan)
-        try:
-            listing = _lift(captured, program, block)
-        except Restart:
-            continue
-        except UnknownArray as error:
-            array, opened = error.array, program.open_calls
-            if not plan.dissolve(array, opened) and not plan.expose(array, opened):
-                raise
-            continue
-        lines = _function_lines(listing)
-        if not (
-            program.is_stale
-            or plan.learn(program.references)
-            or program.numbers.refuse_single_uses(lines)
-        ):
-            return listing, program
-    raise Unwritable("ever more of its calls cannot be written")
-
-
-def _function_lines(listing: Listing) -> list[str]:
-    functions = [*listing.lifter.functions, listing.main]
-    return [line for function in functions for line in function.text_lines()]
-
-
-def _lift(captured: Captured, program: Program, block: Block) -> Listing:
-    lifter, options = program.lifter, program.options
-    for note in captured.notes:
-        lifter.note(note)
-    lifter.imports.dims = name_dimensions(block, lifter.scope)
-    for dimension in captured.dimensions.named if captured.dimensions else ():
-        lifter.scope.fresh_global(dimension.name)
-    context = tracing_context(ambient_managers(lifter), lifter)
-    name = identifier(options.name or captured.name, "function")
-    if options.annotate != "none":  # their classes are known before they are used
-        for parameter in captured.parameters:
-            program.define_classes(parameter.tree)
-    main = _main(captured, program, name)
-    lifter.functions[:] = used_functions(lifter.functions, main)
-    note_annotations([*lifter.functions, main], lifter)
-    for parameter in captured.parameters:
-        program.define_classes(parameter.tree)
-    example = example_lines(
-        captured,
-        block,
-        lifter,
-        lambda tree, texts: construct(tree, texts, lifter, program.classes),
-    )
-    is_runnable = note_devices(lifter)
-    for why in program.plan.closed.values():
-        lifter.note(f"{NOT_EXPANDED}: {why}.")
-    listing = Listing(
-        lifter, block, program.classes, main, example, context, is_runnable
-    )
-    text = "\n".join([*_function_lines(listing), *example])
-    named = captured.dimensions.definitions(text) if captured.dimensions else []
-    lifter.constants.numbers = [*named, *program.numbers.definitions()]
-    return listing
-
-
-def _main(captured: Captured, program: Program, name: str) -> Function:
-    root: Body = captured.recording
-    decorators: list[Term] = []
-    calls, result = root.calls, root.result
-    values = {identifier(n, "arg"): v for n, v in root.parameters.items()}
-    whole = _whole_call(root)
-    if whole is not None:
-        body = whole.bodies[-1]
-        layer: Any = peel(whole.function)
-        while layer is not None and layer.kind == "transformed":
-            made = layer.value
-            if made.maker[1] != "jit" or not program.opens_jit():
-                writer = Writer(program, Draft(""))
-                decorators.append(decorator_term(made, writer))
-            layer = peel(layer.inner)
-        calls, result = body.calls, body.result
-        values = {n: body.parameters.get(n, v) for n, v in values.items()}
-    elif len(root.calls) == 1 and not root.calls[0].is_own:
-        name = _wrapper_name(root.calls[0], name)
-    draft = Draft(name)
-    writer = Writer(program, draft)
-    for parameter in captured.parameters:
-        made = Name(parameter.name, True, is_parameter=True)
-        writer.define(values[parameter.name], made)
-        is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
-        draft.parameters.append(Parameter(made, "", is_keyword))
-    run = _main_run(whole, root)
-    writer.unpack_parameters(values, run.code)
-    writer.main_body(calls)
-    name_locals(run.locals, writer)
-    draft.result = writer.value(result)
-    draft.decorators = decorators
-    draft.types = signature_types([values[p.name] for p in captured.parameters], result)
-    named = {p.name: values[p.name.hint] for p in draft.parameters}
-    annotate(draft, named, result, writer)
-    program.finish(draft)
-    made_function = draft.render()
-    made_function.name = program.lifter.scope.fresh_global(name)
-    return made_function
-
-
-def _wrapper_name(item: Call, name: str) -> str:
-    """Name a program that is one call of a transformed function."""
-    if isinstance(item.function, jaxapi.Transformed):
-        return f"{name}_{item.function.maker[1]}"
-    return name
-
-
-def _main_run(whole: Call | None, root: Body) -> Body:
-    """Return the run of the user's own function."""
-    if whole is not None:
-        return whole.bodies[-1]
-    if len(root.calls) == 1 and root.calls[0].is_own:
-        return root.calls[0].bodies[0]
-    return root
-
-
-def _whole_call(root: Body) -> Call | None:
-    """Return the call of a jitted or checkpointed function that is all of the program."""
-    if len(root.calls) != 1:
-        return None
-    item = root.calls[0]
-    made = item.function
-    if not isinstance(made, jaxapi.Transformed) or not item.bodies:
-        return None
-    names = list(root.parameters)
-    function: Any = made
-    while True:
-        layer = peel(function)
-        if layer is None or layer.kind not in ("transformed", "function"):
-            return None
-        if layer.kind == "function":
-            break
-        if layer.value.maker[1] not in ("jit", "checkpoint"):
-            return None
-        function = layer.inner
-    body = item.bodies[-1]
-    if body.function is not layer.value or item.kwargs:
-        return None
-    if not set(names) <= set(body.parameters):
-        return None
-    return item

@@ -1,0 +1,104 @@
+"""Write the main function of a recorded computation: the one that the user gave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace import jaxapi
+from untrace.capture import Captured
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.annotations import annotate
+from untrace.lifting.recorded.callables import decorator_term
+from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.naming import name_locals
+from untrace.lifting.recorded.program import Program
+from untrace.lifting.recorded.short_types import signature_types
+from untrace.lifting.recorded.terms import Name, Term
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.functions import peel
+from untrace.recovery.record import Body, Call
+from untrace.syntax.names import identifier
+
+
+def main_function(captured: Captured, program: Program, name: str) -> Function:
+    root: Body = captured.recording
+    decorators: list[Term] = []
+    calls, result = root.calls, root.result
+    values = {identifier(n, "arg"): v for n, v in root.parameters.items()}
+    whole = _whole_call(root)
+    if whole is not None:
+        body = whole.bodies[-1]
+        layer: Any = peel(whole.function)
+        while layer is not None and layer.kind == "transformed":
+            made = layer.value
+            if made.maker[1] != "jit" or not program.opens_jit():
+                writer = Writer(program, Draft(""))
+                decorators.append(decorator_term(made, writer))
+            layer = peel(layer.inner)
+        calls, result = body.calls, body.result
+        values = {n: body.parameters.get(n, v) for n, v in values.items()}
+    elif len(root.calls) == 1 and not root.calls[0].is_own:
+        name = _wrapper_name(root.calls[0], name)
+    draft = Draft(name)
+    writer = Writer(program, draft)
+    for parameter in captured.parameters:
+        made = Name(parameter.name, True, is_parameter=True)
+        writer.define(values[parameter.name], made)
+        is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
+        draft.parameters.append(Parameter(made, "", is_keyword))
+    run = _main_run(whole, root)
+    writer.unpack_parameters(values, run.code)
+    writer.main_body(calls)
+    name_locals(run.locals, writer)
+    draft.result = writer.value(result)
+    draft.decorators = decorators
+    draft.types = signature_types([values[p.name] for p in captured.parameters], result)
+    named = {p.name: values[p.name.hint] for p in draft.parameters}
+    annotate(draft, named, result, writer)
+    program.finish(draft)
+    made_function = draft.render()
+    made_function.name = program.lifter.scope.fresh_global(name)
+    return made_function
+
+
+def _main_run(whole: Call | None, root: Body) -> Body:
+    """Return the run of the user's own function."""
+    if whole is not None:
+        return whole.bodies[-1]
+    if len(root.calls) == 1 and root.calls[0].is_own:
+        return root.calls[0].bodies[0]
+    return root
+
+
+def _whole_call(root: Body) -> Call | None:
+    """Return the call of a jitted or checkpointed function that is all of the program."""
+    if len(root.calls) != 1:
+        return None
+    item = root.calls[0]
+    made = item.function
+    if not isinstance(made, jaxapi.Transformed) or not item.bodies:
+        return None
+    names = list(root.parameters)
+    function: Any = made
+    while True:
+        layer = peel(function)
+        if layer is None or layer.kind not in ("transformed", "function"):
+            return None
+        if layer.kind == "function":
+            break
+        if layer.value.maker[1] not in ("jit", "checkpoint"):
+            return None
+        function = layer.inner
+    body = item.bodies[-1]
+    if body.function is not layer.value or item.kwargs:
+        return None
+    if not set(names) <= set(body.parameters):
+        return None
+    return item
+
+
+def _wrapper_name(item: Call, name: str) -> str:
+    """Name a program that is one call of a transformed function."""
+    if isinstance(item.function, jaxapi.Transformed):
+        return f"{name}_{item.function.maker[1]}"
+    return name

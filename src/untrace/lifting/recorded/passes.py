@@ -1,0 +1,107 @@
+"""Write a recorded computation again until nothing more is learnt about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from untrace.capture import Captured
+from untrace.ir import Block
+from untrace.lifting.contexts import ambient_managers, tracing_context
+from untrace.lifting.dimensions import name_dimensions
+from untrace.lifting.examples import example_lines
+from untrace.lifting.lift import Listing, construct, note_devices
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.recorded.annotations import note_annotations
+from untrace.lifting.recorded.library import used_functions
+from untrace.lifting.recorded.main_function import main_function
+from untrace.lifting.recorded.plan import Plan, Restart
+from untrace.lifting.recorded.program import Program
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.options import Options
+from untrace.syntax.names import identifier
+
+MAX_PASSES = 64
+NOT_EXPANDED = "Not everything that was named is expanded"
+
+
+def lift_recorded(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    plan: Plan,
+    rewrite: Callable[[Block], Block],
+) -> tuple[Listing, Program]:
+    """Write a recorded computation at the level of calls.
+
+    Args:
+      captured: The computation.
+      options: What the user asked for.
+      block: The computation, as it was read.
+      plan: What is known from writing it before; more is added.
+      rewrite: Finds idioms in what is written from its equations.
+
+    Raises:
+      Unwritable: If it cannot be written, not even with regions.
+    """
+    for _ in range(MAX_PASSES):
+        lifter = Lifter(options)
+        lifter.rewrite = rewrite
+        lifter.is_folding = not options.types
+        program = Program(lifter, options, plan)
+        try:
+            listing = _lift(captured, program, block)
+        except Restart:
+            continue
+        except UnknownArray as error:
+            array, opened = error.array, program.open_calls
+            if not plan.dissolve(array, opened) and not plan.expose(array, opened):
+                raise
+            continue
+        lines = _function_lines(listing)
+        if not (
+            program.is_stale
+            or plan.learn(program.references)
+            or program.numbers.refuse_single_uses(lines)
+        ):
+            return listing, program
+    raise Unwritable("ever more of its calls cannot be written")
+
+
+def _lift(captured: Captured, program: Program, block: Block) -> Listing:
+    lifter, options = program.lifter, program.options
+    for note in captured.notes:
+        lifter.note(note)
+    lifter.imports.dims = name_dimensions(block, lifter.scope)
+    for dimension in captured.dimensions.named if captured.dimensions else ():
+        lifter.scope.fresh_global(dimension.name)
+    context = tracing_context(ambient_managers(lifter), lifter)
+    name = identifier(options.name or captured.name, "function")
+    if options.annotate != "none":  # their classes are known before they are used
+        for parameter in captured.parameters:
+            program.define_classes(parameter.tree)
+    main = main_function(captured, program, name)
+    lifter.functions[:] = used_functions(lifter.functions, main)
+    note_annotations([*lifter.functions, main], lifter)
+    for parameter in captured.parameters:
+        program.define_classes(parameter.tree)
+    example = example_lines(
+        captured,
+        block,
+        lifter,
+        lambda tree, texts: construct(tree, texts, lifter, program.classes),
+    )
+    is_runnable = note_devices(lifter)
+    for why in program.plan.closed.values():
+        lifter.note(f"{NOT_EXPANDED}: {why}.")
+    listing = Listing(
+        lifter, block, program.classes, main, example, context, is_runnable
+    )
+    text = "\n".join([*_function_lines(listing), *example])
+    named = captured.dimensions.definitions(text) if captured.dimensions else []
+    lifter.constants.numbers = [*named, *program.numbers.definitions()]
+    return listing
+
+
+def _function_lines(listing: Listing) -> list[str]:
+    functions = [*listing.lifter.functions, listing.main]
+    return [line for function in functions for line in function.text_lines()]
