@@ -138,11 +138,7 @@ def _inner(
         if body is not None and writer.find(id(made.function)) is None:
             drops = made.maker[1] in _SAME_ARGUMENTS
             return define(
-                made.function,
-                body,
-                writer,
-                drops_static=drops,
-                is_called=is_called,
+                made.function, body, writer, drops_static=drops, is_called=is_called
             )
     return callable_term(made.function, bodies, writer)
 

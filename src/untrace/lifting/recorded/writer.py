@@ -16,11 +16,7 @@ from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.naming import targets
 from untrace.lifting.recorded.short_types import short_types
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.values import Found, Values, is_array
 from untrace.recovery import bytecode
 from untrace.recovery.record import Call, Target
