@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-_WORDS = 33_000
-"""Just more than half of a chunk of 512 KB; the rest is for the frames below."""
+_WORDS = 8_500
+"""Just more than half of a chunk of 128 KB; the rest is for the frames below."""
 
 
 def with_room(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
