@@ -6,7 +6,7 @@ values, since many failures depend on them; constants of the original are inputs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +40,13 @@ def sub_blocks(eqn: Equation) -> Iterator[Block]:
             yield from (item for item in param if isinstance(item, Block))
 
 
-def all_blocks(block: Block) -> Iterator[Block]:
-    """List a block and all that it contains, each once, outermost first."""
+def all_blocks(block: Block, through: Container[str] | None = None) -> Iterator[Block]:
+    """List a block and all that it contains, each once, outermost first.
+
+    Args:
+      block: Where to begin.
+      through: Names of the primitives whose sub-programs count; all if None.
+    """
     seen: set[Block] = set()
     stack = [block]
     while stack:
@@ -51,7 +56,8 @@ def all_blocks(block: Block) -> Iterator[Block]:
         seen.add(found)
         yield found
         for eqn in found.equations:
-            stack += sub_blocks(eqn)
+            if through is None or eqn.name in through:
+                stack += sub_blocks(eqn)
 
 
 def all_equations(block: Block) -> Iterator[Equation]:

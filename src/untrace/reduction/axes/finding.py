@@ -7,7 +7,6 @@ left is one `Axis` for each factor that no equation freezes: a batch, a head, a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from untrace.ir import Block, Value
@@ -15,7 +14,7 @@ from untrace.reduction.axes.calls import CALL_LINKS
 from untrace.reduction.axes.factors import Factor, freeze, keep, leaves
 from untrace.reduction.axes.links import link
 from untrace.reduction.axes.sites import Sum, Table
-from untrace.reduction.program import sub_blocks
+from untrace.reduction.program import all_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,28 +54,13 @@ def find_axes(block: Block) -> Axes:
     A sub-program called from several places has the same axes in all of them.
     """
     table = Table()
-    for found in linked_blocks(block):
+    for found in all_blocks(block, CALL_LINKS):  # axes of others are their own
         for value, _ in found.constants:
             freeze(table.dims(value))
             keep(table.dims(value))
         for eqn in found.equations:
             link(table.site(eqn))
     return _listed(block, table)
-
-
-def linked_blocks(block: Block) -> Iterator[Block]:
-    """List a block and the sub-programs whose axes are related to those around them."""
-    seen: set[Block] = set()
-    stack = [block]
-    while stack:
-        found = stack.pop()
-        if found in seen:
-            continue
-        seen.add(found)
-        yield found
-        for eqn in found.equations:
-            if eqn.name in CALL_LINKS:
-                stack += sub_blocks(eqn)
 
 
 def _listed(block: Block, table: Table) -> Axes:
