@@ -129,6 +129,12 @@ def test_no_name_of_the_original_is_left(level):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_options_of_jit_stay():
+    secret_step = jax.jit(lambda secret_x: secret_x * 2, donate_argnums=0)
+    text = str(anonymous(lambda secret_x: secret_step(secret_x) + 1, X))
+    assert "donate_argnums=(0,)" in text
+
+
 def test_calls_stay_calls_under_new_names():
     text = str(anonymous(secret_loss, PARAMS, X))
     assert "Written from its equations" not in text

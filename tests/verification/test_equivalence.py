@@ -47,6 +47,23 @@ def test_dead_equations_do_not_count(name: str) -> None:
     assert equivalent(program, longer) is None
 
 
+def test_names_of_calls_do_not_count_but_their_options_do() -> None:
+    def first(x: Any) -> Any:
+        return jnp.sin(x) * 2
+
+    def second(x: Any) -> Any:
+        return jnp.sin(x) * 2
+
+    def program(function: Callable[..., Any], **options: Any) -> Any:
+        return jax.make_jaxpr(lambda x: jax.jit(function, **options)(x) + x)(X)
+
+    donating = program(first, donate_argnums=0)
+    renamed = program(second, donate_argnums=0)
+    assert compare(donating, renamed) is not None
+    assert equivalent(donating, renamed) is None
+    assert equivalent(donating, program(first)) is not None
+
+
 # Differentiation leaves dead equations behind.
 WITH_DEAD_EQUATIONS = {"dead", "grad_custom_vjp", "grad_remat", "hessian", "jvp"}
 SEEN = ("another primitive", "literal value", "literal dtype", "one step", "effects")

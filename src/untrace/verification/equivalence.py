@@ -4,8 +4,9 @@ Every value gets a number by what computes it: primitive, params and the numbers
 operands. Both programs share one table, so values computed alike have one number, and
 the programs are equivalent if their results and their effectful equations, in order,
 have the same numbers. Plain calls (`jit` without options, `closed_call`, `core_call`)
-are opened while numbering. So names, dead equations, repeated subexpressions and the
-order of pure equations do not count. Nothing is simplified.
+are opened while numbering, and the name of any other `jit` is left out. So names, dead
+equations, repeated subexpressions and the order of pure equations do not count. Nothing
+is simplified.
 
 The method is value numbering, Cocke & Schwartz 1970.
 """
@@ -101,6 +102,12 @@ class _Graph(KeyMaker):
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)
         return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
+
+    def params(self, eqn: Any, scope: KeyScope) -> Key:
+        key = super().params(eqn, scope)
+        if _CALLS.get(eqn.primitive.name) != "jaxpr":
+            return key
+        return tuple([item for item in key if item[0] != "name"])
 
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
         known = self.bodies.get(id(jaxpr))
