@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ BLOCK_LENGTH = 4
 MIN_BLOCK_TOKENS = 40
 """Tokens below which a repeated block may stay as it is."""
 
-STANDARD = {"jax", "numpy", "functools", "typing", "pathlib", "json", "safetensors"}
+STANDARD = {"jax", "numpy", "safetensors", *sys.stdlib_module_names}
 """What a standalone file may import."""
 
 

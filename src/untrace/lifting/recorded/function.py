@@ -23,6 +23,21 @@ MAX_FOLDED, MAX_FOREIGN, MAX_RETURNED = 72, 56, 79
 FOREVER = 1 << 60
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """That a statement takes one row of an array.
+
+    Attributes:
+      index: Which one.
+      length: How many there are.
+      can_move: No cotangent depends on when it is taken.
+    """
+
+    index: int
+    length: int
+    can_move: bool
+
+
 @dataclass(eq=False, slots=True)
 class Statement:
     """`targets = term`, or the definition of a nested function.
@@ -36,6 +51,7 @@ class Statement:
       origin: The user's statement, written in a comment before.
       loop: The counter of the loop around the statement, its first and last value.
       is_start: It gives a variable of a loop its first value.
+      row: The row of an array that it takes, if it does only that.
     """
 
     targets: Names | None = None
@@ -46,6 +62,7 @@ class Statement:
     origin: str = ""
     loop: tuple[Name, int, int] | None = None
     is_start: bool = False
+    row: Row | None = None
 
 
 @dataclass(eq=False, slots=True)

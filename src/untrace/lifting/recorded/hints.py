@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.operators import unreflected
@@ -39,6 +41,8 @@ HINTS = {
 def result_hint(item: Call) -> str:
     """Name a result that the user gave no name."""
     function = item.function
+    if function is jax.random.split:
+        return "keys"
     if function is None:
         return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
     if isinstance(function, jaxapi.Transformed):

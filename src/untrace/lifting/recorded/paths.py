@@ -43,6 +43,10 @@ def last_word(way: Sequence[str]) -> str:
     for position, step in enumerate(reversed(way)):
         word = step.strip("[].\"'")
         if not word.isdigit():
-            is_item = position > 0 and word.endswith("s") and len(word) > 3
-            return identifier(word[:-1] if is_item else word)
+            return identifier(singular(word) if position else word)
     return "value"
+
+
+def singular(word: str) -> str:
+    """Name one of several: a plural loses its s."""
+    return word[:-1] if word.endswith("s") and len(word) > 3 else word

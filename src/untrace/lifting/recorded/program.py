@@ -24,6 +24,7 @@ from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.regions import write_call
 from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
+from untrace.lifting.recorded.rows import unpack_rows
 from untrace.lifting.recorded.runs import Runs
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.values import has_array
@@ -185,6 +186,7 @@ class Program:
         """Complete a function: outline what repeats, fold single uses."""
         draft.drop_dead()
         self.references.add(draft)
+        unpack_rows(draft)
         outline_repeats(draft, self.function)
         if self.options.reroll != "none":
             if self.options.reroll == "scan":

@@ -15,6 +15,7 @@ from untrace.lifting.recorded.expressions import value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.naming import targets
+from untrace.lifting.recorded.rows import is_iteration, row_hint, row_of, rows_at_once
 from untrace.lifting.recorded.short_types import short_types
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.values import Found, Values, is_array
@@ -136,10 +137,12 @@ class Writer:
                 del rest[:taken]
                 continue
             item = rest.pop(0)
-            n_calls, rows = _rows(item, rest)
+            n_calls, rows = rows_at_once(item, rest)
             if n_calls:
                 del rest[:n_calls]
                 self.unpack(item, rows)
+            elif is_iteration(item):
+                self.unpack_nameless(item)
             else:
                 self.statement(item)
 
@@ -189,7 +192,7 @@ class Writer:
         if target is None:
             return 0
         whole = replace(rest[0], target=target, result=array)
-        n_calls, rows = _rows(whole, rest)
+        n_calls, rows = rows_at_once(whole, rest)
         if n_calls:
             names = tuple([self._part(r, t) for r, t in zip(rows, target)])
             self.draft.statements.append(Statement(names, self.value(array)))
@@ -199,6 +202,15 @@ class Writer:
         """Write `a, b = array`, which takes the rows of an array."""
         whole = replace(item, result=tuple(rows))
         self.program.write_as_made(whole, self)
+
+    def unpack_nameless(self, item: Call) -> None:
+        """Write `row, row_2 = array` where Python took the rows without naming them."""
+        whole = self.value(item.args[0])
+        hint = row_hint(next((ref.name.hint for ref in whole.refs()), ""))
+        names = tuple([Name(hint) for _ in item.result])
+        for row, name in zip(item.result, names):
+            self.define(row, name)
+        self.draft.statements.append(Statement(names, whole))
 
     def main_body(self, calls: Sequence[Call]) -> None:
         """Write the calls of the main function, which is what the user's own one does."""
@@ -245,6 +257,7 @@ class Writer:
         written = shown or item
         names = targets(written.result, written.target, item, self)
         statement = Statement(names, term, self.program.has_effects(item))
+        statement.row = row_of(written)
         comments = self.program.options.comments
         if comments in ("types", "both"):
             types = short_types(item.result)
@@ -267,25 +280,3 @@ class Writer:
         name = Name(draft.name, True)
         self.draft.statements.append(Statement(name, nested=draft))
         return self.ref((name, ""))
-
-
-def _rows(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
-    """Return the rows of an array that is unpacked at once, and how many calls took them."""
-    if not isinstance(item.target, tuple) or not is_array(item.result) or not rest:
-        return 0, ()
-    n = len(item.target)
-    if _takes(rest[0], "unstack", item.result) and len(rest[0].result) == n:
-        return 1, rest[0].result
-    rows = rest[:n]
-    if len(rows) == n and all(
-        _takes(row, "index_in_dim", item.result) and row.args[1] == i
-        for i, row in enumerate(rows)
-    ):
-        return n, [row.result for row in rows]
-    return 0, ()
-
-
-def _takes(item: Call, name: str, array: Any) -> bool:
-    """Tell whether a call is of a function of some name on an array."""
-    called = getattr(item.function, "__name__", "")
-    return called == name and bool(item.args) and item.args[0] is array

@@ -1,0 +1,80 @@
+"""Arrays that Python iterates over are unpacked into their rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+KEY = jax.random.key(0)
+RAW = jax.random.PRNGKey(0)
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+@pytest.mark.parametrize("key", [KEY, RAW])
+def test_keys_that_are_taken_one_after_another(key):
+    def noisy(key, x):
+        keys = jax.random.split(key, 3)
+        return [x + 0.1 * jax.random.normal(k, (4,)) for k in keys]
+
+    text = recover(noisy, key, X[0])
+    assert "key, key_2, key_3 = jax.random.split(key, 3)" in text
+    assert "index_in_dim" not in text
+    assert "unstack" not in text
+
+
+@pytest.mark.parametrize("key", [KEY, RAW])
+def test_rows_that_nobody_needs_have_no_name(key):
+    def second(key, x):
+        parts = tuple(jax.random.split(key))
+        return x * jax.random.normal(parts[1], (4,))
+
+    text = recover(second, key, X[0])
+    assert "_, key = jax.random.split(key)" in text
+
+
+def test_an_array_that_is_used_as_a_whole_keeps_its_name():
+    def both(key):
+        keys = jax.random.split(key)
+        return keys, [jax.random.normal(k) for k in keys]
+
+    text = recover(both, KEY)
+    assert "keys = jax.random.split(key)" in text
+    assert "return keys" in text
+
+
+def test_rows_with_cotangents_are_taken_where_they_were():
+    def loss(w, x):
+        total = 0.0
+        for row in w:
+            total = total + jnp.sum(jnp.tanh(x @ row)) * total + jnp.sum(row)
+        return total
+
+    def late(w, x):
+        first = jax.lax.index_in_dim(w * 2, 0, keepdims=False)
+        y = jnp.sin(x) @ first
+        return jnp.sum(y)
+
+    recover(jax.grad(loss), X, X)
+    recover(jax.grad(late), X, X)
+
+
+def test_a_row_under_a_closure():
+    def noisy(key, x):
+        keys = jax.random.split(key, 2)
+        first, second = keys
+
+        def body(row):
+            return row + jax.random.normal(second, (4,))
+
+        return jax.vmap(body)(x) + jax.random.normal(first, (4,))
+
+    text = recover(noisy, KEY, X)
+    assert "first, second = jax.random.split(key)" in text
