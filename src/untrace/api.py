@@ -22,7 +22,7 @@ from untrace.result import Source
 from untrace.symbolic import untrace_calls
 
 LEVELS = ("api", "lax")
-REROLL = ("none", "for", "scan")
+REROLL = ("auto", "none", "for", "scan")
 COMMENTS = ("none", "origin", "types", "both")
 ANNOTATE = ("none", "jaxtyping")
 
@@ -40,7 +40,7 @@ def source(
     name: str | None = None,
     keep_types: bool = False,
     comments: str = "none",
-    reroll: str = "none",
+    reroll: str = "auto",
     expand: str | Sequence[str] = (),
     anonymous: bool = False,
     annotate: str = "none",
@@ -67,9 +67,10 @@ def source(
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api": "origin" writes file, line and text of the user's
         statement, "types" the types of results, "both" both.
-      reroll: At level "api", "for" writes calls that differ in one number, such as those
-        of the layers of a network, as a Python loop; "scan" as `jax.lax.scan` over
-        stacked parameters, which is another program: its values are compared.
+      reroll: At level "api", "auto" writes a Python loop where the program had one that
+        is alike in all turns but for an item or a number; "for" wherever that many
+        statements are alike; "none" nowhere. "scan" writes `jax.lax.scan` over stacked
+        parameters, which is another program: its values are compared.
       expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: a call
         of `jax.grad(loss)` becomes one of a function that holds the equations that JAX
         makes of it, lifted to calls, every group under the user's line that it comes

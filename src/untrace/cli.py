@@ -71,11 +71,11 @@ def main() -> None:
 )
 @click.option(
     "--reroll",
-    type=click.Choice(["none", "for", "scan"]),
-    default="none",
+    type=click.Choice(["auto", "none", "for", "scan"]),
+    default="auto",
     show_default=True,
-    help="Write calls that differ in one number as a loop, or a scan over stacked "
-    "parameters.",
+    help="Write statements that repeat as a loop: where the program had one, never, "
+    "wherever they do; or as a scan over stacked parameters.",
 )
 @click.option(
     "--expand",

@@ -18,8 +18,8 @@ class Options:
       keep_types: Import the classes of libraries that can be imported, at level "api".
       comments: "origin" (file, line and text of the user's statement), "types" (of
         results), "both" or "none".
-      reroll: "for" writes calls that differ in one number as a loop, "scan" as a scan
-        over stacked parameters; "none" does not.
+      reroll: Which statements that repeat are a loop: "auto", those that were one;
+        "for", all; "none". "scan" writes a scan over stacked parameters.
       annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
       expand: Transformations whose calls are written as what JAX makes of them.
       quotes: Write the user's lines over the equations that come from them.
@@ -34,7 +34,7 @@ class Options:
     name: str | None = None
     keep_types: bool = False
     comments: str = "none"
-    reroll: str = "none"
+    reroll: str = "auto"
     annotate: str = "none"
     expand: frozenset[str] = frozenset()
     quotes: bool = False

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
+from untrace.recovery.formulas import Formula
 
 Target = str | tuple["Target", ...] | None
 """The names that an assignment binds, nested as its left-hand side is."""
@@ -22,10 +23,11 @@ RETURNED = "return"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call was written."""
+    """Where a call was written: file, line and instruction."""
 
     filename: str
     line: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Call:
       is_apart: It was made at another trace than the function around it began at.
       numbers: The names that the caller's source has for numbers among the arguments
         (`recovery.numbers`).
+      formulas: How the caller's source computes floats among them.
     """
 
     function: Any
@@ -142,6 +145,7 @@ class Call:
     span: Span | None = None
     is_apart: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
+    formulas: tuple[Formula, ...] = ()
 
     @property
     def is_own(self) -> bool:

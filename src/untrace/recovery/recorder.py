@@ -31,6 +31,7 @@ import numpy as np
 import untrace
 from untrace import jaxapi
 from untrace.recovery import bytecode
+from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
 from untrace.recovery.numbers import named_numbers
 from untrace.recovery.record import (
@@ -40,6 +41,7 @@ from untrace.recovery.record import (
     Call,
     Place,
     Span,
+    is_library,
     snapshot,
 )
 from untrace.recovery.transformations import opened_layer
@@ -173,6 +175,8 @@ class Recorder:
                 call.target = target
             call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
             call.numbers = named_numbers(frame, _given(call))
+            if not is_library(frame.f_code):
+                call.formulas = formulas(frame, _given(call))
         parent.body.calls.append(call)
 
     def _begin_inside(
@@ -380,7 +384,9 @@ def _place(frame: types.FrameType) -> Place | None:
     back = frame.f_back
     while back is not None and jaxapi.is_wrapper(back.f_code):
         back = back.f_back
-    return Place(back.f_code.co_filename, back.f_lineno) if back is not None else None
+    if back is None:
+        return None
+    return Place(back.f_code.co_filename, back.f_lineno, back.f_lasti)
 
 
 def _is_direct(frame: types.FrameType, parent: types.FrameType) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, quoted
+from untrace.lifting.recorded.formulas import formula_term
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.terms import (
     ATOM,
@@ -44,11 +45,17 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
     if is_array(value):
         return _array(value, writer)
     if type(value) is float:  # an object of its own, unlike a small integer
-        found = writer.find(id(value))
-        return (
-            writer.ref(found) if found is not None else static_term(value, writer, role)
-        )
+        return _float(value, writer, role)
     return _known(value, writer) or _made(value, writer)
+
+
+def _float(value: float, writer: Writer, role: str) -> Term:
+    found = writer.find(id(value))
+    if found is not None:
+        return writer.ref(found)
+    formula = writer.program.formulas.get(id(value))
+    made = formula_term(formula, writer) if formula is not None else None
+    return made or static_term(value, writer, role)
 
 
 def shape_term(value: Any, writer: Writer) -> Term:

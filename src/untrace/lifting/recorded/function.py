@@ -8,7 +8,7 @@ topmost ones if it evaluates them in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
@@ -39,6 +39,21 @@ class Row:
 
 
 @dataclass(eq=False, slots=True)
+class Loop:
+    """`for variables in over:` and the statements of one turn."""
+
+    variables: tuple[Name, ...]
+    over: Term
+    body: list[Statement]
+
+    def refs(self) -> Iterator[Ref]:
+        """Yield the references in its head and in its body."""
+        yield from self.over.refs()
+        for statement in self.body:
+            yield from statement.term.refs()
+
+
+@dataclass(eq=False, slots=True)
 class Statement:
     """`targets = term`, or the definition of a nested function.
 
@@ -49,9 +64,11 @@ class Statement:
       nested: The function to define.
       comment: Written after the statement.
       origin: The user's statement, written in a comment before.
-      loop: The counter of the loop around the statement, its first and last value.
+      loop: It is a loop; `targets` are all names that it gives a value.
       is_start: It gives a variable of a loop its first value.
       row: The row of an array that it takes, if it does only that.
+      site: Where the call that it writes was written.
+      roles: The names that the program has for numbers in it.
     """
 
     targets: Names | None = None
@@ -60,9 +77,11 @@ class Statement:
     nested: Draft | None = None
     comment: str = ""
     origin: str = ""
-    loop: tuple[Name, int, int] | None = None
+    loop: Loop | None = None
     is_start: bool = False
     row: Row | None = None
+    site: object = None
+    roles: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(eq=False, slots=True)
@@ -86,6 +105,10 @@ class Draft:
     types: str = ""
     annotations: dict[Name, str] = field(default_factory=dict[Name, str])
     returns: str = ""
+    items: dict[tuple[int, str], str] = field(
+        default_factory=dict[tuple[int, str], str]
+    )
+    """The names that the program had for parts of what a name holds."""
 
     def render(self, taken: Iterable[str] = ()) -> Function:
         """Write the function; `taken` are names around it that its locals must not be."""
@@ -138,42 +161,24 @@ class Draft:
         lines: list[str] = []
         origin = ""
         for index, statement in enumerate(self.statements):
-            if statement.loop is not None:
-                _write_loop(statement, lines, {*forbidden, *holders})
-                continue
-            for name in flat(statement.targets):
-                if name.folded is not None or name.alias is not None:
-                    continue
-                is_shown = name.is_given and not name.is_weak
-                if name.uses == 0 and not is_shown:
-                    name.text = "_"
-                    continue
-                busy = {
-                    text
-                    for text, holder in holders.items()
-                    if holder.last_use > index or holder.captured
-                }
-                name.text = _free(name.hint, forbidden | busy)
-                holders[name.text] = name
+            _give_names(statement, index, holders, forbidden)
             if _is_folded(statement.targets):
                 continue
             if statement.nested is not None:
                 statement.nested.name = _target(statement.targets)
                 _define(statement.nested, lines)
                 continue
-            if statement.origin and statement.origin != origin:
-                origin = statement.origin
-                lines.append(f"# {origin}")
-            text = statement.term.render()
-            target = _target(statement.targets)
-            if statement.is_start and text == target:
+            loop = statement.loop
+            if loop is None:
+                origin = _write(statement, lines, origin)
                 continue
-            comment = f"  {statement.comment}" if statement.comment else ""
-            is_unused = all(name.uses == 0 for name in flat(statement.targets))
-            if statement.targets is None or is_unused:
-                lines.append(text + comment)
-            else:
-                lines.append(f"{target} = {text}{comment}")
+            names = [name.text for name in loop.variables] or ["_"]
+            lines.append(f"for {', '.join(names)} in {loop.over.render()}:")
+            body: list[str] = []
+            for inner in loop.body:
+                if not _is_folded(inner.targets):
+                    origin = _write(inner, body, origin)
+            lines += [INDENT + line for line in body]
         return lines
 
     def _foreign_names(self) -> Iterator[str]:
@@ -194,7 +199,7 @@ class Draft:
             if statement.nested is not None:
                 yield from statement.nested.parts()
             else:
-                yield from statement.term.parts
+                yield from _parts(statement)
         for term in self.decorators:
             yield from term.parts
         if self.result is not None:
@@ -226,9 +231,25 @@ class Draft:
         self.statements = kept[::-1]
 
     def _fold(self) -> None:
+        pending = self._fold_all(self.statements)
+        if self.result is not None:
+            waiting = list(pending)
+            self._take(self.result, pending)
+            if _is_long_tuple(self.result.render()):
+                for name, _ in waiting:
+                    name.folded = None
+
+    def _fold_all(
+        self, statements: Sequence[Statement]
+    ) -> list[tuple[Name, Statement]]:
+        """Fold expressions into statements; return what could be folded after them."""
         pending: list[tuple[Name, Statement]] = []
-        for statement in self.statements:
+        for statement in statements:
             if statement.nested is not None:
+                continue
+            if statement.loop is not None:
+                self._fold_all(statement.loop.body)
+                pending.clear()
                 continue
             self._take(statement.term, pending)
             name = statement.targets
@@ -238,18 +259,12 @@ class Draft:
                 and name.uses == 1
                 and not name.captured
                 and not statement.is_effect
-                and statement.loop is None
                 and not statement.is_start
             ):
                 pending.append((name, statement))
             else:
                 pending.clear()
-        if self.result is not None:
-            waiting = list(pending)
-            self._take(self.result, pending)
-            if _is_long_tuple(self.result.render()):
-                for name, _ in waiting:
-                    name.folded = None
+        return pending
 
     @staticmethod
     def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
@@ -273,7 +288,10 @@ class Draft:
 
     def _note_last_uses(self) -> None:
         for index, statement in enumerate(self.statements):
-            if statement.nested is None and not _is_folded(statement.targets):
+            if statement.loop is not None:
+                for term in (statement.loop.over, *_terms(statement.loop)):
+                    _mark(term, index)
+            elif statement.nested is None and not _is_folded(statement.targets):
                 _mark(statement.term, index)
         if self.result is not None:
             _mark(self.result, FOREVER)
@@ -310,14 +328,60 @@ def _target(targets: Names | None, is_top: bool = True) -> str:
     return inner if is_top else f"({inner})"
 
 
-def _write_loop(statement: Statement, lines: list[str], taken: set[str]) -> None:
-    """Write a statement in a loop; its variables have their names already."""
-    assert statement.loop is not None
-    counter, first, stop = statement.loop
-    counter.text = _free(counter.hint, taken)
-    bounds = f"{first}, {stop}" if first else str(stop)
-    lines.append(f"for {counter.text} in range({bounds}):")
-    lines.append(f"{INDENT}{_target(statement.targets)} = {statement.term.render()}")
+def _parts(statement: Statement) -> Iterator[Part]:
+    if statement.loop is None:
+        yield from statement.term.parts
+        return
+    for term in (statement.loop.over, *_terms(statement.loop)):
+        yield from term.parts
+
+
+def _terms(loop: Loop) -> list[Term]:
+    return [statement.term for statement in loop.body]
+
+
+def _give_names(
+    statement: Statement, index: int, holders: dict[str, Name], forbidden: set[str]
+) -> None:
+    """Choose the names of what a statement defines; `holders` are those in use.
+
+    In a loop a name is in use until its end, since it begins again.
+    """
+    last = index - 1 if statement.loop is not None else index
+    for name in flat(statement.targets):
+        if name.folded is not None or name.alias is not None:
+            continue
+        if statement.loop is not None and holders.get(name.text) is name:
+            continue  # its first value has the name
+        is_shown = name.is_given and not name.is_weak
+        if name.uses == 0 and not is_shown:
+            name.text = "_"
+            continue
+        busy = {
+            text
+            for text, holder in holders.items()
+            if holder.last_use > last or holder.captured
+        }
+        name.text = _free(name.hint, forbidden | busy)
+        holders[name.text] = name
+
+
+def _write(statement: Statement, lines: list[str], origin: str) -> str:
+    """Write an assignment; return where the latest comment says it comes from."""
+    if statement.origin and statement.origin != origin:
+        origin = statement.origin
+        lines.append(f"# {origin}")
+    text = statement.term.render()
+    target = _target(statement.targets)
+    if statement.is_start and text == target:
+        return origin
+    comment = f"  {statement.comment}" if statement.comment else ""
+    is_unused = all(name.uses == 0 for name in flat(statement.targets))
+    if statement.targets is None or is_unused:
+        lines.append(text + comment)
+    else:
+        lines.append(f"{target} = {text}{comment}")
+    return origin
 
 
 def _free(hint: str, forbidden: set[str]) -> str:

@@ -1,11 +1,13 @@
-"""Write consecutive calls that differ in one number as a loop (`reroll=`).
+"""Write statements that repeat as a Python loop, or as a scan (`reroll=`).
 
-`x = layer(params[0], x)`, `x = layer(params[1], x)`, ... becomes, for `"for"`,
+`x = layer(params[0], x)`, `x = layer(params[1], x)`, ... becomes
 
-    for i in range(12):
-        x = layer(params[i], x)
+    for layer_params in params:
+        x = layer(layer_params, x)
 
-Python runs the same calls, so the equations are the same. For `"scan"` it becomes
+Python runs the same statements, so the equations are the same. By default a loop is
+written where the program had one: the statements come from the same places of its code.
+"for" asks for a loop wherever stretches are alike, and "scan" for
 
     layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params[0:12])
     x, _ = jax.lax.scan(lambda carry, item: (layer(item, carry), None), x, layers)
@@ -16,189 +18,367 @@ which is another program of the same values: it compiles once for all layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from untrace.lifting.recorded.function import Draft, Names, Statement, flat
-from untrace.lifting.recorded.terms import ATOM, Name, Part, Ref, Term
+from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.held import item_hint, length_of
+from untrace.lifting.recorded.scans import scan_of
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    Global,
+    Name,
+    Part,
+    Ref,
+    Term,
+    text_term,
+)
 
-MIN_CALLS = 3
-_NUMBER = re.compile(r"(?<=\[)\d+(?=\])")
+MIN_TURNS = 3
+MAX_PERIOD = 400
+_INDEX = re.compile(r"(?<=\[)\d+(?=\])")
+_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
+_WHOLE = re.compile(r"\d+")
 
 
-def write_loops(draft: Draft, as_scan: bool = False) -> None:
-    """Replace runs of alike statements of a function by loops."""
+def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None:
+    """Replace statements of a function that repeat by loops.
+
+    Args:
+      draft: The function.
+      reroll: "auto", "for" or "scan".
+      max_period: How many statements a turn may have.
+    """
     statements = draft.statements
+    sites = [_site(statement, reroll) for statement in statements]
+    following = _following(sites)
     made: list[Statement] = []
     position = 0
     while position < len(statements):
-        count = _run(statements[position:], draft)
-        if count < MIN_CALLS:
+        period = following[position] - position
+        run = None
+        if 0 < period <= max_period:
+            run = _run_at(position, period, statements, sites)
+        if run is None:
             made.append(statements[position])
             position += 1
             continue
-        run = statements[position : position + count]
-        made += (_scan(run) if as_scan else []) or _loop(run)
-        position += count
+        stretch = statements[position : position + run.n_turns * run.period]
+        scan = scan_of(stretch) if reroll == "scan" and run.is_indexed else []
+        made += scan or _loop(run, draft)
+        position += len(stretch)
     draft.statements = made
 
 
-def _run(statements: Sequence[Statement], draft: Draft) -> int:
-    """Count the statements from the first on that a loop can make."""
-    first = statements[0]
-    if first.nested is not None or first.is_effect or first.targets is None:
-        return 0
-    count = 1
-    while count < len(statements) and _follows(statements, count):
-        count += 1
-    inner = {id(n) for s in statements[: count - 1] for n in flat(s.targets)}
-    outside = Draft("", [], [*statements[count:]], draft.result)
-    used = {id(p.resolved().name) for p in outside.parts() if type(p) is Ref}
-    is_private = not inner & used and not any(
-        name.captured for s in statements[:count] for name in flat(s.targets)
-    )
-    return count if is_private and _has_carry(statements[:count]) else 0
-
-
-def _has_carry(statements: Sequence[Statement]) -> bool:
-    """Tell whether something runs through, and all results of a step are carried."""
-    if len(statements) < MIN_CALLS:
-        return False
-    results = list(flat(statements[0].targets))
-    used = {id(ref.name) for ref in statements[1].term.refs()}
-    return all(id(name) in used for name in results)
-
-
-def _follows(statements: Sequence[Statement], index: int) -> bool:
-    """Tell whether a statement is the next step of the loop that begins at 0."""
-    first, before, this = statements[0], statements[index - 1], statements[index]
-    if this.nested is not None or this.is_effect or this.targets is None:
-        return False
-    if len(this.term.parts) != len(first.term.parts):
-        return False
-    if len(list(flat(this.targets))) != len(list(flat(first.targets))):
-        return False
-    return all(
-        _is_step(a, b, c, index, statements[1], before)
-        for a, b, c in zip(first.term.parts, before.term.parts, this.term.parts)
-    )
-
-
-def _is_step(
-    first: Part,
-    before: Part,
-    this: Part,
-    index: int,
-    second: Statement,
-    last: Statement,
-) -> bool:
-    if type(this) is not Ref or type(first) is not Ref or type(before) is not Ref:
-        return type(this) is type(first) and this == first
-    mine, start = this.resolved(), first.resolved()
-    if mine.name is start.name:
-        return mine.path == start.path or _at(start.path, index) == mine.path
-    previous = list(flat(last.targets))
-    return not mine.path and any(mine.name is name for name in previous)
-
-
-def _at(path: str, offset: int) -> str | None:
-    """Return a path with its last index moved on."""
-    found = list(_NUMBER.finditer(path))
-    if not found:
+def _site(statement: Statement, reroll: str) -> object:
+    """Return what the same statement of another turn has in common with it."""
+    if (
+        statement.nested is not None
+        or statement.is_effect
+        or statement.loop is not None
+    ):
         return None
-    match = found[-1]
-    return f"{path[: match.start()]}{int(match[0]) + offset}{path[match.end() :]}"
+    if statement.targets is None:
+        return None
+    parts = ["·" if type(p) is Ref else _plain(p) for p in statement.term.parts]
+    text = _WHOLE.sub("#", "".join(parts))
+    if reroll != "auto":
+        return text
+    return (statement.site, text) if statement.site is not None else None
 
 
-def _loop(statements: Sequence[Statement]) -> list[Statement]:
+def _plain(part: Part) -> str:
+    return part.text if type(part) is Global else str(part)
+
+
+def _following(sites: Sequence[object]) -> list[int]:
+    """Return for every statement the next one of the same site, or 0."""
+    latest: dict[object, int] = {}
+    found = [0] * len(sites)
+    for position in reversed(range(len(sites))):
+        if sites[position] is not None:
+            found[position] = latest.get(sites[position], 0)
+            latest[sites[position]] = position
+    return found
+
+
+# ---- finding a run -----------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What stands at one place of every turn.
+
+    Attributes:
+      kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
+        "index" (an item of a container, the next one in every turn) or "number".
+      local: Which value of a turn.
+      numbers: The number of every turn, or the index of the first.
+      start: The place of an index in the path.
+    """
+
+    kind: str
+    local: int = 0
+    numbers: list[str] = field(default_factory=list[str])
+    start: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """Stretches of statements that one loop can make."""
+
+    period: int
+    turns: list[Sequence[Statement]]
+    slots: list[list[_Slot]] = field(default_factory=list[list[_Slot]])
+
+    @property
+    def n_turns(self) -> int:
+        return len(self.turns)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Tell whether a turn is one call, and turns differ in an index at most."""
+        kinds = {slot.kind for slots in self.slots for slot in slots}
+        return self.period == 1 and "number" not in kinds
+
+
+def _run_at(
+    position: int,
+    period: int,
+    statements: Sequence[Statement],
+    sites: Sequence[object],
+) -> _Run | None:
+    """Find the stretches from a statement on that are turns of one loop."""
+    first = sites[position : position + period]
+    if None in first:
+        return None
+    run = _Run(period, [statements[position : position + period]])
+    while True:
+        start = position + run.n_turns * period
+        if sites[start : start + period] != first:
+            break
+        if not _takes_turn(run, statements[start : start + period]):
+            break
+    return run if run.n_turns >= MIN_TURNS and _is_closed(run) else None
+
+
+def _takes_turn(run: _Run, turn: Sequence[Statement]) -> bool:
+    """Add a turn to a run, if it is the next one."""
+    first, before = run.turns[0], run.turns[-1]
+    locals_of = [_locals(stretch) for stretch in (first, before, turn)]
+    is_second = run.n_turns == 1
+    slots: list[list[_Slot]] = []
+    for index, (a, b) in enumerate(zip(first, turn)):
+        if len(a.term.parts) != len(b.term.parts) or not _alike(a, b):
+            return False
+        row: list[_Slot] = []
+        for place, (mine, other) in enumerate(zip(a.term.parts, b.term.parts)):
+            known = None if is_second else run.slots[index][place]
+            slot = _slot(mine, other, known, run.n_turns, locals_of)
+            if slot is None:
+                return False
+            row.append(slot)
+        slots.append(row)
+    run.slots = slots
+    run.turns.append(turn)
+    return True
+
+
+def _locals(turn: Iterable[Statement]) -> dict[int, int]:
+    names = [name for statement in turn for name in flat(statement.targets)]
+    return {id(name): index for index, name in enumerate(names)}
+
+
+def _alike(first: Statement, second: Statement) -> bool:
+    """Tell whether two statements have targets of one shape."""
+    if isinstance(first.targets, Name) != isinstance(second.targets, Name):
+        return False
+    return len(list(flat(first.targets))) == len(list(flat(second.targets)))
+
+
+def _slot(
+    mine: Part,
+    other: Part,
+    known: _Slot | None,
+    turn: int,
+    locals_of: Sequence[dict[int, int]],
+) -> _Slot | None:
+    """Say what stands at one place, which was `mine` at first and is `other` now."""
+    if type(mine) is not Ref or type(other) is not Ref:
+        return _text_slot(mine, other, known, turn)
+    found = _ref_slot(mine.resolved(), other.resolved(), turn, locals_of)
+    if found is None or known is None or found == known:
+        return found
+    return None
+
+
+def _text_slot(mine: Part, other: Part, known: _Slot | None, turn: int) -> _Slot | None:
+    if type(mine) is Ref or type(other) is Ref or type(mine) is not type(other):
+        return None
+    was_same = known is None or known.kind == "same"
+    if was_same and _plain(mine) == _plain(other):
+        return _Slot("same")
+    texts = _plain(mine), _plain(other)
+    if type(mine) is Global or not all(_NUMBER.fullmatch(text) for text in texts):
+        return None
+    before = [texts[0]] * turn if was_same or known is None else known.numbers
+    return _Slot("number", numbers=[*before, texts[1]])
+
+
+def _ref_slot(
+    mine: Ref, other: Ref, turn: int, locals_of: Sequence[dict[int, int]]
+) -> _Slot | None:
+    first, before, this = locals_of
+    if id(other.name) in this:
+        local = this[id(other.name)]
+        is_alike = first.get(id(mine.name)) == local and mine.path == other.path
+        return _Slot("local", local) if is_alike else None
+    if id(other.name) in before:
+        is_start = not other.path and id(mine.name) not in first
+        return _Slot("carry", before[id(other.name)]) if is_start else None
+    if mine.name is not other.name:
+        return None
+    if mine.path == other.path:
+        return _Slot("same")
+    for match in _INDEX.finditer(mine.path):
+        moved = f"{mine.path[: match.start()]}{int(match[0]) + turn}"
+        if moved + mine.path[match.end() :] == other.path:
+            return _Slot("index", numbers=[match[0]], start=match.start())
+    return None
+
+
+def _is_closed(run: _Run) -> bool:
+    """Tell whether a loop computes what its turns do.
+
+    What runs through must be used before it is made anew, and no turn but the last may
+    have made what is used afterwards.
+    """
+    names = [n for turn in run.turns for s in turn for n in flat(s.targets)]
+    if any(name.captured for name in names):
+        return False
+    inner = [*names[: -len(_locals(run.turns[-1]))]]
+    uses = {id(name): 0 for name in inner}
+    for turn in run.turns:
+        for statement in turn:
+            for ref in statement.term.refs():
+                if id(ref.name) in uses:
+                    uses[id(ref.name)] += 1
+    if any(name.uses != uses[id(name)] for name in inner):
+        return False
+    starts: dict[int, tuple[int, str]] = {}
+    made = 0
+    for statement, slots in zip(run.turns[0], run.slots):
+        for part, slot in zip(statement.term.parts, slots):
+            if slot.kind != "carry" or type(part) is not Ref:
+                continue
+            ref = part.resolved()
+            start = id(ref.name), ref.path
+            if slot.local < made or starts.setdefault(slot.local, start) != start:
+                return False
+        made += len(list(flat(statement.targets)))
+    return bool(starts)
+
+
+# ---- writing it --------------------------------------------------------------------
+
+
+def _loop(run: _Run, draft: Draft) -> list[Statement]:
     """Write the loop, and before it what its variables begin with."""
-    first, second, last = statements[0], statements[1], statements[-1]
-    carried = list(flat(first.targets))
-    variables = list(flat(last.targets))
-    counter = Name("i", True)
-    start: list[Statement] = []
-    parts: list[Part] = []
-    begin = 0
-    for part, following in zip(first.term.parts, second.term.parts):
-        if type(part) is not Ref or type(following) is not Ref:
-            parts.append(part)
-            continue
-        ref, after = part.resolved(), following.resolved()
-        places = [i for i, name in enumerate(carried) if name is after.name]
-        if places and not after.path:
-            variable = variables[places[0]]
-            parts.append(Ref(variable, "", ref.level))
-            start.append(
-                Statement(variable, Term([Ref(ref.name, ref.path)]), is_start=True)
-            )
-        elif after.path != ref.path:
-            match = list(_NUMBER.finditer(ref.path))[-1]
-            begin = int(match[0])
-            parts += [
-                Ref(ref.name, ref.path[: match.start() - 1], ATOM),
-                "[",
-                Ref(counter),
-                ref.path[match.end() :],
-            ]
-        else:
-            parts.append(part)
-    for statement in statements[1:]:
-        for ref in statement.term.refs():
-            ref.name.uses -= 1
-    for variable in variables:
-        variable.uses += 2  # of the loop itself
-        variable.is_given = True
-    counter.uses = 1
-    head = (counter, begin, begin + len(statements))
-    targets: Names | None = last.targets
-    return [*start, Statement(targets, Term(parts, first.term.level), loop=head)]
+    last = run.turns[-1]
+    variables = [name for statement in last for name in flat(statement.targets)]
+    for turn in run.turns:
+        for statement in turn:
+            for ref in statement.term.refs():
+                ref.name.uses -= 1
+    header = _Header(run, draft)
+    starts: dict[int, Statement] = {}
+    body: list[Statement] = []
+    for first, statement, slots in zip(run.turns[0], last, run.slots):
+        parts: list[Part] = []
+        for part, slot in zip(first.term.parts, slots):
+            mine = part.resolved() if type(part) is Ref else None
+            if mine is None or slot.kind in ("same", "number"):
+                parts += header.number(part, slot) if slot.kind == "number" else [part]
+            elif slot.kind == "index":
+                parts += header.item(mine, slot)
+            else:
+                variable = variables[slot.local]
+                parts.append(
+                    Ref(variable, "" if slot.kind == "carry" else mine.path, mine.level)
+                )
+                if slot.kind == "carry" and slot.local not in starts:
+                    begin = Term([Ref(mine.name, mine.path)])
+                    starts[slot.local] = Statement(variable, begin, is_start=True)
+        made = Statement(statement.targets, Term(parts, first.term.level))
+        made.comment, made.origin = first.comment, first.origin
+        body.append(made)
+    for local in starts:
+        variables[local].uses += 2  # of the loop itself
+        variables[local].is_given, variables[local].is_foreign = True, False
+    loop = Loop(*header.finished(), body)
+    for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
+        for ref in term.refs():
+            ref.name.uses += 1
+    targets = (*loop.variables, *variables)
+    return [*starts.values(), Statement(targets, loop=loop)]
 
 
-def _scan(statements: Sequence[Statement]) -> list[Statement]:
-    """Write the run as a scan over stacked trees; nothing if it has another form."""
-    first, second, last = statements[0], statements[1], statements[-1]
-    if not isinstance(first.targets, Name) or not isinstance(last.targets, Name):
-        return []
-    carry, item = Name("carry", True, "carry"), Name("item", True, "item")
-    parts: list[Part] = []
-    start: Ref | None = None
-    stacked: tuple[Name, str, int] | None = None
-    for part, following in zip(first.term.parts, second.term.parts):
-        if type(part) is not Ref or type(following) is not Ref:
-            parts.append(part)
-            continue
-        ref, after = part.resolved(), following.resolved()
-        if after.name is first.targets:
-            parts.append(Ref(carry, "", ref.level))
-            start = start or Ref(ref.name, ref.path)
-        elif after.path != ref.path:
-            match = list(_NUMBER.finditer(ref.path))[-1]
-            place = ref.name, ref.path[: match.start() - 1], int(match[0])
-            if stacked is not None and stacked != place:
-                return []
-            stacked = place
-            parts.append(Ref(item, ref.path[match.end() + 1 :], ref.level))
-        else:
-            parts.append(part)
-    if start is None or any(n in ("carry", "item") for n in _hints(first.term)):
-        return []
-    for statement in statements[1:]:
-        for ref in statement.term.refs():
-            ref.name.uses -= 1
-    step: list[Part] = ["lambda carry, item: (", *parts, ", None)"]
-    before: list[Statement] = []
-    if stacked is None:
-        step[0] = "lambda carry, _: ("
-        over: list[Part] = [f"length={len(statements)}"]
-    else:
-        name, path, begin = stacked
-        items = Name("stacked", True, uses=1)
-        stack = "jax.tree.map(lambda *leaves: jnp.stack(leaves), *"
-        bounds = f"[{begin}:{begin + len(statements)}])"
-        before = [Statement(items, Term([stack, Ref(name, path), bounds]))]
-        over = [Ref(items)]
-    scan = Term(["jax.lax.scan(", *step, ", ", start, ", ", *over, ")"])
-    return [*before, Statement((last.targets, Name("_")), scan)]
+class _Header:
+    """The variables of a loop, and what it takes them from."""
 
+    def __init__(self, run: _Run, draft: Draft) -> None:
+        self.run = run
+        self.draft = draft
+        self.items: dict[object, tuple[Name, Term]] = {}
 
-def _hints(term: Term) -> list[str]:
-    return [ref.name.hint for ref in term.refs()]
+    def item(self, ref: Ref, slot: _Slot) -> list[Part]:
+        """Write what a turn takes from a container: its item, or one of its index."""
+        begin = int(slot.numbers[0])
+        container, rest = ref.path[: slot.start - 1], ref.path[slot.start :]
+        rest = rest.partition("]")[2]
+        stop = begin + self.run.n_turns
+        if begin == 0 and length_of(ref.name, container) == stop:
+            hint = item_hint(self.draft, ref.name, container, stop - 1)
+            over = Term([Ref(ref.name, container)])
+            name = self._variable((id(ref.name), container), hint, over)
+            return [Ref(name, rest, ref.level)]
+        bounds = f"{begin}, {stop}" if begin else str(stop)
+        name = self._variable(bounds, "i", Term([f"range({bounds})"]))
+        return [Ref(ref.name, container, ATOM), "[", Ref(name), f"]{rest}"]
+
+    def number(self, part: Part, slot: _Slot) -> list[Part]:
+        """Write a number that is another one in every turn."""
+        assert isinstance(part, str)
+        numbers = tuple(slot.numbers)
+        statements = [s for turn in self.run.turns for s in turn]
+        roles = [s.roles[n] for s in statements for n in numbers if n in s.roles]
+        hint = roles[0] if roles else "value"
+        over = Term([f"({', '.join(numbers)})"])
+        if all(_WHOLE.fullmatch(number) for number in numbers):
+            first, *_ = values = [int(number) for number in numbers]
+            if values == list(range(first, first + len(values))):
+                bounds = f"{first}, {values[-1] + 1}" if first else str(len(values))
+                hint, over = (
+                    hint if hint != "value" else "i",
+                    text_term(f"range({bounds})"),
+                )
+        return [Ref(self._variable(numbers, hint, over))]
+
+    def _variable(self, key: object, hint: str, over: Term) -> Name:
+        if key not in self.items:
+            self.items[key] = Name(hint, True, is_foreign=False), over
+        name = self.items[key][0]
+        return name
+
+    def finished(self) -> tuple[tuple[Name, ...], Term]:
+        """Return the variables and what the loop is over."""
+        names = tuple([name for name, _ in self.items.values()])
+        terms = [term for _, term in self.items.values()]
+        if not names:
+            return (), Term([f"range({self.run.n_turns})"])
+        if len(names) == 1:
+            return names, terms[0]
+        parts: list[Part] = ["zip("]
+        for index, term in enumerate(terms):
+            parts += [*([", "] if index else []), *term.parts]
+        return names, Term([*parts, ")"])

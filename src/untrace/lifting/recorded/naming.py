@@ -35,7 +35,10 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     for hint, value in values.items():
         key = writer.values.key(value)
         found = writer.values.find(key) if key is not None else None
-        if found is None or found[1] or hint == "_":
+        if found is None or hint == "_":
+            continue
+        if found[1]:
+            writer.draft.items[id(found[0]), found[1]] = identifier(hint)
             continue
         name = found[0]
         if not name.text and id(name) in writer.owned and _can_rename(name):

@@ -32,6 +32,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
 from untrace.options import Options
+from untrace.recovery.formulas import Formula
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
 from untrace.syntax.importable import public_home
@@ -40,6 +41,7 @@ from untrace.syntax.names import identifier
 # Calls in a module of a framework, and in any other function of one, that are enough
 # for a function of its own.
 SHORT, LONG = 3, 8
+MAX_IN_LOOP = 24  # statements, most of which are folded into others
 OUTSIDE, INSIDE = "", " under a transformation"
 IN_EQUATIONS = " in opened transformations"
 """Where a function is jitted."""
@@ -65,6 +67,7 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
+        self.formulas: dict[int, Formula] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
         self.customs: dict[Any, Term] = {}
@@ -74,12 +77,13 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
-        before = self.numbers.roles
+        before = self.numbers.roles, self.formulas
         self.numbers.roles = dict(item.numbers)
+        self.formulas = {id(one.value): one for one in item.formulas}
         try:
             write_call(item, writer)
         finally:
-            self.numbers.roles = before
+            self.numbers.roles, self.formulas = before
 
     def write_as_made(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made."""
@@ -187,11 +191,14 @@ class Program:
         draft.drop_dead()
         self.references.add(draft)
         unpack_rows(draft)
+        reroll = self.options.reroll
+        if reroll in ("auto", "for"):
+            write_loops(draft, reroll, MAX_IN_LOOP)
         outline_repeats(draft, self.function)
-        if self.options.reroll != "none":
-            if self.options.reroll == "scan":
-                self.lifter.imports.module("jax.numpy")
-            write_loops(draft, self.options.reroll == "scan")
+        if reroll == "scan":
+            self.lifter.imports.module("jax.numpy")
+        if reroll != "none":
+            write_loops(draft, reroll)
         draft.finish()
 
     def function(self, draft: Draft, key: Any = None) -> str:

@@ -112,7 +112,7 @@ def _find(statements: Sequence[Statement]) -> tuple[int, int, int] | None:
 
 def _text(statement: Statement) -> str:
     """Write a statement without names; equal texts may be alike."""
-    if statement.nested is not None or statement.is_effect:
+    if statement.nested is not None or statement.is_effect or statement.loop:
         return f"#{id(statement)}"
     parts = ["·" if type(p) is Ref else _plain(p) for p in statement.term.parts]
     return "".join(parts)
@@ -223,7 +223,9 @@ def _call(
     for name in names:
         name.is_given, name.is_foreign = True, False
     targets: Names = names[0] if len(names) == 1 else tuple(names)
-    return Statement(targets, call(function, arguments))
+    made = Statement(targets, call(function, arguments))
+    made.site = stretch.statements[0].site
+    return made
 
 
 def _use(name: Name, path: str) -> Term:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 # How tightly an expression binds, as in Python's grammar.
 TUPLE, LAMBDA, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(12)
@@ -30,6 +31,7 @@ class Name:
       is_parameter: It is a parameter, which is never renamed.
       is_tree: It stands for a container.
       alias: Another name and the path that leads from there to this value.
+      held: What it stood for in the recorded run.
     """
 
     hint: str
@@ -44,6 +46,7 @@ class Name:
     is_foreign: bool = False
     is_parameter: bool = False
     alias: tuple[Name, str] | None = None
+    held: Any = None
 
 
 @dataclass(frozen=True, slots=True)

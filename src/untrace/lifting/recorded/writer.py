@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting.recorded.expressions import value_term
+from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.naming import targets
@@ -60,6 +60,7 @@ class Writer:
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: set[int] = set()
         self.n_dissolving = 0
+        self.n_formulas = 0
         self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
@@ -125,6 +126,10 @@ class Writer:
     def value(self, value: Any, role: str = "") -> Term:
         """Write any value as an expression; `role` may name a number."""
         return value_term(value, self, role)
+
+    def number(self, value: float) -> Term:
+        """Write a number."""
+        return static_term(value, self)
 
     # ---- statements ----------------------------------------------------------------
 
@@ -258,6 +263,8 @@ class Writer:
         names = targets(written.result, written.target, item, self)
         statement = Statement(names, term, self.program.has_effects(item))
         statement.row = row_of(written)
+        statement.site = item.place
+        statement.roles = {key[1]: role for key, role in item.numbers}
         comments = self.program.options.comments
         if comments in ("types", "both"):
             types = short_types(item.result)
@@ -271,6 +278,7 @@ class Writer:
     def define(self, value: Any, name: Name) -> None:
         """Let a name of this function stand for a value."""
         self.owned.add(id(name))
+        name.held = value
         self.values.define(value, name)
         if is_array(value):
             self.latest.append(value)

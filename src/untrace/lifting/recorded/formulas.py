@@ -1,0 +1,70 @@
+"""Write floats as the program computed them from floats that are parameters.
+
+`0.5 * step_size` says more than `0.0125`, and functions that are called with other
+numbers have one text then. Floats that depend on no parameter stay numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.terms import (
+    ADD,
+    MUL,
+    POWER,
+    UNARY,
+    Name,
+    Term,
+    binary,
+    call,
+    placed,
+    text_term,
+)
+from untrace.recovery.formulas import Formula
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+_LEVELS = {"+": ADD, "-": ADD, "*": MUL, "/": MUL, "**": POWER}
+
+
+def formula_term(formula: Formula, writer: Writer) -> Term | None:
+    """Write how a float was computed; None if that depends on nothing with a name."""
+    return _term(formula, writer) if _depends(formula, writer) else None
+
+
+def _depends(formula: Formula, writer: Writer) -> bool:
+    if writer.find(id(formula.value)) is not None:
+        return True
+    return any(_depends(operand, writer) for operand in formula.operands)
+
+
+def _term(formula: Formula, writer: Writer) -> Term:
+    found = writer.find(id(formula.value))
+    if found is not None:
+        return writer.ref(found)
+    operands = formula.operands
+    if not formula.symbol or not _depends(formula, writer):
+        return writer.number(formula.value)
+    if formula.symbol == "=":
+        return _variable(formula, writer)
+    terms = [_term(operand, writer) for operand in operands]
+    if formula.symbol.startswith("math."):
+        writer.program.lifter.imports.module("math")
+        return call(text_term(formula.symbol), terms)
+    if len(terms) == 1:
+        return Term(["-", *placed(terms[0], UNARY)], UNARY)
+    return binary(terms[0], formula.symbol, terms[1], _LEVELS[formula.symbol])
+
+
+def _variable(formula: Formula, writer: Writer) -> Term:
+    """Assign a variable at the beginning of the function, where its operands are known."""
+    term = _term(formula.operands[0], writer)
+    name = Name(identifier(formula.name), True)
+    writer.owned.add(id(name))
+    writer.values.add(id(formula.value), name)
+    writer.draft.statements.insert(writer.n_formulas, Statement(name, term))
+    writer.n_formulas += 1
+    return writer.ref((name, ""))

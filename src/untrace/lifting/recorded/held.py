@@ -1,0 +1,40 @@
+"""What the parts of a container were in the recorded run: how many, and their names."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.paths import last_word, singular, steps
+from untrace.lifting.recorded.terms import Name
+from untrace.syntax.names import identifier
+
+
+def length_of(name: Name, path: str) -> int | None:
+    """Return how many items a list or tuple has; None if it is no such container."""
+    value = _part(name.held, path)
+    return len(value) if type(value) in (list, tuple) else None
+
+
+def _part(value: Any, path: str) -> Any:
+    """Follow a path such as `["layers"][0].weight`; None if it leads nowhere."""
+    for step in steps(path):
+        try:
+            if step.startswith("."):
+                value = getattr(value, step[1:])
+            else:
+                value = value[ast.literal_eval(step[1:-1])]
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+    return value
+
+
+def item_hint(draft: Draft, name: Name, container: str, last: int) -> str:
+    """Name an item of a container as the program did, or after the container."""
+    known = draft.items.get((id(name), f"{container}[{last}]"))
+    if known is not None:
+        return known
+    way = steps(container)
+    plural = last_word(way) if way else name.hint
+    return identifier(singular(plural)) if singular(plural) != plural else "item"

@@ -1,0 +1,209 @@
+"""How the caller's source computes a float that a call was given: `0.5 * step_size`.
+
+The position of the call's instruction leads to its expression in the source file. An
+argument there that is arithmetic on numbers is evaluated again, with what the caller's
+variables hold, and only counts if it gives the very same number.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import math
+import operator
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_DEPTH = 8
+_BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.Pow: ("**", operator.pow),
+}
+_COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name)
+_Place = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Formula:
+    """A number, and how it was computed.
+
+    Attributes:
+      value: The number; the object itself, if a variable held it.
+      symbol: The operator or function of `math`; "=" for a variable, whose operand is
+        what it was assigned; "" for a number of which no more is known.
+      operands: What it was computed from.
+      name: The variable.
+    """
+
+    value: float
+    symbol: str = ""
+    operands: tuple[Formula, ...] = ()
+    name: str = ""
+
+
+def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ...]:
+    """Return how the calling expression computes some of the floats given.
+
+    Args:
+      frame: The caller's, which is at the call.
+      values: What the call was given.
+    """
+    given = {repr(v): v for v in values if type(v) is float}
+    if not given:
+        return ()
+    found: list[Formula] = []
+    for argument in _arguments(frame.f_code, frame.f_lasti):
+        made = _formula(argument, frame, argument, 0)
+        if made is not None and made.symbol and repr(made.value) in given:
+            value = given[repr(made.value)]
+            found.append(Formula(value, made.symbol, made.operands, made.name))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=65536)
+def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
+    """Return the arguments of a call that are more than numbers and simple names."""
+    places = list(code.co_positions())[lasti // 2]
+    if None in places:
+        return ()
+    first, last, start, stop = places
+    node = _nodes(code.co_filename).get((first or 0, last or 0, start or 0, stop or 0))
+    if isinstance(node, ast.Call):
+        found = [*node.args, *(k.value for k in node.keywords)]
+    elif isinstance(node, ast.BinOp):
+        found = [node.left, node.right]
+    elif isinstance(node, ast.Compare):
+        found = [node.left, *node.comparators]
+    else:
+        found = []
+    return tuple([e for e in found if isinstance(e, _COMPUTED)])
+
+
+@functools.lru_cache(maxsize=256)
+def _nodes(filename: str) -> dict[_Place, ast.expr]:
+    """Find the expressions of a file by their places."""
+    found: dict[_Place, ast.expr] = {}
+    tree = _tree(filename)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, (ast.Call, ast.BinOp, ast.Compare)):
+            place = (node.lineno, node.end_lineno or 0, node.col_offset)
+            found[*place, node.end_col_offset or 0] = node
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _tree(filename: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _assignments(filename: str) -> dict[ast.expr, dict[str, ast.expr]]:
+    """Return, for expressions in functions, what the variables there are assigned once."""
+    found: dict[ast.expr, dict[str, ast.expr]] = {}
+    for function in ast.walk(_tree(filename) or ast.Module([], [])):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            once = dict(_assigned_once(function))
+            for node in ast.walk(function):
+                if isinstance(node, ast.expr):
+                    found[node] = once  # the innermost function comes last
+    return found
+
+
+def _assigned_once(function: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the variables that a function assigns in one place only, and what."""
+    stores: dict[str, int] = {}
+    values: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores[node.id] = stores.get(node.id, 0) + 1
+        elif isinstance(node, ast.arg):
+            stores[node.arg] = stores.get(node.arg, 0) + 1
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+            if isinstance(target, ast.Name):
+                values[target.id] = node.value
+    for name, value in values.items():
+        if stores.get(name) == 1:
+            yield name, value
+
+
+def _formula(
+    node: ast.expr, frame: types.FrameType, around: ast.expr, depth: int
+) -> Formula | None:
+    """Evaluate arithmetic on numbers; None for all else."""
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(node, ast.Constant):
+        return _number(node.value)
+    if isinstance(node, ast.Name):
+        return _variable(node.id, frame, around, depth)
+    if isinstance(node, ast.Attribute):
+        return _number(_static(node, frame))
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        symbol, compute = _BINARY[type(node.op)]
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        symbol, compute, operands = "-", operator.neg, [node.operand]
+    elif isinstance(node, ast.Call) and not node.keywords:
+        compute = _static(node.func, frame)
+        name = getattr(compute, "__name__", "")
+        if name.startswith("_") or getattr(math, name or "_", None) is not compute:
+            return None
+        symbol, operands = f"math.{name}", node.args
+    else:
+        return None
+    made = [_formula(operand, frame, around, depth + 1) for operand in operands]
+    known = tuple([one for one in made if one is not None])
+    if len(known) < len(made):
+        return None
+    try:
+        value = compute(*[one.value for one in known])
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    return Formula(value, symbol, known) if type(value) in (int, float) else None
+
+
+def _variable(
+    name: str, frame: types.FrameType, around: ast.expr, depth: int
+) -> Formula | None:
+    """Return what a variable holds, and how that was computed, if that is plain."""
+    value = _held(name, frame)
+    if type(value) is not float or name not in frame.f_locals:
+        return _number(value)
+    assigned = _assignments(frame.f_code.co_filename).get(around, {}).get(name)
+    made = (
+        _formula(assigned, frame, around, depth + 1) if assigned is not None else None
+    )
+    if made is None or not made.symbol or repr(made.value) != repr(value):
+        return Formula(value)
+    return Formula(value, "=", (made,), name)
+
+
+def _number(value: Any) -> Formula | None:
+    return Formula(value) if type(value) in (int, float) else None
+
+
+def _held(name: str, frame: types.FrameType) -> Any:
+    if name in frame.f_locals:
+        return frame.f_locals[name]
+    return frame.f_globals.get(name)
+
+
+def _static(node: ast.expr, frame: types.FrameType) -> Any:
+    """Return what a name and its attributes hold, without running any code."""
+    if isinstance(node, ast.Name):
+        return _held(node.id, frame)
+    if isinstance(node, ast.Attribute):
+        owner = _static(node.value, frame)
+        return None if owner is None else inspect.getattr_static(owner, node.attr, None)
+    return None

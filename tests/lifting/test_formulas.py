@@ -1,0 +1,101 @@
+"""Floats are written as the program computed them from floats that are parameters."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+RATE = 0.25
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def average(x, y, decay):
+    return decay * x + (1 - decay) * y
+
+
+def step(x, sigma):
+    size = RATE * sigma**2
+    noise = jnp.sin(x) * math.sqrt(size)
+    return x + 0.5 * size * noise - size
+
+
+def reassigned(x, scale):
+    scale = scale * 3.0
+    y = x * (scale + 1.0)
+    scale = scale / 2
+    return y * (scale + 1.0)
+
+
+def branching(x, scale):
+    factor = 2.5
+    if scale > 0.3:
+        factor = scale * 2
+    return x * (factor + 1)
+
+
+def negative(x, scale):
+    return jnp.clip(x, -scale, 2 * scale) ** (1 / scale)
+
+
+def both(function):
+    return lambda x: function(function(x, 0.7), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (
+            lambda x: average(average(x, x + 1, 0.9), x, 0.3),
+            ["return decay * x + (1 - decay) * y", ", 0.9), "],
+        ),
+        (
+            both(step),
+            [
+                "size = 0.25 * sigma**2",
+                "jnp.sin(x) * math.sqrt(size)",
+                "x + 0.5 * size * noise - size",
+            ],
+        ),
+        (both(reassigned), []),
+        (both(branching), []),
+        (both(negative), ["jnp.clip(x, -scale, 2 * scale) ** (1 / scale)"]),
+    ],
+)
+def test_floats_that_depend_on_parameters(function, lines):
+    text = recover(function, X)
+    for line in lines:
+        assert line in text, text
+    text = recover(lambda x: jax.grad(lambda y: jnp.sum(function(y)))(x), X)
+    for line in lines:
+        assert line in text, text
+
+
+def test_floats_that_depend_on_no_parameter_stay_numbers():
+    def f(x):
+        scale = 0.5 * RATE
+        return x * (scale / 2) + 0.1 * 0.3
+
+    text = recover(f, X)
+    assert "x * 0.0625 + 0.03" in text
+
+
+def test_source_that_has_changed_is_not_believed(tmp_path):
+    path = tmp_path / "program.py"
+    before = "def scaled(x, s):\n    return x * (s * 2.0)\n"
+    path.write_text(before)
+    space = {}
+    exec(compile(before, str(path), "exec"), space)
+    path.write_text(before.replace("2.0", "3.0"))
+    text = recover(lambda x: space["scaled"](space["scaled"](x, 0.3), 0.7), X)
+    assert "3.0" not in text and "x * 0.6" in text

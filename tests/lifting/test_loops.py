@@ -1,0 +1,169 @@
+"""Loops of the program come back as loops, and make the same equations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
+LAYERS = [{"w": X * i, "b": X[i % 4]} for i in range(5)]
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def layer(params, x):
+    return jnp.tanh(x @ params["w"] + params["b"])
+
+
+def over_layers(layers, x):
+    for params in layers:
+        x = layer(params, x)
+    return x
+
+
+def inline(layers, x):
+    for one in layers:
+        x = jnp.tanh(x @ one["w"] + one["b"])
+    return x
+
+
+def by_index(layers, x):
+    for i in range(1, len(layers)):
+        x = x + jnp.tanh(x @ layers[i]["w"])
+    return x
+
+
+def two_lists(layers, xs):
+    x = xs[0]
+    for one, y in zip(layers[:4], xs):
+        x = jnp.tanh(x @ one["w"]) * y
+    return x
+
+
+def scaled(x):
+    for scale in (0.5, 1.5, 0.25, 2.5):
+        x = jnp.sin(x) * scale
+    return x
+
+
+def counted(x):
+    for i in range(2, 7):
+        x = jnp.roll(x, i) * x
+    return x
+
+
+def with_keys(key, x):
+    for _ in range(3):
+        key, subkey = jax.random.split(key)
+        x = x + jax.random.normal(subkey, x.shape)
+    return x
+
+
+def two_carries(x):
+    a, b = x, x + 1
+    for _ in range(4):
+        a, b = jnp.sin(b), jnp.cos(a) * b
+    return a - b
+
+
+def last_turn(layers, x):
+    for one in layers:
+        y = x @ one["w"]
+        x = jnp.tanh(y) + y
+    return x, y
+
+
+def twice(layers, x):
+    for one in layers:
+        x = layer(one, x)
+    for one in layers:
+        x = layer(one, x * 2)
+    return x
+
+
+LISTS = [X, X + 1, X + 2, X + 3]
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (over_layers, (LAYERS, X), ["for params in layers:", "x = layer(params, x)"]),
+        (inline, (LAYERS, X), ["for one in layers:", 'x = jnp.tanh(x @ one["w"] +']),
+        (by_index, (LAYERS, X), ["for i in range(1, 5):", 'x @ layers[i]["w"]']),
+        (two_lists, (LAYERS[:4], LISTS), ["in zip(layers, xs):"]),
+        (scaled, (X,), ["for scale in (0.5, 1.5, 0.25, 2.5):", "jnp.sin(x) * scale"]),
+        (counted, (X,), ["for i in range(2, 7):", "jnp.roll(x, i)"]),
+        (
+            with_keys,
+            (jax.random.key(0), X),
+            ["for _ in range(3):", "key, subkey = jax.random.split(key)"],
+        ),
+        (two_carries, (X,), ["return a - b"]),  # both at once: no loop of ours
+        (last_turn, (LAYERS, X), ["for one in layers:", "return x, y"]),
+        (twice, (LAYERS, X), ["x = layer(one, x * 2)"]),
+    ],
+)
+def test_loops_come_back(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+    assert recover(function, *args, reroll="none").count("for ") == 0
+
+
+@pytest.mark.parametrize("function", [over_layers, inline, by_index, last_turn])
+def test_loops_under_grad(function):
+    def loss(layers, x):
+        return jnp.sum(jax.tree.leaves(function(layers, x))[0])
+
+    recover(jax.grad(loss), LAYERS, X)
+
+
+def test_statements_that_were_no_loop_are_none():
+    def unrolled(layers, x):
+        x = layer(layers[0], x)
+        x = layer(layers[1], x)
+        x = layer(layers[2], x)
+        return x
+
+    assert "for " not in recover(unrolled, LAYERS, X)
+    assert "for " in recover(unrolled, LAYERS, X, reroll="for")
+
+
+def test_every_turn_may_be_needed_later():
+    def collected(layers, x):
+        found = []
+        for one in layers:
+            x = layer(one, x)
+            found.append(x)
+        return found
+
+    assert "for " not in recover(collected, LAYERS, X)
+
+
+def test_a_value_of_the_turn_before_the_last_is_no_loop():
+    def fibonacci(x):
+        a, b = x, x
+        for _ in range(5):
+            c = a * b
+            a = b
+            b = jnp.sin(c)
+        return a, b
+
+    recover(fibonacci, X)
+
+
+def test_a_dict_with_numbers_for_keys_is_no_list():
+    def f(layers, x):
+        for i in range(3):
+            x = jnp.sin(x) + layers[i]
+        return x
+
+    text = recover(f, {0: X, 1: X + 1, 2: X + 2}, X)
+    assert "for i in range(3):" in text
