@@ -20,6 +20,7 @@ import jax
 from benchmarks.readability.corpus import Program
 from benchmarks.readability.tokens import functions
 
+JAX = str(Path(jax.__file__).parent)
 LAX_CALL = re.compile(r"\blax\.(?:linalg\.)?(\w+)")
 
 
@@ -33,7 +34,7 @@ class Observed:
       local_names: Pairs of a function and a local variable that holds arrays.
       parameters: Keys and attributes on the paths to the arguments that are used.
       spelled: Every name that the program's file binds, also where nothing is looked at,
-        such as the arguments of lambdas.
+        such as the arguments of lambdas; and those of a library's lambdas that ran.
       lax_names: Functions of `jax.lax` that the user's or a framework's code names.
     """
 
@@ -54,6 +55,8 @@ def observe(program: Program) -> Observed:
     def profile(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
         files.add(code.co_filename)
+        if code.co_name == "<lambda>" and not code.co_filename.startswith(JAX):
+            observed.spelled.update(code.co_varnames[: code.co_argcount])
         if event == "return" and code.co_filename == own:
             _note(observed, frame)
 
@@ -65,7 +68,7 @@ def observe(program: Program) -> Observed:
     finally:
         sys.setprofile(before)
     observed.parameters = set(_used_keys(jaxpr, program.args))
-    observed.spelled = set(_bound(ast.parse(program.path.read_text())))
+    observed.spelled |= set(_bound(ast.parse(program.path.read_text())))
     observed.lax_names = _lax_names(files)
     return observed
 
@@ -126,10 +129,9 @@ def _used_keys(jaxpr: Any, args: tuple[Any, ...]) -> Iterator[str]:
 
 def _lax_names(files: set[str]) -> set[str]:
     """List what the code that ran, JAX's own excepted, takes from `jax.lax`."""
-    jax_folder = str(Path(jax.__file__).parent)
     found: set[str] = set()
     for file in files:
-        if not file.startswith(jax_folder) and Path(file).is_file():
+        if not file.startswith(JAX) and Path(file).is_file():
             found |= set(LAX_CALL.findall(Path(file).read_text(errors="ignore")))
     return found
 
