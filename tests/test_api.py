@@ -335,3 +335,29 @@ def test_a_difference_is_a_warning_with_both_equations(monkeypatch):
     if src.report.strength == "different":
         assert "sin f32[3]" in str(src.report) and "cos f32[3]" in str(src.report)
         assert "jnp.cos(x)" in str(src.report)
+
+
+def repeated(x, n, flag=False, scale=2.0):
+    for _ in range(n):
+        x = jnp.sin(x) * scale
+    return x if flag else -x
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_numbers_that_the_function_branches_on_are_fixed(level):
+    x = jnp.ones(3)
+    src = untrace.source(repeated, level=level)(x, 3, flag=True, scale=3.0)
+    assert src.report.strength == "identical"
+    assert "Leaves that are not arrays are fixed: bool, int." in src.report.notes
+    names = [p.name for p in src.captured.parameters]
+    assert names == ["x", "scale"]  # a number that nobody needs to know is an input
+    expected = repeated(x, 3, True, 3.0)
+    assert jnp.array_equal(src.load()(x, 3.0), expected)
+
+
+def test_a_function_that_branches_on_an_array_raises_its_own_error():
+    def branching(x, flag):
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        untrace.source(branching)(jnp.ones(3), True)

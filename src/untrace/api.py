@@ -172,13 +172,12 @@ def source(
         def variant(sizes: Mapping[tuple[int, int], int]) -> Captured | None:
             """Trace at other sizes, if the function allows them."""
             try:
-                given = resized(
-                    function, args, kwargs, sizes, static_argnums, static_argnames
-                )
-                captured = traced(*given)
+                static = static_argnums, static_argnames
+                given = resized(function, args, kwargs, sizes, *static, captured.fixed)
+                other = traced(*given)
             except Exception:  # the user's function says no in its own ways
                 return None
-            return None if captured.recording.error else captured
+            return None if other.recording.error else other
 
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):

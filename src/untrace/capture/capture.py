@@ -9,6 +9,7 @@ are closed over, as a static argument is.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,8 @@ class Captured:
       variant: Traces and records the function again with other sizes of some axes of its
         inputs, where that was asked for; it returns None if that cannot be done.
       dimensions: The sizes that have names (`lifting.sizes.Dimensions`), or None.
+      fixed: The types of Python numbers that are no inputs, since the function needs
+        to know them.
     """
 
     jaxpr: Any
@@ -66,6 +69,7 @@ class Captured:
     is_exact: bool = False
     variant: Callable[[Mapping[tuple[int, int], int]], Captured | None] | None = None
     dimensions: Any = None
+    fixed: frozenset[type] = frozenset()
 
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any]], Any]
@@ -93,15 +97,51 @@ def capture(
       keep_types: Describe instances of importable classes as such. Otherwise all
         become plain containers.
 
+    Python numbers among the arguments are inputs, as under `jax.jit`, unless the function
+    cannot be traced then: flags and counts that it branches on stay what they are.
+
     Raises:
       CaptureError: If the arguments cannot be traced.
       Exception: Whatever `function` itself raises, with its own traceback.
     """
+
+    def traced(fixed: frozenset[type]) -> Captured:
+        static = static_argnums, static_argnames
+        return _capture(function, args, kwargs, *static, record, keep_types, fixed)
+
+    try:
+        return traced(frozenset())
+    except _NEEDS_VALUE as error:
+        kinds = {type(leaf) for leaf in jax.tree.leaves((args, kwargs))}
+        for fixed in (frozenset({bool}), frozenset({bool, int})):
+            if fixed & kinds and kinds - fixed:
+                with contextlib.suppress(*_NEEDS_VALUE):
+                    return traced(fixed & kinds)
+        raise error
+
+
+# What JAX raises where a function needs to know a number that it is traced without.
+_NEEDS_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+def _capture(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Sequence[str] | None,
+    record: Recorded | None,
+    keep_types: bool,
+    fixed: frozenset[type],
+) -> Captured:
     static = static_keys(function, args, kwargs, static_argnums, static_argnames)
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     bound = traced_arguments(function, args, kwargs, static)
     leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
-    traced = [jaxapi.is_traceable(leaf) for leaf in leaves]
+    traced = [is_input(leaf, fixed) for leaf in leaves]
     out: list[Any] = []
     trees: list[Tree] = []
 
@@ -153,7 +193,13 @@ def capture(
         result,
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
         _notes(leaves, traced, static),
+        fixed=fixed,
     )
+
+
+def is_input(leaf: Any, fixed: frozenset[type]) -> bool:
+    """Tell whether a leaf of the arguments is an input of the jaxpr."""
+    return type(leaf) not in fixed and jaxapi.is_traceable(leaf)
 
 
 def traced_arguments(

@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 
-from untrace import jaxapi
-from untrace.capture.capture import static_keys, traced_arguments
+from untrace.capture.capture import is_input, static_keys, traced_arguments
 
 
 def resized(
@@ -18,6 +17,7 @@ def resized(
     sizes: Mapping[tuple[int, int], int],
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
+    fixed: frozenset[type] = frozenset(),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with other sizes of some axes of the inputs of `capture`.
 
@@ -27,7 +27,7 @@ def resized(
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     bound = traced_arguments(function, args, kwargs, static)
     leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
-    inputs = [i for i, leaf in enumerate(leaves) if jaxapi.is_traceable(leaf)]
+    inputs = [i for i, leaf in enumerate(leaves) if is_input(leaf, fixed)]
     for (position, axis), size in sizes.items():
         leaf = leaves[inputs[position]]
         shape = (*leaf.shape[:axis], size, *leaf.shape[axis + 1 :])
