@@ -352,7 +352,7 @@ def test_numbers_that_the_function_branches_on_are_fixed(level):
     names = [p.name for p in src.captured.parameters]
     assert names == ["x", "scale"]  # a number that nobody needs to know is an input
     expected = repeated(x, 3, True, 3.0)
-    assert jnp.array_equal(src.load()(x, 3.0), expected)
+    assert jnp.array_equal(jax.jit(src.load())(x, 3.0), expected)
 
 
 def test_a_function_that_branches_on_an_array_raises_its_own_error():
