@@ -406,3 +406,23 @@ def test_static_arguments_make_variants():
 def test_public_functions_are_transformed_by_name():
     text = recover(lambda x: jax.checkpoint(jnp.sin)(x) + jax.vmap(jnp.dot)(x, x)[0], X)
     assert "jax.checkpoint(jnp.sin)(x)" in text and "jax.vmap(jnp.dot)(x, x)" in text
+
+
+SCHEDULE = jnp.cumsum(jnp.linspace(0.01, 0.3, 20, dtype=jnp.float32))
+
+
+def test_constant_arrays_have_their_operators_methods_and_names():
+    def f(t, x, SCHEDULE_2):
+        a = SCHEDULE[t] + SCHEDULE.at[t].set(x[0])[:2]
+        b = SCHEDULE[2:6] * x + SCHEDULE.sum() - SCHEDULE.mean(keepdims=True)
+        return a, b, SCHEDULE.astype(int), SCHEDULE_2
+
+    text = recover(f, np.array([1, 2]), X[0], X[1])
+    for line in [
+        "SCHEDULE = jnp.asarray(",
+        "a = SCHEDULE[t] + SCHEDULE.at[t].set(x[0])[:2]",
+        "SCHEDULE[2:6] * x + SCHEDULE.sum() - SCHEDULE.mean(keepdims=True)",
+        "SCHEDULE.astype(int)",
+    ]:
+        assert line in text, text
+    assert "SCHEDULE" not in str(untrace.source(f, anonymous=True)(1, X[0], X[1]))

@@ -155,7 +155,7 @@ def test_size_that_may_only_be_smaller_is_named():
 
     text = recover(f, X[0, :4])
     assert "\nN = 4  # x.shape[0]\n" in text
-    assert "jnp.ones((N, 8)) + x + jnp.asarray(CONST_0)[:N]" in text
+    assert "jnp.ones((N, 8)) + x + jnp.asarray(TABLE)[:N]" in text
 
 
 def test_unnamed_sizes_are_named_after_the_argument():

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
+from jax._src import array as _array
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import custom_derivatives as _custom_derivatives
@@ -350,7 +351,28 @@ def _read_property(frame: types.FrameType) -> Called:
 
 def _read_concrete(kind: Any, plain: Any, frame: types.FrameType) -> Called:
     args, kwargs = bound_arguments(plain.__code__, frame.f_locals)
-    return Called(kind, args, _without_defaults(plain, kwargs))
+    args, later = _as_written(plain, args)
+    return Called(kind, args, {**later, **_without_defaults(plain, kwargs)})
+
+
+def _as_written(
+    plain: Any, args: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Give arguments by keyword after the first that is its default."""
+    names = plain.__code__.co_varnames[: len(args)]
+    values = plain.__defaults__ or ()
+    defaults = dict(zip(names[plain.__code__.co_argcount - len(values) :], values))
+    n = 0
+    while n < len(args) and not (
+        names[n] in defaults and _is_default(args[n], defaults[names[n]])
+    ):
+        n += 1
+    later = {
+        name: arg
+        for name, arg in zip(names[n:], args[n:])
+        if not _is_default(arg, defaults[name])
+    }
+    return args[:n], later
 
 
 def _read_update(name: str, plain: Any, frame: types.FrameType) -> Called:
@@ -408,6 +430,10 @@ def _method_readers() -> dict[types.CodeType, Reader]:
             readers.setdefault(
                 function.__code__, functools.partial(_read_concrete, kind, function)
             )
+    getitem = _array.ArrayImpl.__getitem__
+    readers[getitem.__code__] = functools.partial(
+        _read_concrete, Operator("__getitem__"), getitem
+    )
     for name, function in methods._array_methods.items():
         if type(function) is types.FunctionType and not name.startswith("_"):
             readers.setdefault(

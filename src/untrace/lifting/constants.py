@@ -42,8 +42,8 @@ class Constants:
         self.stored_lines: list[str] = []
         self.refs: list[str] = []
 
-    def name(self, const: Any) -> str:
-        """Return the text that stands for a constant."""
+    def name(self, const: Any, hint: str = "") -> str:
+        """Return the text that stands for a constant; `hint` may name a new one."""
         if const is None:  # of an open jaxpr, whose operands stand for its constants
             raise LiftingError(
                 "a sub-program closes over values that its equation gives it; only the "
@@ -61,15 +61,14 @@ class Constants:
             )
         if known is None:
             key = jaxapi.array_key(const)
-            known = self._names.get(key) or self._define(const)
+            known = self._names.get(key) or self._define(const, hint)
             self._names[key] = self._names[id(const)] = known
             self._alive.append(const)
         return known
 
-    def _define(self, const: Any) -> str:
-        name = self._scope.fresh_global(
-            f"CONST_{len(self.lines) + len(self.stored_lines)}"
-        )
+    def _define(self, const: Any, hint: str) -> str:
+        number = len(self.lines) + len(self.stored_lines)
+        name = self._scope.fresh_global(hint or f"CONST_{number}")
         text = spell_constant(const, self._imports, inline_limit=self.inline_limit)
         if text is not None:
             self.lines.append(f"{name} = {self._placed(text, const)}")

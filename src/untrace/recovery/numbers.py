@@ -1,4 +1,4 @@
-"""Which names of the caller's source hold the numbers that a call was given.
+"""Which names of the caller's source hold the numbers and arrays a call was given.
 
 The position of the call's instruction says which other instructions belong to the same
 expression. What those load is looked up in the caller's frame, so a name is only found
@@ -12,6 +12,10 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+import jax
+import numpy as np
+
+from untrace import jaxapi
 from untrace.recovery import bytecode
 
 NumberKey = tuple[type, str]
@@ -57,6 +61,31 @@ def named_numbers(
     return tuple(
         [(key, found.pop()) for key, found in names.items() if len(found) == 1]
     )
+
+
+def named_arrays(
+    frame: types.FrameType, values: Iterable[Any]
+) -> tuple[tuple[int, str], ...]:
+    """Return the names that the calling expression has for constant arrays given.
+
+    Args:
+      frame: The caller's, which is at the call.
+      values: What the call was given.
+
+    Returns:
+      The identity of each array, and its name.
+    """
+    given = {id(value) for value in values if _is_constant(value)}
+    if not given:
+        return ()
+    chains = bytecode.loads(frame.f_code, frame.f_lasti)
+    held = ((id(_held(frame, chain)), chain.path[-1]) for chain in chains)
+    return tuple([(key, name) for key, name in held if key in given])
+
+
+def _is_constant(value: Any) -> bool:
+    is_array = isinstance(value, (jax.Array, np.ndarray))
+    return is_array and not isinstance(value, jaxapi.Tracer)
 
 
 def _held(frame: types.FrameType, chain: bytecode.Chain) -> Any:

@@ -130,6 +130,7 @@ class Call:
       is_apart: It was made at another trace than the function around it began at.
       numbers: The names that the caller's source has for numbers among the arguments
         (`recovery.numbers`).
+      arrays: The names that it has for constant arrays among them, by identity.
       formulas: How the caller's source computes floats among them.
     """
 
@@ -145,6 +146,7 @@ class Call:
     span: Span | None = None
     is_apart: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
+    arrays: tuple[tuple[int, str], ...] = ()
     formulas: tuple[Formula, ...] = ()
 
     @property

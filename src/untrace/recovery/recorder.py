@@ -33,7 +33,7 @@ from untrace import jaxapi
 from untrace.recovery import bytecode
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
-from untrace.recovery.numbers import named_numbers
+from untrace.recovery.numbers import named_arrays, named_numbers
 from untrace.recovery.record import (
     RETURNED,
     Bind,
@@ -175,6 +175,7 @@ class Recorder:
                 call.target = target
             call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
             call.numbers = named_numbers(frame, _given(call))
+            call.arrays = named_arrays(frame, _given(call))
             if not is_library(frame.f_code):
                 call.formulas = formulas(frame, _given(call))
         parent.body.calls.append(call)

@@ -18,7 +18,7 @@ from untrace.lifting.recorded.calls import write_as_made
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
-from untrace.lifting.recorded.numbers import Numbers
+from untrace.lifting.recorded.numbers import Numbers, constant_name
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.regions import write_call
@@ -68,6 +68,7 @@ class Program:
         lifter.constants.keeps_jax = True
         self.options = options
         self.formulas: dict[int, Formula] = {}
+        self.arrays: dict[int, str] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
         self.customs: dict[Any, Term] = {}
@@ -77,13 +78,14 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
-        before = self.numbers.roles, self.formulas
+        before = self.numbers.roles, self.formulas, self.arrays
         self.numbers.roles = dict(item.numbers)
         self.formulas = {id(one.value): one for one in item.formulas}
+        self.arrays = dict(item.arrays)
         try:
             write_call(item, writer)
         finally:
-            self.numbers.roles, self.formulas = before
+            self.numbers.roles, self.formulas, self.arrays = before
 
     def write_as_made(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made."""
@@ -155,7 +157,8 @@ class Program:
             text = self.lifter.spell(value)
             if len(text) < 60:
                 return text_term(text)
-        return text_term(self.lifter.constants.name(value))
+        known = "" if self.options.anonymous else self.arrays.get(id(value), "")
+        return Term([Global(self.lifter.constants.name(value, constant_name(known)))])
 
     def home_term(self, home: tuple[str, str]) -> Term:
         """Write the name of a public function, imported."""
