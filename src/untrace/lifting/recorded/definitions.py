@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
-from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.library import lambda_term, shortened
 from untrace.lifting.recorded.naming import name_locals
-from untrace.lifting.recorded.parameters import passed_parameters
+from untrace.lifting.recorded.parameters import grouped, passed_parameters
 from untrace.lifting.recorded.short_types import signature_types
-from untrace.lifting.recorded.terms import Global, Term
+from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, text_term
 from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost, peel
@@ -43,7 +43,10 @@ def define(
     """
     program = writer.program
     draft = Draft(definition_name(body))
-    inner = Writer(program, draft, parent=writer, is_library=is_library(body.code))
+    is_module = body.code.co_name == "__call__" and not (decorators or is_called)
+    parent, caller = (None, writer) if is_module else (writer, None)
+    is_foreign = is_library(body.code)
+    inner = Writer(program, draft, parent, caller, is_foreign, is_module)
     dropped = bound_parameters(function, body)
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
@@ -51,6 +54,10 @@ def define(
     _write_run(body, dropped, inner)
     draft.decorators = list(decorators)
     program.finish(draft)
+    if inner.lifted:
+        made = _of_module(inner, writer)
+        if made is not None:
+            return made
     is_lambda = draft.name == "function" or body.code.co_name == "<lambda>"
     if is_lambda and not (draft.statements_left() or decorators or is_called):
         return lambda_term(draft)
@@ -62,6 +69,39 @@ def define(
     if inner.is_closure or any(list(d.refs()) for d in decorators):
         return writer.nest(draft)
     return Term([Global(program.function(draft, key))])
+
+
+def _of_module(inner: Writer, writer: Writer) -> Term | None:
+    """Define a method that is passed as a function of its module's parameters, too.
+
+    Modules of one kind share it then. What is short stays one expression, and what needs
+    more than one sub-tree a nested function; then None is returned.
+    """
+    draft, program = inner.draft, writer.program
+    n_left = draft.statements_left()
+    trees = grouped(inner.lifted) if n_left else []
+    if len(trees) != 1 or any(p.stars or p.is_keyword for p in draft.parameters):
+        inner.is_closure = True
+        for name, origin in inner.lifted:
+            _see(name, writer.reach(origin, name.is_tree))
+        return None
+    name, origin = trees[0]
+    given = [parameter.name.hint for parameter in draft.parameters]
+    draft.parameters.insert(0, Parameter(name))
+    draft.types = ""
+    function = Term([Global(program.function(draft))])
+    passed = writer.reach(origin, name.is_tree)
+    head = ", ".join(given)
+    called = call(function, [passed, *map(text_term, given)])
+    return Term([f"lambda {head}: ", *called.parts], LAMBDA)
+
+
+def _see(name: Name, term: Term) -> None:
+    """Let a nested function see a value of the function around it."""
+    (ref,) = term.refs()
+    name.alias = ref.name, ref.path
+    ref.name.uses += name.uses - 1
+    ref.name.captured = True
 
 
 def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:

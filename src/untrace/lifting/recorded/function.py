@@ -279,7 +279,7 @@ class Draft:
         for position in range(first, len(pending)):
             name, statement = pending[position]
             limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
-            if is_whole or len(statement.term.render()) <= limit:
+            if is_whole or statement.term.length() <= limit:
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
                 for earlier in range(first, position):

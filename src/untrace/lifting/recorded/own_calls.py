@@ -12,8 +12,7 @@ from untrace.lifting.recorded.definitions import definition_name
 from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept, narrowed
-from untrace.lifting.recorded.parameters import own_parameters
-from untrace.lifting.recorded.paths import common, last_word, steps
+from untrace.lifting.recorded.parameters import grouped, own_parameters
 from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Name, Term, call
 from untrace.lifting.recorded.writer import Writer
@@ -72,33 +71,10 @@ def _arguments(
     if inner.lifted:
         draft.types = ""
     front = 0
-    for name, origin in _grouped(inner.lifted):
+    for name, origin in grouped(inner.lifted):
         is_weight = name.is_tree or bool(origin[1])
         place = front if is_weight else len(arguments)
         front += is_weight
         draft.parameters.insert(place, Parameter(name))
         arguments.insert(place, writer.reach(origin, name.is_tree))
     return arguments
-
-
-def _grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
-    """Turn the values that a function needs into few parameters: whole sub-trees."""
-    groups: dict[int, list[tuple[Name, Any]]] = {}
-    for name, found in lifted:
-        groups.setdefault(id(found[0]), []).append((name, found))
-    made: list[tuple[Name, Any]] = []
-    for group in groups.values():
-        origin = group[0][1][0]
-        paths = [steps(found[1]) for _, found in group]
-        shared = common(paths)
-        is_tree = len(group) > 1 or group[0][0].is_tree
-        hint = origin.hint
-        if shared:  # the same for every layer, so that layers can share a function
-            hint = "params" if is_tree else last_word(shared)
-        name = Name(hint, True, is_tree=is_tree)
-        for (inner, _), path in zip(group, paths):
-            inner.alias = name, "".join(path[len(shared) :])
-            name.uses += inner.uses
-            name.captured = name.captured or inner.captured
-        made.append((name, (origin, "".join(shared))))
-    return made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
@@ -92,3 +93,26 @@ def _is_constructible(value: Any) -> bool:
     if type(value) is dict:
         return all(map(_is_constructible, value.values()))
     return is_array(value) or is_plain(value)
+
+
+def grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
+    """Turn the values that a function needs into few parameters: whole sub-trees."""
+    groups: dict[int, list[tuple[Name, Any]]] = {}
+    for name, found in lifted:
+        groups.setdefault(id(found[0]), []).append((name, found))
+    made: list[tuple[Name, Any]] = []
+    for group in groups.values():
+        origin = group[0][1][0]
+        paths = [steps(found[1]) for _, found in group]
+        shared = common(paths)
+        is_tree = len(group) > 1 or group[0][0].is_tree
+        hint = origin.hint
+        if shared:  # the same for every layer, so that layers can share a function
+            hint = "params" if is_tree else last_word(shared)
+        name = Name(hint, True, is_tree=is_tree)
+        for (inner, _), path in zip(group, paths):
+            inner.alias = name, "".join(path[len(shared) :])
+            name.uses += inner.uses
+            name.captured = name.captured or inner.captured
+        made.append((name, (origin, "".join(shared))))
+    return made

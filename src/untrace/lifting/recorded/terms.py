@@ -32,6 +32,7 @@ class Name:
       is_tree: It stands for a container.
       alias: Another name and the path that leads from there to this value.
       held: What it stood for in the recorded run.
+      reach: How many characters lead to it from the parameter that it will be a part of.
     """
 
     hint: str
@@ -47,6 +48,7 @@ class Name:
     is_parameter: bool = False
     alias: tuple[Name, str] | None = None
     held: Any = None
+    reach: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,17 @@ class Term:
                 break
             term = ref.name.folded
         return term
+
+    def length(self) -> int:
+        """Return how long the expression will be, in characters."""
+        return len(self.render()) + sum(ref.name.reach for ref in self._all_refs())
+
+    def _all_refs(self) -> Iterator[Ref]:
+        for ref in self.refs():
+            if ref.name.folded is None:
+                yield ref
+            else:
+                yield from ref.name.folded._all_refs()
 
     def render(self) -> str:
         """Write the expression."""

@@ -27,6 +27,7 @@ from untrace.syntax.text import quoted_line
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
 
+REACH = 10  # characters that are likely to lead to a module's parameters
 N_LATEST = 4  # arrays whose shapes may be meant
 
 
@@ -40,6 +41,7 @@ class Writer:
       caller: The function that calls this one: what is needed from there becomes a
         parameter.
       is_library: Whether the function is a library's, not the user's.
+      is_method: Whether it is a method that is passed, whose object it needs.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Writer:
         parent: Writer | None = None,
         caller: Writer | None = None,
         is_library: bool = False,
+        is_method: bool = False,
     ) -> None:
         self.program = program
         self.draft = draft
@@ -56,6 +59,7 @@ class Writer:
         self.caller = caller
         self.is_library = is_library
         self.values = Values(program.options.keep_types)
+        self.is_method = is_method
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: set[int] = set()
@@ -99,7 +103,7 @@ class Writer:
         for name, known in self.lifted:
             if known[0] is origin[0] and known[1] == origin[1]:
                 return name
-        name = Name(origin[0].hint, True)
+        name = Name(origin[0].hint, True, reach=REACH if self.is_method else 0)
         self.lifted.append((name, origin))
         self._origins[id(name)] = origin
         return name
