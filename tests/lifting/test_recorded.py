@@ -426,3 +426,19 @@ def test_constant_arrays_have_their_operators_methods_and_names():
     ]:
         assert line in text, text
     assert "SCHEDULE" not in str(untrace.source(f, anonymous=True)(1, X[0], X[1]))
+
+
+def test_public_functions_with_bound_arguments():
+    def f(x, trees):
+        accept = x.sum() > 0
+        chosen = jax.tree.map(functools.partial(jnp.where, accept), *trees)
+        rows = jax.vmap(functools.partial(jnp.sum, axis=-1))(x)
+        return chosen, rows, jax.tree.map(functools.partial(jax.nn.softmax, axis=0), x)
+
+    text = recover(f, X, ({"a": X, "b": X[0]}, {"a": X + 1, "b": X[1]}))
+    for line in [
+        "jax.tree.map(functools.partial(jnp.where, accept), trees[0], trees[1])",
+        "jax.vmap(functools.partial(jnp.sum, axis=-1))(x)",
+        "functools.partial(jax.nn.softmax, axis=0)",
+    ]:
+        assert line in text, text

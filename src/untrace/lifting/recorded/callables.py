@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from untrace.lifting.recorded.definitions import define, static_names
 from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.plan import reason
-from untrace.lifting.recorded.terms import Global, Term, call, keyword
+from untrace.lifting.recorded.terms import Global, Term, call, keyword, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import arrays_in, has_array
 from untrace.lifting.recorded.writer import Writer
@@ -42,6 +43,8 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     if opened is not None:
         return opened
     layer = peel(function)
+    if layer is not None and layer.kind == "partial" and public_name(layer.inner):
+        return _partial(layer.value, writer)
     if layer is None and getattr(function, "__module__", "") == "_operator":
         operator = writer.program.lifter.imports.module("operator")
         return Term([Global(f"{operator}.{function_name(function)}")])
@@ -57,6 +60,14 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
         return static_term(function, writer)
     raise Unwritable(f"`{function_name(function)}` was not run while recording")
+
+
+def _partial(function: functools.partial[Any], writer: Writer) -> Term:
+    """Write what binds arguments of a public function."""
+    partial = f"{writer.program.lifter.imports.module('functools')}.partial"
+    inner = callable_term(function.func, (), writer)
+    bound = plain_arguments(function.args, function.keywords, writer)
+    return call(text_term(partial), [inner, *bound])
 
 
 def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Term:
