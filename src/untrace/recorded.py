@@ -96,6 +96,9 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             return source
         plan.n_rounds += 1
         line = report.line or _line_of(report.difference, source.module)
+        if plan.has_merged:
+            plan.merges = plan.has_merged = False
+            continue
         if program.close_jit():
             continue
         wrong = rewriter.lines_in(line) - plan.excluded

@@ -44,7 +44,10 @@ class Rhs:
 
 @dataclass(slots=True)
 class Function:
-    """One `def` of the module."""
+    """One `def` of the module.
+
+    `numbers` are parameters of the original that held integers, by what they held.
+    """
 
     name: str
     parameters: str
@@ -53,6 +56,7 @@ class Function:
     after: list[str] = field(default_factory=list[str])
     comment: str = ""
     signature: str = ""
+    numbers: dict[str, str] = field(default_factory=dict[str, str])
 
     def text_lines(self) -> list[str]:
         """Write the function out, unindented."""

@@ -17,6 +17,7 @@ from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Name, Term, call
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call, is_library
+from untrace.syntax.names import identifier
 
 
 def write_own_call(item: Call, writer: Writer) -> None:
@@ -50,12 +51,19 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.open_calls.pop()
     program.finish(draft)
     arguments = _arguments(made, inner, writer)
-    function = program.function(draft)
+    function = program.function(draft, numbers=_numbers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     if inner.is_library and not program.n_trials:
         kept = Kept(item, shown.result, statement, function, draft)
         program.references.kept.append(kept)
+
+
+def _numbers(body: Body) -> dict[str, str]:
+    """Return the parameters that held integers, by what they held."""
+    held = {n: str(v) for n, v in body.parameters.items() if type(v) is int}
+    texts = list(held.values())
+    return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
 
 
 def _arguments(

@@ -14,6 +14,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.recorded.annotations import note_annotations
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.main_function import main_function
+from untrace.lifting.recorded.merging import merge_alike
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
@@ -81,6 +82,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
             program.define_classes(parameter.tree)
     main = main_function(captured, program, name)
     lifter.functions[:] = used_functions(lifter.functions, main)
+    if program.plan.merges:
+        program.plan.has_merged = merge_alike(lifter.functions, main)
     note_annotations([*lifter.functions, main], lifter)
     for parameter in captured.parameters:
         program.define_classes(parameter.tree)

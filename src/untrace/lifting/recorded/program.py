@@ -204,12 +204,16 @@ class Program:
             write_loops(draft, reroll)
         draft.finish()
 
-    def function(self, draft: Draft, key: Any = None) -> str:
+    def function(
+        self, draft: Draft, key: Any = None, numbers: dict[str, str] | None = None
+    ) -> str:
         """Add a function to the module, once; return its name.
 
-        `key` tells functions apart whose text is the same.
+        `key` tells functions apart whose text is the same, `numbers` are names of
+        parameters of the original that held them.
         """
         made = draft.render()
+        made.numbers = numbers or {}
         text = (draft.name, made.parameters, tuple(made.lines), tuple(made.decorators))
         known = self._functions.get((*text, key))
         if known is None:

@@ -1,0 +1,181 @@
+"""Functions that are alike but for one or two numbers become one that is given them.
+
+The layers of a framework fold their own number into the random key, scale by their own
+width, and so on. This works on the finished text: all calls have to be plain, and the
+numbers no indices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from untrace.lifting.printing import Function
+
+MIN_LENGTH = 60  # characters of the statements that are shared
+MAX_NUMBERS = 2
+_PIECES = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+    r"""|(?<![\w.])(?P<number>\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
+)
+_KEYWORD = re.compile(r"(\w+)=-?$")
+_SPECIAL = re.compile(r"\*|\w+=(?!=)")
+_WORD = re.compile(r"\w+")
+
+
+def merge_alike(functions: list[Function], main: Function) -> bool:
+    """Merge the functions of a module that differ in numbers; tell whether any did."""
+    groups: dict[object, list[Function]] = {}
+    for function in functions:
+        if not function.after and len("".join(function.lines)) >= MIN_LENGTH:
+            groups.setdefault(_key(function), []).append(function)
+    merged = False
+    for group in groups.values():
+        if len(group) > 1 and _merge(group, functions, main):
+            merged = True
+    return merged
+
+
+def _key(function: Function) -> object:
+    stem = re.sub(r"_\d+$", "", function.name)
+    text = _PIECES.sub(lambda m: m["string"] or "#", "\n".join(function.lines))
+    return stem, function.parameters, tuple(function.decorators), text
+
+
+def _merge(
+    group: Sequence[Function], functions: list[Function], main: Function
+) -> bool:
+    first = group[0]
+    columns = list(zip(*[_numbers(function) for function in group]))
+    text = "\n".join(first.lines)
+    places = [m for m in _PIECES.finditer(text) if m["number"]]
+    differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
+    kinds = list(dict.fromkeys(columns[i] for i in differing))
+    if not 0 < len(kinds) <= MAX_NUMBERS or "*" in first.parameters:
+        return False
+    if any(_is_index(text, places[i]) for i in differing):
+        return False
+    others = [f for f in [*functions, main] if f not in group]
+    calls = _Calls({f.name: i for i, f in enumerate(group)}, kinds)
+    lines = [calls.rewrite(line) for f in others for line in f.lines]
+    if calls.is_refused or any(calls.mentions(f.decorators) for f in others):
+        return False
+    if any(calls.mentions([*f.lines, *f.after]) for f in group):
+        return False
+    if any(calls.mentions(f.after) for f in others):
+        return False
+    used = [places[columns.index(kind)] for kind in kinds]
+    hints = [_hint(text, place, group, kind) for place, kind in zip(used, kinds)]
+    names = _names(text, first, hints)
+    for i in reversed(differing):
+        name, place = names[kinds.index(columns[i])], places[i]
+        text = f"{text[: place.start()]}{name}{text[place.end() :]}"
+    first.lines = text.split("\n")
+    first.parameters = ", ".join([p for p in (first.parameters, *names) if p])
+    first.comment = first.signature = ""
+    rest = iter(lines)
+    for function in others:
+        function.lines = [next(rest) for _ in function.lines]
+    functions[:] = [f for f in functions if f not in group[1:]]
+    return True
+
+
+def _numbers(function: Function) -> list[str]:
+    found = _PIECES.finditer("\n".join(function.lines))
+    return [m["number"] for m in found if m["number"]]
+
+
+def _is_index(text: str, place: re.Match[str]) -> bool:
+    """Tell whether a number stands alone in brackets, as the index of a tree's part."""
+    return text[: place.start()].endswith("[") and text[place.end() :].startswith("]")
+
+
+def _hint(
+    text: str,
+    place: re.Match[str],
+    group: Sequence[Function],
+    numbers: Sequence[str],
+) -> str:
+    """Name a parameter as the program did, or after the keyword that takes the number."""
+    known = {f.numbers.get(number, "") for f, number in zip(group, numbers)}
+    if len(known) == 1 and known != {""}:
+        return known.pop()
+    keyword = _KEYWORD.search(text[: place.start()])
+    return keyword[1] if keyword else "number"
+
+
+def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:
+    """Make names of hints that the function does not use yet."""
+    taken = {*_WORD.findall(text), *_WORD.findall(function.parameters)}
+    names: list[str] = []
+    for hint in hints:
+        name, count = hint, 2
+        while name in taken:
+            name, count = f"{hint}_{count}", count + 1
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+class _Calls:
+    """Rewrites the calls of functions that are merged into the first of them."""
+
+    def __init__(
+        self, positions: dict[str, int], kinds: Sequence[tuple[str, ...]]
+    ) -> None:
+        self._positions = positions
+        self._kinds = kinds
+        self._first = next(iter(positions))
+        names = "|".join(map(re.escape, positions))
+        self._name = re.compile(rf"(?<![\w.\"'])({names})(?!\w)")
+        self.is_refused = False
+
+    def mentions(self, lines: Iterable[str]) -> bool:
+        """Tell whether lines name one of the functions."""
+        return any(self._name.search(line) for line in lines)
+
+    def rewrite(self, line: str) -> str:
+        """Give the calls in a line the numbers; a use that is no call is refused."""
+        for match in reversed(list(self._name.finditer(line))):
+            stop = _closing(line, match.end())
+            if stop is None:
+                self.is_refused = True
+                return line
+            position = self._positions[match[1]]
+            numbers = ", ".join(kind[position] for kind in self._kinds)
+            inner = line[match.end() + 1 : stop]
+            self.is_refused = self.is_refused or not _is_plain(inner)
+            comma = ", " if inner else ""
+            called = f"{self._first}({inner}{comma}{numbers}"
+            line = f"{line[: match.start()]}{called}{line[stop:]}"
+        return line
+
+
+def _is_plain(arguments: str) -> bool:
+    """Tell whether arguments are given by position, one by one."""
+    depth, start = 0, True
+    text = _PIECES.sub("0", arguments)
+    for position, char in enumerate(text):
+        if start and _SPECIAL.match(text, position):
+            return False
+        depth += (char in "([{") - (char in ")]}")
+        start = depth == 0 and (char == "," or (start and char == " "))
+    return True
+
+
+def _closing(line: str, start: int) -> int | None:
+    """Return where the bracket that opens at `start` closes; None if there is none."""
+    if not line.startswith("(", start):
+        return None
+    depth, quote = 0, ""
+    for position in range(start, len(line)):
+        char = line[position]
+        if quote:
+            quote = "" if char == quote and line[position - 1] != "\\" else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char in "([{") - (char in ")]}")
+            if depth == 0:
+                return position
+    return None

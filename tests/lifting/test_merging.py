@@ -1,0 +1,90 @@
+"""Functions that differ in one or two numbers become one that is given them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.merging import merge_alike
+
+X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def shifted(x, n):
+    return jnp.roll(x, n, axis=0) * jnp.sin(x) + jnp.cos(x) ** n
+
+
+def by_two(x, n, m):
+    y = jnp.roll(x, n, axis=0) * jnp.sin(x)
+    return y.reshape(m, -1) + jnp.tanh(y).reshape(m, -1)
+
+
+def by_three(x, i, j, k):
+    return jnp.roll(jnp.roll(x, i), j) * jnp.sin(x) + jnp.cos(x) ** k
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (lambda x: shifted(shifted(x, 2), 3), "shifted(shifted(x, 2), 3)"),
+        (lambda x: by_two(x, 2, 1) + by_two(x * 2, 3, 1), "def by_two(x, n):"),
+        (
+            lambda x: by_two(x, 2, 8).sum() + by_two(x, 3, 2).sum(),
+            "by_two(x, 2, 8).sum() + by_two(x, 3, 2).sum()",
+        ),
+        (lambda x: jax.grad(lambda y: shifted(shifted(y, 2), 3).sum())(x), "(x, n):"),
+        (lambda x: by_three(by_three(x, 3, 4, 5), 6, 7, 8), "by_three_2("),
+        (lambda x: shifted(x, 2) @ jax.vmap(lambda y: shifted(y, 3))(x[None])[0], ""),
+    ],
+)
+def test_functions_that_differ_in_numbers(function, line):
+    assert line in recover(function, X)
+
+
+def made(name, line, after=()):
+    return Function(name, "x", [line], after=list(after))
+
+
+BODY = "return jnp.sin(x) * 2 + jnp.cos(x) * 1.5 + jnp.tan(x) + jnp.exp(-x)"
+
+
+def merged(*lines):
+    functions = [made("f", BODY), made("f_2", BODY.replace("* 2", "* 3"))]
+    main = Function("main", "x", list(lines))
+    done = merge_alike(functions, main)
+    return done, [f.parameters for f in functions], main.lines
+
+
+def test_all_calls_are_rewritten():
+    done, parameters, lines = merged('y = f(g(f_2(x * 2), "f_2("))', "return [f_2(y)]")
+    assert done and parameters == ["x, number"]
+    assert lines == ['y = f(g(f(x * 2, 3), "f_2("), 2)', "return [f(y, 3)]"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["jax.vmap(f_2)(x)", "f_2(*xs)", "f(x=1) + f_2(x)", "f_2", "g(f(f_2))"],
+)
+def test_uses_that_are_no_plain_calls_keep_functions_apart(line):
+    done, parameters, lines = merged("y = f(x)", line)
+    assert not done and parameters == ["x", "x"] and lines == ["y = f(x)", line]
+
+
+def test_indices_and_defined_rules_keep_functions_apart():
+    body = "return params[2].weight @ x + jnp.cos(x) + jnp.tan(x) + jnp.exp(-x)"
+    functions = [made("f", body), made("f_2", body.replace("[2]", "[3]"))]
+    assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"))
+    functions = [
+        made("f", BODY, ["f.defjvp(rule)"]),
+        made("f_2", BODY.replace("2", "3")),
+    ]
+    assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"))
