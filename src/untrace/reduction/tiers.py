@@ -29,7 +29,11 @@ from untrace.reduction.passes.focusing import focus
 from untrace.reduction.passes.inside import cut_inside
 from untrace.reduction.passes.loops import open_loops
 from untrace.reduction.passes.narrowing import narrow_loops
-from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
+from untrace.reduction.passes.outputs import (
+    drop_outputs,
+    drop_passed_through,
+    exchange_outputs,
+)
 from untrace.reduction.passes.types import (
     drop_axes,
     shrink_axes,
@@ -56,6 +60,7 @@ INSIDE: tuple[Pass, ...] = (
     ("cut inside calls", focus),
     ("cut inside loops", cut_inside),
     ("narrow loops", narrow_loops),
+    ("exchange outputs", exchange_outputs),
     ("bypass equations", bypass),
 )
 DETAILS: tuple[Pass, ...] = (
@@ -76,6 +81,7 @@ LAST: tuple[Pass, ...] = (
     ("cut equations", cut_one),
     ("cut inside calls", focus),
     ("narrow loops", narrow_loops),
+    ("exchange outputs", exchange_outputs),
     ("bypass equations", bypass),
     *DETAILS,
 )
