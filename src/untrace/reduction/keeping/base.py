@@ -218,6 +218,8 @@ def story(outcome: Outcome) -> str:
     at = f" at stage {outcome.stage!r}"
     if outcome.status == "ok" and outcome.exit_status is not None:
         return f"The command ended with status {outcome.exit_status}."
+    if outcome.status == "ok" and _is_only_compiled(outcome):
+        return "The program was compiled without a failure; it was not run."
     if outcome.status == "ok":
         n_bad = sum(bool(o.n_nan or o.n_inf) for o in outcome.outputs)
         outputs = counted(len(outcome.outputs), "output")
@@ -234,6 +236,10 @@ def story(outcome: Outcome) -> str:
     if outcome.status == "memory":
         return f"The program was stopped above its memory limit{at}."
     return f"The worker process was lost: {outcome.message}."
+
+
+def _is_only_compiled(outcome: Outcome) -> bool:
+    return "compile" in outcome.seconds and "run" not in outcome.seconds
 
 
 def failure_label(outcome: Outcome) -> str | None:
