@@ -8,10 +8,8 @@ from typing import ClassVar
 
 from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import Keep, RunningKeep, check_number, story
-from untrace.reduction.outcome import Outcome, Run
+from untrace.reduction.outcome import EARLY, Outcome, Run
 from untrace.reduction.program import Program
-
-_COMPILING = ("trace", "lower", "compile")
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,6 @@ class SlowCompile(RunningKeep):
         return True
 
     @property
-    def needs_values(self) -> bool:
-        return False
-
-    @property
     def runs(self) -> tuple[Run, ...]:
         run = self.run("compile")
         return (replace(run, timeout_s=max(run.timeout_s, 2 * self.seconds + 10)),)
@@ -55,12 +49,10 @@ class SlowCompile(RunningKeep):
             and self._seconds(outcome) > self.seconds
         )
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         """Pin the stage that takes most of the time, if it alone takes long enough."""
-        if not self.holds(outcomes, program):
-            return None
         spent = outcomes[0].seconds
-        slowest = max(_COMPILING, key=lambda stage: spent.get(stage, 0.0))
+        slowest = max(EARLY, key=lambda stage: spent.get(stage, 0.0))
         if spent.get(slowest, 0.0) <= self.seconds:
             return self
         return replace(self, stage=slowest)
@@ -82,7 +74,7 @@ class SlowCompile(RunningKeep):
         if outcome.status != "ok":
             return story(outcome)
         spent = ", ".join(
-            f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in _COMPILING
+            f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in EARLY
         )
         return f"It took: {spent}."
 
@@ -99,7 +91,7 @@ class SlowCompile(RunningKeep):
         return (*scripts.env_lines(self.env), "import time")
 
     def _seconds(self, outcome: Outcome) -> float:
-        stages = (self.stage,) if self.stage else _COMPILING
+        stages = (self.stage,) if self.stage else EARLY
         return sum(outcome.seconds.get(stage, 0.0) for stage in stages)
 
 
@@ -123,10 +115,6 @@ class Memory(RunningKeep):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, "n_bytes", self.n_bytes)
-
-    @property
-    def needs_values(self) -> bool:
-        return False
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -163,9 +151,6 @@ class Memory(RunningKeep):
             f'assert n_bytes <= {self.n_bytes!r}, "it needs too much memory"',
         ]
 
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
-
 
 @dataclass(frozen=True)
 class Recompiles(RunningKeep):
@@ -201,6 +186,3 @@ class Recompiles(RunningKeep):
 
     def check_lines(self, name: str) -> list[str]:
         return scripts.recompile_lines(name, self.under)
-
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)

@@ -16,11 +16,8 @@ from untrace.reduction.keeping.base import (
     is_match,
     set_field,
 )
-from untrace.reduction.outcome import STAGES, Outcome, Run
+from untrace.reduction.outcome import EARLY, STAGES, Outcome, Run
 from untrace.reduction.program import Program
-
-EARLY = ("trace", "lower", "compile")
-"""Stages at which inputs are types only."""
 
 
 class Staged(RunningKeep):
@@ -41,15 +38,8 @@ class Staged(RunningKeep):
             )
 
     @property
-    def needs_values(self) -> bool:
-        return self.stage not in EARLY
-
-    @property
     def runs(self) -> tuple[Run, ...]:
         return (self.run("compile" if self.stage in EARLY else "jit"),)
-
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
 
 
 @dataclass(frozen=True)
@@ -89,9 +79,7 @@ class Crashes(Staged):
             and is_match(self.message, outcome.stderr)
         )
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
@@ -150,9 +138,7 @@ class Raises(Staged):
             and is_match(self.message, outcome.message)
         )
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
@@ -194,9 +180,7 @@ class Hangs(Staged):
         outcome = outcomes[0]
         return outcome.status == "timeout" and self.stage in (None, outcome.stage)
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         return replace(self, stage=outcomes[0].stage)
 
     def describe(self) -> str:
