@@ -1,0 +1,40 @@
+"""Loops that stand in what the failure needs are opened, and none is run in vain."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.reduction.program import all_equations
+
+X = np.linspace(1.0, 2.0, 4, dtype=np.float32)
+
+
+def scanned(x):
+    return jax.lax.scan(lambda c, _: (jnp.sin(c) * 2, None), x, None, length=3)[0]
+
+
+def branched(x):
+    return jax.lax.cond(x[0] > 0, lambda x: x, lambda x: jnp.sin(x) * 2, x)
+
+
+def repeated(body):
+    def function(x):
+        state = jax.lax.while_loop(
+            lambda state: state[0] < 3,
+            lambda state: (state[0] + 1, body(state[1])),
+            (0, x),
+        )
+        return state[1]
+
+    return function
+
+
+@pytest.mark.parametrize("body", [scanned, branched])
+def test_a_loop_in_a_loop_is_opened(body):
+    keep = untrace.keep.contains("while", "sin")
+    reduction = untrace.reduce(repeated(body), keep=keep)(X)
+    found = [eqn.name for eqn in all_equations(reduction.program.block)]
+    assert found == ["while", "sin"]
+    assert reduction.stats.seconds < 30  # a loop without an end is not run
