@@ -19,6 +19,10 @@ def branched(x):
     return jax.lax.cond(x[0] > 0, lambda x: x, lambda x: jnp.sin(x) * 2, x)
 
 
+def mapped(x):
+    return jax.lax.map(lambda row: jnp.sin(row * 2), x)
+
+
 def repeated(body):
     def function(x):
         state = jax.lax.while_loop(
@@ -38,3 +42,14 @@ def test_a_loop_in_a_loop_is_opened(body):
     found = [eqn.name for eqn in all_equations(reduction.program.block)]
     assert found == ["while", "sin"]
     assert reduction.stats.seconds < 30  # a loop without an end is not run
+
+
+def test_a_loop_over_rows_goes_though_its_step_alone_is_larger():
+    keep = untrace.keep.contains("while", "sin")
+    reduction = untrace.reduce(repeated(mapped), keep=keep)(X)
+    found = [eqn.name for eqn in all_equations(reduction.program.block)]
+    assert found == ["while", "sin"]
+    steps = [step.pass_name for step in reduction.history]
+    assert "grow to shrink" in steps
+    sizes = [step.size for step in reduction.history]
+    assert sizes == sorted(sizes, reverse=True)

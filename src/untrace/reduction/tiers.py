@@ -34,6 +34,7 @@ from untrace.reduction.passes.outputs import (
     drop_passed_through,
     exchange_outputs,
 )
+from untrace.reduction.passes.pumping import pump
 from untrace.reduction.passes.types import (
     drop_axes,
     shrink_axes,
@@ -86,6 +87,7 @@ LAST: tuple[Pass, ...] = (
     ("exchange outputs", exchange_outputs),
     ("bypass equations", bypass),
     *DETAILS,
+    ("grow to shrink", pump),
 )
 
 

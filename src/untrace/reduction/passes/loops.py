@@ -43,11 +43,12 @@ def _opened(search: Search) -> Iterator[Program | None]:
 
 def open_inner_loops(search: Search) -> None:
     """Open one loop or branch that stands in a sub-program after the other."""
-    while search.first(_opened_inside(search.best)):
+    while search.first(opened_inside(search.best)):
         pass
 
 
-def _opened_inside(program: Program) -> Iterator[Program | None]:
+def opened_inside(program: Program) -> Iterator[Program | None]:
+    """Open single loops and branches that stand in sub-programs."""
     outer = set(program.block.equations)
     for eqn in all_equations(program.block):
         if eqn.name in LOOPS and eqn not in outer:
