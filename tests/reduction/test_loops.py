@@ -1,4 +1,6 @@
-"""Loops that stand in what the failure needs are opened, and none is run in vain."""
+"""Loops that stand in what the failure needs are opened, and none is run for long."""
+
+import time
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +8,10 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.reduction import values
+from untrace.reduction.applying import program_from
 from untrace.reduction.program import all_equations
+from untrace.reduction.trials import Judge
 
 X = np.linspace(1.0, 2.0, 4, dtype=np.float32)
 
@@ -53,3 +58,16 @@ def test_a_loop_over_rows_goes_though_its_step_alone_is_larger():
     assert "grow to shrink" in steps
     sizes = [step.size for step in reduction.history]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_recording_may_take_a_few_times_as_long_as_other_runs(monkeypatch):
+    monkeypatch.setattr(values, "FAIR_S", 1.0)
+    jaxpr = jax.make_jaxpr(
+        lambda x: jax.lax.while_loop(lambda x: True, lambda x: x + 1, x)
+    )(1.0)
+    program = program_from(jaxpr, (1.0,), ("x",), "endless")
+    judge = Judge(untrace.keep.nan(), longest_s=0.1)
+    began = time.monotonic()
+    assert values.evaluate(program, judge) is None
+    assert time.monotonic() - began < 30
+    assert judge.longest_s == 0.1
