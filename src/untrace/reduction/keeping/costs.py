@@ -12,8 +12,22 @@ from untrace.reduction.outcome import EARLY, Outcome, Run
 from untrace.reduction.program import Program
 
 
+class Measured(RunningKeep):
+    """A predicate on a number that a run tells."""
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        outcome = outcomes[0]
+        return self._found(outcome) if outcome.status == "ok" else story(outcome)
+
+    def _found(self, outcome: Outcome) -> str:
+        """Say what the number was."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class SlowCompile(RunningKeep):
+class SlowCompile(Measured):
     """Tracing, lowering and compiling take longer than a number of seconds.
 
     Attributes:
@@ -67,12 +81,7 @@ class SlowCompile(RunningKeep):
         take = "takes" if self.stage else "take"
         return f"{what} {take} more than {self.seconds:g} s{self.where}."
 
-    def explain(
-        self, outcomes: Sequence[Outcome], program: Program | None = None
-    ) -> str:
-        outcome = outcomes[0]
-        if outcome.status != "ok":
-            return story(outcome)
+    def _found(self, outcome: Outcome) -> str:
         spent = ", ".join(
             f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in EARLY
         )
@@ -96,7 +105,7 @@ class SlowCompile(RunningKeep):
 
 
 @dataclass(frozen=True)
-class Memory(RunningKeep):
+class Memory(Measured):
     """The compiled program needs more than a number of bytes, as XLA plans them.
 
     Arguments, outputs and temporaries count. A run over `memory_bytes` does not.
@@ -129,11 +138,8 @@ class Memory(RunningKeep):
             f"The compiled program needs more than {self.n_bytes:,} bytes{self.where}."
         )
 
-    def explain(
-        self, outcomes: Sequence[Outcome], program: Program | None = None
-    ) -> str:
-        outcome = outcomes[0]
-        if outcome.status != "ok" or outcome.peak_bytes is None:
+    def _found(self, outcome: Outcome) -> str:
+        if outcome.peak_bytes is None:
             return story(outcome)
         return f"The compiled program needs {outcome.peak_bytes:,} bytes."
 
@@ -153,7 +159,7 @@ class Memory(RunningKeep):
 
 
 @dataclass(frozen=True)
-class Recompiles(RunningKeep):
+class Recompiles(Measured):
     """A second call compiles again.
 
     In that call each output takes the place of the first input of its shape and dtype
@@ -176,12 +182,7 @@ class Recompiles(RunningKeep):
     def describe(self) -> str:
         return f"A second call, with outputs of the first, compiles again{self.where}."
 
-    def explain(
-        self, outcomes: Sequence[Outcome], program: Program | None = None
-    ) -> str:
-        outcome = outcomes[0]
-        if outcome.status != "ok":
-            return story(outcome)
+    def _found(self, outcome: Outcome) -> str:
         return f"Two calls made {outcome.n_compiles} compilation."
 
     def check_lines(self, name: str) -> list[str]:
