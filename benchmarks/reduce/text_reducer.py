@@ -45,7 +45,6 @@ try:
     )
 except subprocess.TimeoutExpired:
     sys.exit(1)
-lines = [line for line in done.stderr.splitlines() if line.strip()] or [""]
 same = done.returncode == {status} and re.search({pattern!r}, done.stderr)
 sys.exit(0 if same else 1)
 """

@@ -7,10 +7,12 @@ output, everything else to standard error.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Generator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -146,12 +148,8 @@ def show(
             anonymous=anonymous,
             progress=status.update,
         )
-        try:
+        with _explained(call):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
-        except UntraceError as error:
-            _fail(str(error))
-        except Exception:  # the user's function may raise anything
-            _fail_in_user_code(call)
     if output is None:
         to_terminal(str(src), Console(highlight=False, soft_wrap=True))
     else:
@@ -167,10 +165,8 @@ def verify(file: str) -> None:
 
     with _Status() as status:
         status.update("verifying")
-        try:
+        with _explained():
             verdict = verify_file(Path(file))
-        except UntraceError as error:
-            _fail(str(error))
     _err.print(
         str(verdict), style="green" if verdict.is_verified else "red", markup=False
     )
@@ -271,19 +267,13 @@ def reduce(
         max_runs=max_runs,
         max_seconds=max_seconds,
     )
-    try:
+    with _explained(call or str(target)):
         reduction = run_reduction(
             _err, function, None if carries else (args, kwargs), options, quiet, as_json
         )
         path = reduction.save(output)
-        if plot is not None:
-            reduction.plot(plot)
-    except UntraceError as error:
-        _fail(str(error))
-    except OSError as error:
-        _fail(f"cannot write {plot}: {error.strerror or error}.")
-    except Exception:  # the user's function may raise anything
-        _fail_in_user_code(call or str(target))
+    if plot is not None:
+        _save_plot(reduction, plot)
     if not quiet and not as_json:
         _err.print(reduction.summary(), style="green", markup=False)
         _err.print(f"wrote {path}; check: python {path}", markup=False)
@@ -376,11 +366,16 @@ def _carries_inputs(function: Any) -> bool:
     return jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
 
 
-def _save(src: Any, output: str) -> None:
+def _save_plot(reduction: Any, path: str) -> None:
     try:
+        reduction.plot(path)
+    except OSError as error:
+        _fail(f"cannot write {path}: {error.strerror or error}.")
+
+
+def _save(src: Any, output: str) -> None:
+    with _explained():
         path = src.save(output)
-    except UntraceError as error:
-        _fail(str(error))
     n_lines = str(src).count("\n")
     stored = src.module.stored
     sidecar = (
@@ -399,6 +394,23 @@ def _report(src: Any) -> NoReturn:
     n = report.n_equations
     _err.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
     sys.exit(VERIFIED if report.is_verified else DIFFERENT)
+
+
+@contextlib.contextmanager
+def _explained(users: str = "") -> Generator[None, None, None]:
+    """End with a message instead of an exception.
+
+    Args:
+      users: The user's expression or file, whose code runs here and may raise anything.
+    """
+    try:
+        yield
+    except UntraceError as error:
+        _fail(str(error))
+    except Exception:
+        if not users:
+            raise
+        _fail_in_user_code(users)
 
 
 def _fail(message: str) -> NoReturn:

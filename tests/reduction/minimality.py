@@ -1,7 +1,7 @@
 """What could still be removed from a reduced program, listed naively and one by one.
 
-Independent of the passes and their order: every equation, output, wrapper and axis is
-taken away by itself, and the predicate is asked.
+Independent of the passes and their order: every equation, output, wrapper, loop and axis
+is taken away by itself, and the predicate is asked.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,9 @@ from untrace.reduction.applying import apply
 from untrace.reduction.axes import find_axes, resized, without_axis
 from untrace.reduction.edits import Edits, Held, Opening
 from untrace.reduction.passes.focusing import CALLS, body_of, called
-from untrace.reduction.passes.unwrapping import wrappers
-from untrace.reduction.program import Program
+from untrace.reduction.passes.unwrapping import LOOPS, wrappers
+from untrace.reduction.program import Program, all_equations
+from untrace.reduction.sizes import measure
 from untrace.reduction.trials import Judge
 from untrace.reduction.values import Recorder, is_holdable
 
@@ -41,6 +42,11 @@ def attempts(program: Program, judge: Judge) -> Iterator[tuple[str, Program | No
             yield f"output {i}", apply(program, Edits(outputs=rest))
     for eqn in wrappers(program):
         yield f"wrapper {eqn.name}", apply(program, Edits(opened={eqn: Opening()}))
+    for eqn in all_equations(block):
+        for branch in range(len(eqn.params.get("branches", [None]))):
+            opened = apply(program, Edits(opened={eqn: Opening(branch=branch)}))
+            if eqn.name in LOOPS and opened and measure(opened) < measure(program):
+                yield f"loop {eqn.name}", opened
     yield from inside_calls(program, judge)
     for axis in find_axes(block).groups:
         if axis.size == 1:

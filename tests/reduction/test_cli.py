@@ -86,3 +86,18 @@ def test_bad_input_is_explained(model, arguments, message):
     done = run(*arguments)
     assert done.exit_code == 2, done.output
     assert message in " ".join(done.stderr.split())
+
+
+def test_an_error_of_the_users_file_is_not_one_of_writing(model, tmp_path):
+    text = MODEL.replace("    h =", "    open('weights.npz')\n    h =")
+    (tmp_path / model).write_text(text)
+    done = run(model, "loss(x, y)", "--keep", "nan()")
+    assert done.exit_code == 2
+    assert "an error in loss(x, y)" in done.stderr and "weights.npz" in done.stderr
+
+
+def test_a_drawing_that_cannot_be_written_is_named(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run(model, "loss(x, y)", "--keep", "nan()", "--plot", "file/size.svg")
+    assert done.exit_code == 2
+    assert "cannot write file/size.svg" in done.stderr.replace("\n", " ")

@@ -137,7 +137,8 @@ def test_the_process_is_killed_twenty_times(tmp_path):
 
 
 def cli(folder, arguments):
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen(
         [sys.executable, "-m", "untrace", *arguments],
         cwd=folder,

@@ -248,6 +248,20 @@ def test_other_failure_of_a_combination_needs_only_the_runs_that_were_made():
     assert both.other_failure(outcomes[:1]) == "KeyError at trace: …"
 
 
+@pytest.mark.parametrize("word", ["crashes", "raises", "hangs"])
+def test_what_fails_before_it_runs_is_not_run(word):
+    actions = {
+        stage: getattr(keep, word)(stage=stage).runs[0].action
+        for stage in (None, "lower", "compile", "run")
+    }
+    assert actions == {
+        None: "jit",
+        "lower": "compile",
+        "compile": "compile",
+        "run": "jit",
+    }
+
+
 def test_predicates_share_equal_runs():
     both = keep.crashes() & keep.raises() & keep.nan()
     assert len(both.runs) == 2

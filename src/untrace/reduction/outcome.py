@@ -16,7 +16,10 @@ if TYPE_CHECKING:  # the workers import this module
 
 ACTIONS = ("jit", "eager", "compile", "command")
 TRANSFORMS = (None, "grad", "vmap", "jvp")
-STAGES = ("load", "trace", "lower", "compile", "run", "done")
+EARLY = ("trace", "lower", "compile")
+"""Stages at which inputs are types only."""
+
+STAGES = ("load", *EARLY, "run", "done")
 
 
 @dataclass(frozen=True, slots=True)

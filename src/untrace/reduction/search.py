@@ -105,7 +105,7 @@ class Search:
       pass_name: The pass that runs, for the history.
       others: The smallest program that fails in each other way.
       earlier: The last accepted programs.
-      settled: What was found by bisection; it is not searched again, only looked at.
+      settled: What was found by bisection, or grown in vain; it is not searched again.
     """
 
     def __init__(

@@ -27,9 +27,14 @@ from untrace.reduction.passes.cutting import (
 )
 from untrace.reduction.passes.focusing import focus
 from untrace.reduction.passes.inside import cut_inside
-from untrace.reduction.passes.loops import open_loops
+from untrace.reduction.passes.loops import open_inner_loops, open_loops
 from untrace.reduction.passes.narrowing import narrow_loops
-from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
+from untrace.reduction.passes.outputs import (
+    drop_outputs,
+    drop_passed_through,
+    exchange_outputs,
+)
+from untrace.reduction.passes.pumping import pump
 from untrace.reduction.passes.types import (
     drop_axes,
     shrink_axes,
@@ -54,8 +59,10 @@ STRUCTURE: tuple[Pass, ...] = (
 )
 INSIDE: tuple[Pass, ...] = (
     ("cut inside calls", focus),
+    ("open inner loops", open_inner_loops),
     ("cut inside loops", cut_inside),
     ("narrow loops", narrow_loops),
+    ("exchange outputs", exchange_outputs),
     ("bypass equations", bypass),
 )
 DETAILS: tuple[Pass, ...] = (
@@ -73,11 +80,14 @@ LAST: tuple[Pass, ...] = (
     ("drop outputs", drop_passed_through),
     ("open calls", open_one),
     ("open loops", open_loops),
+    ("open inner loops", open_inner_loops),
     ("cut equations", cut_one),
     ("cut inside calls", focus),
     ("narrow loops", narrow_loops),
+    ("exchange outputs", exchange_outputs),
     ("bypass equations", bypass),
     *DETAILS,
+    ("grow to shrink", pump),
 )
 
 

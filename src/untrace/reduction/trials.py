@@ -105,6 +105,7 @@ class Judge:
         once only for failures that do not always show.
       notes: What the user should know.
       suspects: Kinds of equations that did not run by themselves; see `values`.
+      longest_s: The longest that a program took that came to an end.
     """
 
     keep: Keep
@@ -112,6 +113,7 @@ class Judge:
     attempts: int = 1
     notes: list[str] = field(default_factory=list[str])
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    longest_s: float = 0.0
 
     def judge(self, trial: Trial) -> Verdict:
         """Run a trial until it fails in the wanted way, `attempts` times at most."""
@@ -158,6 +160,8 @@ class Judge:
             if outcome.status != "lost":
                 break
             outcome = self._run(job)
+        if outcome.status not in ("lost", "timeout"):
+            self.longest_s = max(self.longest_s, sum(outcome.seconds.values()))
         return outcome
 
     def _run(self, job: Job) -> Outcome:

@@ -27,6 +27,9 @@ RECORD = Run(action="jit", wants=frozenset({"arrays"}))
 MAX_RUNS = 40
 """Runs spent on a program that cannot be compiled as a whole."""
 
+FAIR, FAIR_S = 10, 10.0
+"""How much longer than programs so far a recording may take, in times and in seconds."""
+
 
 class Recorder:
     """Values of the results of top-level equations, as far as they can be computed."""
@@ -85,7 +88,10 @@ def evaluate(
     if counter is not None:
         counter.n_runs += 1
     longest = max((run.timeout_s for run in judge.keep.runs), default=RECORD.timeout_s)
-    outcome = judge.run(job_of(program, replace(RECORD, timeout_s=longest)))
+    limit = (
+        min(longest, FAIR_S + FAIR * judge.longest_s) if judge.longest_s else longest
+    )
+    outcome = judge.run(job_of(program, replace(RECORD, timeout_s=limit)))
     if outcome.status != "ok" or len(outcome.arrays) != len(program.block.outputs):
         return None
     return [

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
 from untrace.errors import KeepError
-from untrace.reduction.keeping import messages
+from untrace.reduction.keeping import messages, scripts
 from untrace.reduction.outcome import TRANSFORMS, Outcome, Run
 from untrace.reduction.program import Program
 from untrace.reduction.wording import counted
@@ -35,7 +35,7 @@ class Keep:
     @property
     def needs_values(self) -> bool:
         """Whether what inputs hold can matter: not before the program runs."""
-        return bool(self.runs)
+        return any(run.action != "compile" for run in self.runs)
 
     @property
     def is_measured(self) -> bool:
@@ -65,7 +65,7 @@ class Keep:
 
     def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
         """Return the predicate for just this failure; None if it does not hold."""
-        return self if self.holds(outcomes, program) else None
+        return self._pinned(outcomes) if self.holds(outcomes, program) else None
 
     def describe(self) -> str:
         """Say in one sentence what fails and how it is recognised."""
@@ -112,6 +112,10 @@ class Keep:
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         raise NotImplementedError
+
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+        """Return the predicate for just the failure of these outcomes."""
+        return self
 
     def __and__(self, other: Keep) -> Keep:
         from untrace.reduction.keeping.composition import Both
@@ -172,6 +176,9 @@ class RunningKeep(Keep):
     def runs(self) -> tuple[Run, ...]:
         return (self.run(),)
 
+    def check_imports(self) -> tuple[str, ...]:
+        return scripts.env_lines(self.env)
+
     @property
     def where(self) -> str:
         """Say under what the program is run, for `describe`."""
@@ -218,6 +225,8 @@ def story(outcome: Outcome) -> str:
     at = f" at stage {outcome.stage!r}"
     if outcome.status == "ok" and outcome.exit_status is not None:
         return f"The command ended with status {outcome.exit_status}."
+    if outcome.status == "ok" and _is_only_compiled(outcome):
+        return "The program was compiled without a failure; it was not run."
     if outcome.status == "ok":
         n_bad = sum(bool(o.n_nan or o.n_inf) for o in outcome.outputs)
         outputs = counted(len(outcome.outputs), "output")
@@ -234,6 +243,10 @@ def story(outcome: Outcome) -> str:
     if outcome.status == "memory":
         return f"The program was stopped above its memory limit{at}."
     return f"The worker process was lost: {outcome.message}."
+
+
+def _is_only_compiled(outcome: Outcome) -> bool:
+    return "compile" in outcome.seconds and "run" not in outcome.seconds
 
 
 def failure_label(outcome: Outcome) -> str | None:

@@ -23,10 +23,6 @@ class _Pair(Keep):
         return merged([*self.first.runs, *self.second.runs])
 
     @property
-    def needs_values(self) -> bool:
-        return any(part.needs_values for part in self._parts)
-
-    @property
     def is_measured(self) -> bool:
         return any(part.is_measured for part in self._parts)
 
@@ -135,10 +131,6 @@ class Not(Keep):
     inner: Keep
 
     WORD: ClassVar[str] = "~"
-
-    @property
-    def needs_values(self) -> bool:
-        return self.inner.needs_values
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -8,14 +8,26 @@ from typing import ClassVar
 
 from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import Keep, RunningKeep, check_number, story
-from untrace.reduction.outcome import Outcome, Run
+from untrace.reduction.outcome import EARLY, Outcome, Run
 from untrace.reduction.program import Program
 
-_COMPILING = ("trace", "lower", "compile")
+
+class Measured(RunningKeep):
+    """A predicate on a number that a run tells."""
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        outcome = outcomes[0]
+        return self._found(outcome) if outcome.status == "ok" else story(outcome)
+
+    def _found(self, outcome: Outcome) -> str:
+        """Say what the number was."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class SlowCompile(RunningKeep):
+class SlowCompile(Measured):
     """Tracing, lowering and compiling take longer than a number of seconds.
 
     Attributes:
@@ -40,10 +52,6 @@ class SlowCompile(RunningKeep):
         return True
 
     @property
-    def needs_values(self) -> bool:
-        return False
-
-    @property
     def runs(self) -> tuple[Run, ...]:
         run = self.run("compile")
         return (replace(run, timeout_s=max(run.timeout_s, 2 * self.seconds + 10)),)
@@ -55,12 +63,10 @@ class SlowCompile(RunningKeep):
             and self._seconds(outcome) > self.seconds
         )
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         """Pin the stage that takes most of the time, if it alone takes long enough."""
-        if not self.holds(outcomes, program):
-            return None
         spent = outcomes[0].seconds
-        slowest = max(_COMPILING, key=lambda stage: spent.get(stage, 0.0))
+        slowest = max(EARLY, key=lambda stage: spent.get(stage, 0.0))
         if spent.get(slowest, 0.0) <= self.seconds:
             return self
         return replace(self, stage=slowest)
@@ -75,14 +81,9 @@ class SlowCompile(RunningKeep):
         take = "takes" if self.stage else "take"
         return f"{what} {take} more than {self.seconds:g} s{self.where}."
 
-    def explain(
-        self, outcomes: Sequence[Outcome], program: Program | None = None
-    ) -> str:
-        outcome = outcomes[0]
-        if outcome.status != "ok":
-            return story(outcome)
+    def _found(self, outcome: Outcome) -> str:
         spent = ", ".join(
-            f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in _COMPILING
+            f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in EARLY
         )
         return f"It took: {spent}."
 
@@ -99,12 +100,12 @@ class SlowCompile(RunningKeep):
         return (*scripts.env_lines(self.env), "import time")
 
     def _seconds(self, outcome: Outcome) -> float:
-        stages = (self.stage,) if self.stage else _COMPILING
+        stages = (self.stage,) if self.stage else EARLY
         return sum(outcome.seconds.get(stage, 0.0) for stage in stages)
 
 
 @dataclass(frozen=True)
-class Memory(RunningKeep):
+class Memory(Measured):
     """The compiled program needs more than a number of bytes, as XLA plans them.
 
     Arguments, outputs and temporaries count. A run over `memory_bytes` does not.
@@ -125,10 +126,6 @@ class Memory(RunningKeep):
         check_number(self, "n_bytes", self.n_bytes)
 
     @property
-    def needs_values(self) -> bool:
-        return False
-
-    @property
     def runs(self) -> tuple[Run, ...]:
         return (self.run("compile", "memory"),)
 
@@ -141,11 +138,8 @@ class Memory(RunningKeep):
             f"The compiled program needs more than {self.n_bytes:,} bytes{self.where}."
         )
 
-    def explain(
-        self, outcomes: Sequence[Outcome], program: Program | None = None
-    ) -> str:
-        outcome = outcomes[0]
-        if outcome.status != "ok" or outcome.peak_bytes is None:
+    def _found(self, outcome: Outcome) -> str:
+        if outcome.peak_bytes is None:
             return story(outcome)
         return f"The compiled program needs {outcome.peak_bytes:,} bytes."
 
@@ -163,12 +157,9 @@ class Memory(RunningKeep):
             f'assert n_bytes <= {self.n_bytes!r}, "it needs too much memory"',
         ]
 
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
-
 
 @dataclass(frozen=True)
-class Recompiles(RunningKeep):
+class Recompiles(Measured):
     """A second call compiles again.
 
     In that call each output takes the place of the first input of its shape and dtype
@@ -191,16 +182,8 @@ class Recompiles(RunningKeep):
     def describe(self) -> str:
         return f"A second call, with outputs of the first, compiles again{self.where}."
 
-    def explain(
-        self, outcomes: Sequence[Outcome], program: Program | None = None
-    ) -> str:
-        outcome = outcomes[0]
-        if outcome.status != "ok":
-            return story(outcome)
+    def _found(self, outcome: Outcome) -> str:
         return f"Two calls made {outcome.n_compiles} compilation."
 
     def check_lines(self, name: str) -> list[str]:
         return scripts.recompile_lines(name, self.under)
-
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)

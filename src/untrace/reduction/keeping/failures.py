@@ -16,15 +16,34 @@ from untrace.reduction.keeping.base import (
     is_match,
     set_field,
 )
-from untrace.reduction.outcome import STAGES, Outcome
+from untrace.reduction.outcome import EARLY, STAGES, Outcome, Run
 from untrace.reduction.program import Program
 
-EARLY = ("trace", "lower", "compile")
-"""Stages at which inputs are types only."""
+
+class Staged(RunningKeep):
+    """A predicate on how a program ends that may know at which stage.
+
+    What fails before the program runs is not run: candidates that would run for ever,
+    such as a loop whose end was cut, cost no more than others.
+    """
+
+    stage: str | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stage is not None and self.stage not in STAGES:
+            known = ", ".join(STAGES)
+            raise KeepError(
+                f"{self.WORD}: stage must be one of {known}, not {self.stage!r}"
+            )
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return (self.run("compile" if self.stage in EARLY else "jit"),)
 
 
 @dataclass(frozen=True)
-class Crashes(RunningKeep):
+class Crashes(Staged):
     """The process dies: a signal, or an exit that Python did not make.
 
     Attributes:
@@ -49,11 +68,6 @@ class Crashes(RunningKeep):
         super().__post_init__()
         set_field(self, "signal", _signal_name(self.signal))
         check_expression(self, "message", self.message)
-        _check_stage(self, self.stage)
-
-    @property
-    def needs_values(self) -> bool:
-        return self.stage not in EARLY
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
@@ -65,9 +79,7 @@ class Crashes(RunningKeep):
             and is_match(self.message, outcome.stderr)
         )
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
@@ -92,12 +104,9 @@ class Crashes(RunningKeep):
             'print("no crash: the failure is not there")',
         ]
 
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
-
 
 @dataclass(frozen=True)
-class Raises(RunningKeep):
+class Raises(Staged):
     """The program raises an exception.
 
     Attributes:
@@ -119,11 +128,6 @@ class Raises(RunningKeep):
         super().__post_init__()
         set_field(self, "type", _type_name(self.type))
         check_expression(self, "message", self.message)
-        _check_stage(self, self.stage)
-
-    @property
-    def needs_values(self) -> bool:
-        return self.stage not in EARLY
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
@@ -134,9 +138,7 @@ class Raises(RunningKeep):
             and is_match(self.message, outcome.message)
         )
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
@@ -156,12 +158,9 @@ class Raises(RunningKeep):
             'print("no exception: the failure is not there")',
         ]
 
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
-
 
 @dataclass(frozen=True)
-class Hangs(RunningKeep):
+class Hangs(Staged):
     """The program does not end within `timeout_s`, which includes tracing.
 
     Attributes:
@@ -177,25 +176,16 @@ class Hangs(RunningKeep):
 
     WORD: ClassVar[str] = "hangs"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_stage(self, self.stage)
-
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
         return outcome.status == "timeout" and self.stage in (None, outcome.stage)
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         return replace(self, stage=outcomes[0].stage)
 
     def describe(self) -> str:
         at = f"; it stands at stage {self.stage!r}" if self.stage else ""
         return f"It does not end within {self.timeout_s:g} s{self.where}{at}."
-
-    def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
-        return super().other_failure(outcomes)
 
     def check_lines(self, name: str) -> list[str]:
         return [
@@ -203,9 +193,6 @@ class Hangs(RunningKeep):
             *scripts.call_lines(name, self.under),
             'print("it ended: the failure is not there")',
         ]
-
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
 
 
 def _signal_name(given: Any) -> str | None:
@@ -246,9 +233,3 @@ def _is_type(wanted: str, names: Sequence[str]) -> bool:
 
 def _short(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _check_stage(keep: Keep, stage: Any) -> None:
-    if stage is not None and stage not in STAGES:
-        known = ", ".join(STAGES)
-        raise KeepError(f"{keep.WORD}: stage must be one of {known}, not {stage!r}")

@@ -69,9 +69,7 @@ class _NonFinite(RunningKeep):
         eager = outcomes[1]
         return None if eager is None else bool(_finite_outputs(eager) & found)
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
-        if not self.holds(outcomes, program):
-            return None
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         jitted = outcomes[0]
         return replace(
             self,
@@ -123,9 +121,6 @@ class _NonFinite(RunningKeep):
                 f'    assert not {self._test("x")}, f"output {{i}} has {self.NOUN}: {{x}}"',
             ]
         return [*lines, f'print("no {self.NOUN}: the failure is not there")']
-
-    def check_imports(self) -> tuple[str, ...]:
-        return scripts.env_lines(self.env)
 
     def wanted_output(self) -> int | None:
         return self.output
@@ -243,10 +238,8 @@ class Differs(RunningKeep):
             return None
         return bool(self._differences(known))
 
-    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         """Pin the finiteness, and a tenth of the error: less may be mere rounding."""
-        if not self.holds(outcomes, program):
-            return None
         found = self._differences(outcomes)
         errors = [error for error in found if error is not None]
         if not errors:

@@ -1,8 +1,8 @@
 """Cut down the bodies of sub-programs that the failure needs.
 
 Inside a body no value can become an input. What is cut there is replaced by a value of
-the same type that is at hand, by ones, or by what it held in the first step, as a
-constant.
+the same type that is at hand, by ones or False, or by what it held in the first step, as
+a constant.
 """
 
 from __future__ import annotations
@@ -66,14 +66,15 @@ def _variants(
 
 
 def _at_hand(result: Value, block: Block) -> Substitute:
-    """Return an input of the block of the same type, or ones."""
+    """Return an input of the block of the same type, or ones; False, which ends loops."""
     for value in block.inputs:
         if jaxapi.same_type(value.aval, result.aval):
             return value
     if jaxapi.is_key(result.aval):
         return Held(made_up(result.aval))
     ones = np.ones(result.aval.shape, result.aval.dtype)
-    return Literal(ones[()], result.aval) if ones.ndim == 0 else Held(ones)
+    plain = np.zeros_like(ones) if ones.dtype == bool else ones
+    return Literal(plain[()], result.aval) if plain.ndim == 0 else Held(plain)
 
 
 class _Inside:

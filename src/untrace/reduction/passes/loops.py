@@ -2,7 +2,8 @@
 
 Which step of a loop fails is not known: the first, the last and, if there is one, the
 step that first gives a number that is not finite are tried, with the carry that enters
-it. Branches are tried in order. A loop that the failure needs stays.
+it. Branches are tried in order. A loop that the failure needs stays; loops that stand in
+it, or in a call, are opened at their first step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from untrace.ir import Equation
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits, Opening
 from untrace.reduction.passes.cutting import Cutting
-from untrace.reduction.program import Program
+from untrace.reduction.passes.unwrapping import LOOPS
+from untrace.reduction.program import Program, all_equations
 from untrace.reduction.search import Search
 from untrace.reduction.values import evaluate
 
@@ -37,6 +39,21 @@ def _opened(search: Search) -> Iterator[Program | None]:
     for eqn in base.block.equations:
         for opening in _openings(eqn, cutting, search):
             yield apply(base, Edits(opened={eqn: opening}))
+
+
+def open_inner_loops(search: Search) -> None:
+    """Open one loop or branch that stands in a sub-program after the other."""
+    while search.first(opened_inside(search.best)):
+        pass
+
+
+def opened_inside(program: Program) -> Iterator[Program | None]:
+    """Open single loops and branches that stand in sub-programs."""
+    outer = set(program.block.equations)
+    for eqn in all_equations(program.block):
+        if eqn.name in LOOPS and eqn not in outer:
+            for branch in range(len(eqn.params.get("branches", (None,)))):
+                yield apply(program, Edits(opened={eqn: Opening(branch=branch)}))
 
 
 def _openings(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]:
@@ -155,6 +172,8 @@ def _before_last(
 
 
 def _computed(function: Any, operands: list[Any], search: Search) -> Any:
+    if not search.judge.keep.needs_values:
+        return None
     try:
         jaxpr = jax.make_jaxpr(function)(*operands)
     except Exception:  # not every loop can be carried out by itself

@@ -1,0 +1,73 @@
+"""Loops that stand in what the failure needs are opened, and none is run for long."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.reduction import values
+from untrace.reduction.applying import program_from
+from untrace.reduction.program import all_equations
+from untrace.reduction.trials import Judge
+
+X = np.linspace(1.0, 2.0, 4, dtype=np.float32)
+
+
+def scanned(x):
+    return jax.lax.scan(lambda c, _: (jnp.sin(c) * 2, None), x, None, length=3)[0]
+
+
+def branched(x):
+    return jax.lax.cond(x[0] > 0, lambda x: x, lambda x: jnp.sin(x) * 2, x)
+
+
+def mapped(x):
+    return jax.lax.map(lambda row: jnp.sin(row * 2), x)
+
+
+def repeated(body):
+    def function(x):
+        state = jax.lax.while_loop(
+            lambda state: state[0] < 3,
+            lambda state: (state[0] + 1, body(state[1])),
+            (0, x),
+        )
+        return state[1]
+
+    return function
+
+
+@pytest.mark.parametrize("body", [scanned, branched])
+def test_a_loop_in_a_loop_is_opened(body):
+    keep = untrace.keep.contains("while", "sin")
+    reduction = untrace.reduce(repeated(body), keep=keep)(X)
+    found = [eqn.name for eqn in all_equations(reduction.program.block)]
+    assert found == ["while", "sin"]
+    assert reduction.stats.seconds < 30  # a loop without an end is not run
+
+
+def test_a_loop_over_rows_goes_though_its_step_alone_is_larger():
+    keep = untrace.keep.contains("while", "sin")
+    reduction = untrace.reduce(repeated(mapped), keep=keep)(X)
+    found = [eqn.name for eqn in all_equations(reduction.program.block)]
+    assert found == ["while", "sin"]
+    steps = [step.pass_name for step in reduction.history]
+    assert "grow to shrink" in steps
+    sizes = [step.size for step in reduction.history]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_recording_may_take_a_few_times_as_long_as_other_runs(monkeypatch):
+    monkeypatch.setattr(values, "FAIR_S", 1.0)
+    jaxpr = jax.make_jaxpr(
+        lambda x: jax.lax.while_loop(lambda x: True, lambda x: x + 1, x)
+    )(1.0)
+    program = program_from(jaxpr, (1.0,), ("x",), "endless")
+    judge = Judge(untrace.keep.nan(), longest_s=0.1)
+    began = time.monotonic()
+    assert values.evaluate(program, judge) is None
+    assert time.monotonic() - began < 30
+    assert judge.longest_s == 0.1
