@@ -8,7 +8,7 @@ topmost ones if it evaluates them in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
@@ -67,6 +67,7 @@ class Statement:
       loop: It is a loop; `targets` are all names that it gives a value.
       is_start: It gives a variable of a loop its first value.
       row: The row of an array that it takes, if it does only that.
+      whole: The name of the array whose rows it unpacks, if Python iterated over it.
       site: Where the call that it writes was written.
       roles: The names that the program has for numbers in it.
     """
@@ -80,6 +81,7 @@ class Statement:
     loop: Loop | None = None
     is_start: bool = False
     row: Row | None = None
+    whole: Name | None = None
     site: object = None
     roles: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -109,6 +111,12 @@ class Draft:
         default_factory=dict[tuple[int, str], str]
     )
     """The names that the program had for parts of what a name holds."""
+    origins: dict[int, tuple[Name, str]] = field(
+        default_factory=dict[int, "tuple[Name, str]"]
+    )
+    """Where values come from that are to be parts of parameters, by their names."""
+    lift: Callable[[tuple[Name, str]], Name] | None = None
+    """Names another part of what they come from."""
 
     def render(self, taken: Iterable[str] = ()) -> Function:
         """Write the function; `taken` are names around it that its locals must not be."""

@@ -58,7 +58,7 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         period = following[position] - position
         run = None
         if 0 < period <= max_period:
-            run = _run_at(position, period, statements, sites)
+            run = _run_at(position, period, draft, sites)
         if run is None:
             made.append(statements[position])
             position += 1
@@ -111,14 +111,17 @@ class _Slot:
 
     Attributes:
       kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
-        "index" (an item of a container, the next one in every turn) or "number".
+        "index" (an item of a container, the next one in every turn), "row" (the next
+        row of an array) or "number".
       local: Which value of a turn.
+      array: The statement that unpacks the rows.
       numbers: The number of every turn, or the index of the first.
       start: The place of an index in the path.
     """
 
     kind: str
     local: int = 0
+    array: Statement | None = None
     numbers: list[str] = field(default_factory=list[str])
     start: int = 0
 
@@ -129,7 +132,29 @@ class _Run:
 
     period: int
     turns: list[Sequence[Statement]]
+    draft: Draft
     slots: list[list[_Slot]] = field(default_factory=list[list[_Slot]])
+
+    rows: dict[int, tuple[Statement, int]] = field(
+        default_factory=dict[int, tuple[Statement, int]]
+    )
+
+    def __post_init__(self) -> None:
+        for statement in self.draft.statements:
+            if statement.whole is not None and isinstance(statement.targets, tuple):
+                for index, name in enumerate(statement.targets):
+                    self.rows[id(name)] = statement, index
+
+    def origin(self, ref: Ref) -> tuple[Name, str]:
+        """Return where a value comes from: a name, and a path from there."""
+        name, path = self.draft.origins.get(id(ref.name), (ref.name, ""))
+        return name, path + ref.path
+
+    @property
+    def functions(self) -> set[str]:
+        """The functions of the module that a turn calls."""
+        parts = [part for statement in self.turns[0] for part in statement.term.parts]
+        return {part.text for part in parts if type(part) is Global}
 
     @property
     def n_turns(self) -> int:
@@ -145,14 +170,15 @@ class _Run:
 def _run_at(
     position: int,
     period: int,
-    statements: Sequence[Statement],
+    draft: Draft,
     sites: Sequence[object],
 ) -> _Run | None:
     """Find the stretches from a statement on that are turns of one loop."""
+    statements = draft.statements
     first = sites[position : position + period]
     if None in first:
         return None
-    run = _Run(period, [statements[position : position + period]])
+    run = _Run(period, [statements[position : position + period]], draft)
     while True:
         start = position + run.n_turns * period
         if sites[start : start + period] != first:
@@ -174,7 +200,7 @@ def _takes_turn(run: _Run, turn: Sequence[Statement]) -> bool:
         row: list[_Slot] = []
         for place, (mine, other) in enumerate(zip(a.term.parts, b.term.parts)):
             known = None if is_second else run.slots[index][place]
-            slot = _slot(mine, other, known, run.n_turns, locals_of)
+            slot = _slot(mine, other, known, run, locals_of)
             if slot is None:
                 return False
             row.append(slot)
@@ -200,13 +226,13 @@ def _slot(
     mine: Part,
     other: Part,
     known: _Slot | None,
-    turn: int,
+    run: _Run,
     locals_of: Sequence[dict[int, int]],
 ) -> _Slot | None:
     """Say what stands at one place, which was `mine` at first and is `other` now."""
     if type(mine) is not Ref or type(other) is not Ref:
-        return _text_slot(mine, other, known, turn)
-    found = _ref_slot(mine.resolved(), other.resolved(), turn, locals_of)
+        return _text_slot(mine, other, known, run.n_turns)
+    found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
     if found is None or known is None or found == known:
         return found
     return None
@@ -226,9 +252,10 @@ def _text_slot(mine: Part, other: Part, known: _Slot | None, turn: int) -> _Slot
 
 
 def _ref_slot(
-    mine: Ref, other: Ref, turn: int, locals_of: Sequence[dict[int, int]]
+    mine: Ref, other: Ref, run: _Run, locals_of: Sequence[dict[int, int]]
 ) -> _Slot | None:
     first, before, this = locals_of
+    turn, rows = run.n_turns, run.rows
     if id(other.name) in this:
         local = this[id(other.name)]
         is_alike = first.get(id(mine.name)) == local and mine.path == other.path
@@ -236,13 +263,20 @@ def _ref_slot(
     if id(other.name) in before:
         is_start = not other.path and id(mine.name) not in first
         return _Slot("carry", before[id(other.name)]) if is_start else None
-    if mine.name is not other.name:
-        return None
-    if mine.path == other.path:
+    if mine.name is other.name and mine.path == other.path:
         return _Slot("same")
-    for match in _INDEX.finditer(mine.path):
-        moved = f"{mine.path[: match.start()]}{int(match[0]) + turn}"
-        if moved + mine.path[match.end() :] == other.path:
+    if id(mine.name) in rows and id(other.name) in rows:
+        (array, start), (owner, position) = rows[id(mine.name)], rows[id(other.name)]
+        is_next = array is owner and position == start + turn and start == 0
+        return (
+            _Slot("row", array=array) if is_next and mine.path == other.path else None
+        )
+    (owner, begin), (other_owner, path) = run.origin(mine), run.origin(other)
+    if owner is not other_owner:
+        return None
+    for match in _INDEX.finditer(begin):
+        moved = f"{begin[: match.start()]}{int(match[0]) + turn}"
+        if moved + begin[match.end() :] == path:
             return _Slot("index", numbers=[match[0]], start=match.start())
     return None
 
@@ -265,6 +299,8 @@ def _is_closed(run: _Run) -> bool:
                     uses[id(ref.name)] += 1
     if any(name.uses != uses[id(name)] for name in inner):
         return False
+    if not all(_are_all_rows(run, slot) for row in run.slots for slot in row):
+        return False
     starts: dict[int, tuple[int, str]] = {}
     made = 0
     for statement, slots in zip(run.turns[0], run.slots):
@@ -277,6 +313,19 @@ def _is_closed(run: _Run) -> bool:
                 return False
         made += len(list(flat(statement.targets)))
     return bool(starts)
+
+
+def _are_all_rows(run: _Run, slot: _Slot) -> bool:
+    """Tell whether the turns take all rows of an array, one each, and nothing else does."""
+    if slot.array is None:
+        return True
+    targets = slot.array.targets
+    names = targets if isinstance(targets, tuple) else ()
+    used = sum(known.array is slot.array for row in run.slots for known in row)
+    return len(names) == run.n_turns and all(
+        isinstance(name, Name) and not name.captured and name.uses == used
+        for name in names
+    )
 
 
 # ---- writing it --------------------------------------------------------------------
@@ -301,6 +350,8 @@ def _loop(run: _Run, draft: Draft) -> list[Statement]:
                 parts += header.number(part, slot) if slot.kind == "number" else [part]
             elif slot.kind == "index":
                 parts += header.item(mine, slot)
+            elif slot.kind == "row":
+                parts.append(header.row(mine, slot))
             else:
                 variable = variables[slot.local]
                 parts.append(
@@ -330,21 +381,46 @@ class _Header:
         self.run = run
         self.draft = draft
         self.items: dict[object, tuple[Name, Term]] = {}
+        self.hints: dict[int, str] = {}
 
     def item(self, ref: Ref, slot: _Slot) -> list[Part]:
         """Write what a turn takes from a container: its item, or one of its index."""
         begin = int(slot.numbers[0])
-        container, rest = ref.path[: slot.start - 1], ref.path[slot.start :]
+        owner, path = self.run.origin(ref)
+        container, rest = path[: slot.start - 1], path[slot.start :]
         rest = rest.partition("]")[2]
         stop = begin + self.run.n_turns
-        if begin == 0 and length_of(ref.name, container) == stop:
-            hint = item_hint(self.draft, ref.name, container, stop - 1)
-            over = Term([Ref(ref.name, container)])
-            name = self._variable((id(ref.name), container), hint, over)
-            return [Ref(name, rest, ref.level)]
+        whole = self._container(ref, owner, container)
+        if begin == 0 and length_of(owner, container) == stop:
+            hint = item_hint(self.draft, owner, container, stop - 1)
+            if hint in self.run.functions:
+                hint = f"{hint}_params"
+            key = id(owner), container
+            return [Ref(self._variable(key, hint, Term([whole])), rest, ref.level)]
         bounds = f"{begin}, {stop}" if begin else str(stop)
         name = self._variable(bounds, "i", Term([f"range({bounds})"]))
-        return [Ref(ref.name, container, ATOM), "[", Ref(name), f"]{rest}"]
+        return [whole, "[", Ref(name), f"]{rest}"]
+
+    def _container(self, ref: Ref, owner: Name, path: str) -> Ref:
+        """Refer to a container, which may have to become a parameter."""
+        if owner is ref.name or self.draft.lift is None:
+            return Ref(owner, path, ATOM)
+        name = self.draft.lift((owner, path))
+        name.is_tree = True
+        return Ref(name, "", ATOM)
+
+    def row(self, ref: Ref, slot: _Slot) -> Part:
+        """Write the row of an array that a turn takes; the array has a name again."""
+        array = slot.array
+        assert array is not None and array.whole is not None
+        whole = array.whole
+        if isinstance(array.targets, tuple):
+            last = array.targets[-1]
+            self.hints[id(array)] = last.hint if isinstance(last, Name) else "row"
+            array.targets, whole.uses = whole, 0
+        over = Term([Ref(whole)])
+        name = self._variable(id(array), self.hints[id(array)], over)
+        return Ref(name, ref.path, ref.level)
 
     def number(self, part: Part, slot: _Slot) -> list[Part]:
         """Write a number that is another one in every turn."""

@@ -34,11 +34,13 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     """Name results after the local variables that held them in the end."""
     for hint, value in values.items():
         key = writer.values.key(value)
-        found = writer.values.find(key) if key is not None else None
-        if found is None or hint == "_":
+        if key is None or hint == "_":
             continue
-        if found[1]:
-            writer.draft.items[id(found[0]), found[1]] = identifier(hint)
+        found = writer.values.find(key)
+        origin = writer.locate(key)
+        if origin is not None and origin[1]:
+            writer.draft.items[id(origin[0]), origin[1]] = identifier(hint)
+        if found is None or found[1]:
             continue
         name = found[0]
         if not name.text and id(name) in writer.owned and _can_rename(name):

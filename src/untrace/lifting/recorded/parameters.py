@@ -99,6 +99,8 @@ def grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
     """Turn the values that a function needs into few parameters: whole sub-trees."""
     groups: dict[int, list[tuple[Name, Any]]] = {}
     for name, found in lifted:
+        if not (name.uses or name.captured):
+            continue  # the item of a container that a loop is over
         groups.setdefault(id(found[0]), []).append((name, found))
     made: list[tuple[Name, Any]] = []
     for group in groups.values():

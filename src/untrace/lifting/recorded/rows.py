@@ -93,9 +93,14 @@ def unpack_rows(draft: Draft) -> None:
         whole = arrays[key]
         names = _names_of_rows(whole, found, draft.statements)
         if names is not None:
-            whole.targets = names
+            whole.whole, whole.targets = array_name(whole), names
             taken = {id(row) for row in found}
             draft.statements = [s for s in draft.statements if id(s) not in taken]
+
+
+def array_name(statement: Statement) -> Name | None:
+    """Return the name of an array, if a statement gives it one."""
+    return statement.targets if isinstance(statement.targets, Name) else None
 
 
 def _unpack_results(draft: Draft) -> None:
@@ -108,7 +113,7 @@ def _unpack_results(draft: Draft) -> None:
         if whole is not None and isinstance(statement.targets, tuple):
             name = whole.targets
             if isinstance(name, Name) and name.uses == 1 and not name.captured:
-                whole.targets = statement.targets
+                whole.whole, whole.targets = name, statement.targets
                 continue
         if isinstance(statement.targets, Name) and not statement.is_effect:
             made[id(statement.targets)] = statement

@@ -68,6 +68,7 @@ class Writer:
         self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
+        draft.origins, draft.lift = self._origins, self._lifted
 
     # ---- names ---------------------------------------------------------------------
 
