@@ -34,7 +34,7 @@ class Observed:
       local_names: Pairs of a function and a local variable that holds arrays.
       parameters: Keys and attributes on the paths to the arguments that are used.
       spelled: Every name that the program's file binds, also where nothing is looked at,
-        such as the arguments of lambdas; and those of a library's lambdas that ran.
+        such as the arguments of lambdas; and the arguments of libraries' functions.
       lax_names: Functions of `jax.lax` that the user's or a framework's code names.
     """
 
@@ -55,7 +55,7 @@ def observe(program: Program) -> Observed:
     def profile(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
         files.add(code.co_filename)
-        if code.co_name == "<lambda>" and not code.co_filename.startswith(JAX):
+        if not code.co_filename.startswith(JAX):
             observed.spelled.update(code.co_varnames[: code.co_argcount])
         if event == "return" and code.co_filename == own:
             _note(observed, frame)

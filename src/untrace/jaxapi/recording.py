@@ -259,6 +259,8 @@ def call_readers(
         plain = open_boundary(value)
         if not isinstance(plain, types.FunctionType) or plain.__code__ in readers:
             continue
+        if not is_inside_jax(plain):
+            continue  # such as `typing.cast`, which a module of JAX imports
         if plain.__code__ in _TRANSPARENT or (plain.__closure__ and name != "map"):
             continue  # its code is shared with other functions
         readers[plain.__code__] = functools.partial(_read_plain, value, plain)
