@@ -97,11 +97,10 @@ def _run_text(run: Body, writer: Writer) -> Any:
 
 
 def _is_leaf_map(item: Call) -> bool:
-    """Tell whether an operator, or a function that ran once, is mapped over one array."""
+    """Tell whether an operator, or a function that ran once, is mapped to one array."""
     function, *trees = item.args
     if item.bodies:
-        is_leaf = is_array(trees[0]) and is_array(item.result)
-        return is_leaf and len(item.bodies) == 1
+        return len(item.bodies) == 1 == len(arrays_in(item.result))
     is_operator = getattr(function, "__module__", "") == "_operator"
     return is_operator and all(map(is_array, [*trees, item.result]))
 

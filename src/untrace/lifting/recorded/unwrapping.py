@@ -1,8 +1,9 @@
-"""Write `jax.vmap` of a library's function without the containers around its arrays.
+"""Write `jax.vmap` and scans of a library's functions without superfluous containers.
 
 Libraries pass `(None, x)` through `jax.vmap` and return `(y, None, Static())`, where
 None stands for what is not there. An argument or a result that holds a single array is
-written as this array, and its axes without the containers.
+written as this array, and its axes without the containers. What a scan carries, takes
+and makes loses the parts that hold nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.lifting.recorded.values import has_array, is_array
@@ -19,8 +22,10 @@ Path = tuple[Any, ...]
 
 
 def unwrapped(item: Call) -> Call:
-    """Return a call of `jax.vmap` with bare arrays; other calls as they are."""
+    """Return a call of `jax.vmap` or a scan with bare arrays; other calls as they are."""
     made = item.function
+    if made is jax.lax.scan:
+        return _unwrapped_scan(item)
     if not isinstance(made, jaxapi.Transformed) or made.maker[1] != "vmap":
         return item
     if item.kwargs or len(item.bodies) != 1:
@@ -40,6 +45,59 @@ def unwrapped(item: Call) -> Call:
         target=_part(item.target, out),
         bodies=[_with_arrays(body, dict(zip(names, values)), out)],
     )
+
+
+def _unwrapped_scan(item: Call) -> Call:
+    """Leave out what holds no arrays in what a scan carries, takes and makes."""
+    if len(item.bodies) != 1 or len(item.args) < 3:
+        return item
+    (body,) = item.bodies
+    results = item.result, body.result
+    if not is_library(body.code) or not all(map(_is_pair, results)):
+        return item
+    function, init, xs, *options = item.args
+    parameters = {name: stripped(v) for name, v in body.parameters.items()}
+    made, inner = [tuple(map(stripped, result)) for result in results]
+    target = item.target
+    if isinstance(target, tuple):
+        target = tuple([name if isinstance(name, str) else None for name in target])
+    return replace(
+        item,
+        args=(function, stripped(init), stripped(xs), *options),
+        result=made,
+        target=target,
+        bodies=[replace(body, parameters=parameters, result=inner)],
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    return type(value) is tuple and len(value) == 2
+
+
+def stripped(value: Any) -> Any:
+    """Drop the parts of plain containers that hold no arrays, if there are any.
+
+    A tuple of one part becomes this part.
+    """
+    if not has_array(value):
+        return () if type(value) is tuple else value
+    return _stripped(value) if _has_empty_part(value) else value
+
+
+def _stripped(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _stripped(part) for key, part in value.items() if has_array(part)}
+    if type(value) not in (tuple, list):
+        return value
+    parts = [_stripped(part) for part in value if has_array(part)]
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _has_empty_part(value: Any) -> bool:
+    if type(value) not in (tuple, list, dict):
+        return False
+    parts = value.values() if type(value) is dict else value
+    return any(not has_array(part) or _has_empty_part(part) for part in parts)
 
 
 def _with_axes(
