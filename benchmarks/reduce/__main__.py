@@ -98,7 +98,7 @@ def reduced(case: ModuleType, jobs: int = 1) -> Reduction:
 def fails_again(path: Path, keep: Keep) -> bool:
     """Tell whether a saved file fails with Python alone, and in the way that is kept."""
     fails = _fails(path) if keep.check_lines("f") else True
-    return fails and Judge(keep).judge_program(load_program(path))
+    return fails and Judge(keep.without_margin()).judge_program(load_program(path))
 
 
 def _fails(path: Path) -> bool:

@@ -42,6 +42,10 @@ class Keep:
         """Whether it compares a time, which is never quite the same."""
         return False
 
+    def without_margin(self) -> Keep:
+        """Return what the user asked for, where candidates have to fail more clearly."""
+        return self
+
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
     ) -> bool | None:

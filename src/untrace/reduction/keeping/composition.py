@@ -55,6 +55,10 @@ class _Pair(Keep):
         parts = (part.for_only_output() for part in self._parts)
         return replace(self, **dict(zip(("first", "second"), parts)))
 
+    def without_margin(self) -> Keep:
+        parts = (part.without_margin() for part in self._parts)
+        return replace(self, **dict(zip(("first", "second"), parts)))
+
     @property
     def _parts(self) -> tuple[Keep, Keep]:
         return self.first, self.second

@@ -11,6 +11,8 @@ from untrace.reduction.keeping.base import Keep, RunningKeep, check_number, stor
 from untrace.reduction.outcome import EARLY, Outcome, Run
 from untrace.reduction.program import Program
 
+MAX_MARGIN = 1.5
+
 
 class Measured(RunningKeep):
     """A predicate on a number that a run tells."""
@@ -33,6 +35,8 @@ class SlowCompile(Measured):
     Attributes:
       seconds: Wall time to exceed, on this machine.
       stage: Only this stage counts: "trace", "lower" or "compile".
+      margin: How many times longer candidates must take, so that the smallest of them is
+        still slow when the machine has less to do.
 
     >>> str(SlowCompile(5.0))
     'slow_compile(5.0)'
@@ -40,12 +44,17 @@ class SlowCompile(Measured):
 
     seconds: float
     stage: str | None = None
+    margin: float = 1.0
 
     WORD: ClassVar[str] = "slow_compile"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, "seconds", self.seconds)
+        check_number(self, "margin", self.margin)
+
+    def without_margin(self) -> Keep:
+        return replace(self, margin=1.0)
 
     @property
     def is_measured(self) -> bool:
@@ -60,16 +69,17 @@ class SlowCompile(Measured):
         outcome = outcomes[0]
         return (
             outcome.status in ("ok", "timeout")
-            and self._seconds(outcome) > self.seconds
+            and self._seconds(outcome) > self.seconds * self.margin
         )
 
     def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         """Pin the stage that takes most of the time, if it alone takes long enough."""
         spent = outcomes[0].seconds
         slowest = max(EARLY, key=lambda stage: spent.get(stage, 0.0))
-        if spent.get(slowest, 0.0) <= self.seconds:
-            return self
-        return replace(self, stage=slowest)
+        is_one = spent.get(slowest, 0.0) > self.seconds
+        pinned = replace(self, stage=slowest) if is_one else self
+        times = pinned._seconds(outcomes[0]) / self.seconds if self.seconds else 1.0
+        return replace(pinned, margin=round(min(MAX_MARGIN, times**0.5), 2))
 
     def describe(self) -> str:
         what = {
