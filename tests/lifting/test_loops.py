@@ -118,6 +118,26 @@ def over_captured(layers, x):
     return jax.vmap(body)(x[None])
 
 
+def decay(params, x):
+    penalty = sum(jnp.sum(p**2) for p in jax.tree.leaves(params))
+    return jnp.sum(x) + 1e-4 * penalty
+
+
+def decay_of_a_part(params, x):
+    total = 0.0
+    for p in jax.tree.leaves(params["layers"]):
+        total += jnp.sum(jnp.abs(p))
+    return total + jnp.sum(params["scale"] * x)
+
+
+def reversed_leaves(params, x):
+    total = 0.0
+    for p in jax.tree.leaves(params)[::-1]:
+        total += jnp.sum(jnp.abs(p))
+    return total + x.sum()
+
+
+TREE = {"scale": X[0], "layers": [{"w": X, "b": X[1]}, {"w": X + 1, "b": X[2]}]}
 LISTS = [X, X + 1, X + 2, X + 3]
 
 
@@ -148,6 +168,13 @@ LISTS = [X, X + 1, X + 2, X + 3]
             (LAYERS, X),
             ["for one in layers:", "x = layer(one, x)"],
         ),
+        (
+            decay,
+            (TREE, X),
+            ["for leaf in jax.tree.leaves(params):", "penalty = 0\n"],
+        ),
+        (decay_of_a_part, (TREE, X), ['in jax.tree.leaves(params["layers"]):']),
+        (reversed_leaves, (TREE, X), ["def reversed_leaves(params, x):"]),
         (over_captured, (LAYERS, X), ["for one in layers:", "y = jnp.tanh(y @ one"]),
     ],
 )
@@ -157,6 +184,12 @@ def test_loops_come_back(function, args, lines):
         assert line in text, text
     plain = untrace.source(function, reroll="none")(*args)
     assert plain.report.is_verified and "for " not in str(plain)
+
+
+@pytest.mark.parametrize("function", [decay, decay_of_a_part, reversed_leaves])
+def test_loops_over_leaves_under_grad(function):
+    recover(jax.grad(function), TREE, X)
+    recover(lambda p, x: jax.value_and_grad(function)(p, x), TREE, X)
 
 
 @pytest.mark.parametrize("function", [over_layers, inline, by_index, last_turn])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import jax
+
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.paths import last_word, singular, steps
 from untrace.lifting.recorded.terms import Name
@@ -28,6 +30,31 @@ def _part(value: Any, path: str) -> Any:
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
     return value
+
+
+def leading(path: str) -> list[str]:
+    """Return the paths to the trees that something is in, the largest first.
+
+    >>> leading('["a"][0]')
+    ['', '["a"]']
+    """
+    way = steps(path)
+    return ["".join(way[:n]) for n in range(len(way))]
+
+
+def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool:
+    """Tell whether two paths lead to the first leaf of a tree and to another one."""
+    leaves = jax.tree.leaves(_part(name.held, tree))
+    return (
+        position < len(leaves)
+        and leaves[0] is _part(name.held, first)
+        and leaves[position] is _part(name.held, path)
+    )
+
+
+def n_leaves(name: Name, tree: str) -> int:
+    """Count the leaves of a tree."""
+    return len(jax.tree.leaves(_part(name.held, tree)))
 
 
 def item_hint(draft: Draft, name: Name, container: str, last: int) -> str:

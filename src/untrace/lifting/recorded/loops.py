@@ -18,11 +18,17 @@ which is another program of the same values: it compiles once for all layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
-from untrace.lifting.recorded.held import item_hint, length_of
+from untrace.lifting.recorded.held import (
+    is_leaf,
+    item_hint,
+    leading,
+    length_of,
+    n_leaves,
+)
 from untrace.lifting.recorded.scans import scan_of
 from untrace.lifting.recorded.terms import (
     ATOM,
@@ -80,11 +86,10 @@ def _site(statement: Statement, reroll: str) -> object:
         return None
     if statement.targets is None:
         return None
+    if reroll == "auto":
+        return statement.site
     parts = ["·" if type(p) is Ref else _plain(p) for p in statement.term.parts]
-    text = _WHOLE.sub("#", "".join(parts))
-    if reroll != "auto":
-        return text
-    return (statement.site, text) if statement.site is not None else None
+    return _WHOLE.sub("#", "".join(parts))
 
 
 def _plain(part: Part) -> str:
@@ -111,11 +116,12 @@ class _Slot:
 
     Attributes:
       kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
-        "index" (an item of a container, the next one in every turn), "row" (the next
-        row of an array) or "number".
+        "index" (an item of a container, the next one in every turn), "leaf" (the next
+        leaf of a tree), "row" (the next row of an array) or "number".
       local: Which value of a turn.
       array: The statement that unpacks the rows.
-      numbers: The number of every turn, or the index of the first.
+      numbers: The number of every turn, or the index of the first; the trees whose leaf
+        it may be.
       start: The place of an index in the path.
     """
 
@@ -230,9 +236,16 @@ def _slot(
     locals_of: Sequence[dict[int, int]],
 ) -> _Slot | None:
     """Say what stands at one place, which was `mine` at first and is `other` now."""
+    if type(mine) is str and type(other) is Ref and _NUMBER.fullmatch(mine):
+        ref, before = other.resolved(), locals_of[1]
+        is_carried = id(ref.name) in before and not ref.path
+        return _Slot("carry", before[id(ref.name)]) if is_carried else None
     if type(mine) is not Ref or type(other) is not Ref:
         return _text_slot(mine, other, known, run.n_turns)
     found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
+    if found is not None and known is not None and found.kind == known.kind == "leaf":
+        found.numbers = [tree for tree in known.numbers if tree in found.numbers]
+        return found if found.numbers else None
     if found is None or known is None or found == known:
         return found
     return None
@@ -278,7 +291,8 @@ def _ref_slot(
         moved = f"{begin[: match.start()]}{int(match[0]) + turn}"
         if moved + begin[match.end() :] == path:
             return _Slot("index", numbers=[match[0]], start=match.start())
-    return None
+    trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
+    return _Slot("leaf", numbers=trees) if trees else None
 
 
 def _is_closed(run: _Run) -> bool:
@@ -301,18 +315,35 @@ def _is_closed(run: _Run) -> bool:
         return False
     if not all(_are_all_rows(run, slot) for row in run.slots for slot in row):
         return False
-    starts: dict[int, tuple[int, str]] = {}
+    if not all(_are_all_leaves(run, *pair) for pair in _first_parts(run)):
+        return False
+    starts: dict[int, tuple[object, str]] = {}
     made = 0
     for statement, slots in zip(run.turns[0], run.slots):
         for part, slot in zip(statement.term.parts, slots):
-            if slot.kind != "carry" or type(part) is not Ref:
+            if slot.kind != "carry":
                 continue
-            ref = part.resolved()
-            start = id(ref.name), ref.path
+            ref = part.resolved() if type(part) is Ref else None
+            start = (id(ref.name), ref.path) if ref is not None else (_plain(part), "")
             if slot.local < made or starts.setdefault(slot.local, start) != start:
                 return False
         made += len(list(flat(statement.targets)))
     return bool(starts)
+
+
+def _first_parts(run: _Run) -> Iterator[tuple[Part, _Slot]]:
+    for statement, slots in zip(run.turns[0], run.slots):
+        yield from zip(statement.term.parts, slots)
+
+
+def _are_all_leaves(run: _Run, part: Part, slot: _Slot) -> bool:
+    """Choose the tree whose leaves the turns take; tell whether there is one."""
+    if slot.kind != "leaf":
+        return True
+    assert type(part) is Ref
+    owner, _ = run.origin(part.resolved())
+    slot.numbers = [t for t in slot.numbers if n_leaves(owner, t) == run.n_turns]
+    return bool(slot.numbers)
 
 
 def _are_all_rows(run: _Run, slot: _Slot) -> bool:
@@ -346,10 +377,17 @@ def _loop(run: _Run, draft: Draft) -> list[Statement]:
         parts: list[Part] = []
         for part, slot in zip(first.term.parts, slots):
             mine = part.resolved() if type(part) is Ref else None
-            if mine is None or slot.kind in ("same", "number"):
+            if mine is None and slot.kind == "carry":
+                variable = variables[slot.local]
+                parts.append(Ref(variable, "", ATOM))
+                start = Statement(variable, Term([part]), is_start=True)
+                starts.setdefault(slot.local, start)
+            elif mine is None or slot.kind in ("same", "number"):
                 parts += header.number(part, slot) if slot.kind == "number" else [part]
             elif slot.kind == "index":
                 parts += header.item(mine, slot)
+            elif slot.kind == "leaf":
+                parts.append(header.leaf(mine, slot))
             elif slot.kind == "row":
                 parts.append(header.row(mine, slot))
             else:
@@ -408,6 +446,15 @@ class _Header:
         name = self.draft.lift((owner, path))
         name.is_tree = True
         return Ref(name, "", ATOM)
+
+    def leaf(self, ref: Ref, slot: _Slot) -> Part:
+        """Write the leaf of a tree that a turn takes."""
+        owner, _ = self.run.origin(ref)
+        tree = self._container(ref, owner, slot.numbers[0])
+        over = Term([Global("jax"), ".tree.leaves(", tree, ")"])
+        return Ref(
+            self._variable((id(owner), *slot.numbers), "leaf", over), "", ref.level
+        )
 
     def row(self, ref: Ref, slot: _Slot) -> Part:
         """Write the row of an array that a turn takes; the array has a name again."""
