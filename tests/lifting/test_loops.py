@@ -222,6 +222,20 @@ def test_every_turn_may_be_needed_later():
     assert "for " not in recover(collected, LAYERS, X)
 
 
+def test_stretches_between_what_is_needed_later_are_loops():
+    def checkpoints(x):
+        found = []
+        for i in range(12):
+            x = jnp.sin(x) * 2.0
+            if i in (4, 5):
+                found.append(x)
+        return x, found
+
+    text = recover(checkpoints, X)
+    assert text.count("for _ in range(5):") == 1
+    assert text.count("for _ in range(6):") == 1
+
+
 def test_a_value_of_the_turn_before_the_last_is_no_loop():
     def fibonacci(x):
         a, b = x, x
