@@ -21,10 +21,7 @@ import re
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
-from untrace.lifting.recorded.held import (
-    item_hint,
-    length_of,
-)
+from untrace.lifting.recorded.held import item_hint, length_of
 from untrace.lifting.recorded.scans import scan_of
 from untrace.lifting.recorded.terms import (
     ATOM,
