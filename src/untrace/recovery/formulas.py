@@ -26,6 +26,7 @@ _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Div: ("/", operator.truediv),
     ast.Pow: ("**", operator.pow),
 }
+_MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name)
 _Place = tuple[int, int, int, int]
 
@@ -83,7 +84,22 @@ def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
         found = [node.left, *node.comparators]
     else:
         found = []
-    return tuple([e for e in found if isinstance(e, _COMPUTED)])
+    return tuple([e for e in found if isinstance(e, _COMPUTED) and _is_arithmetic(e)])
+
+
+def _is_arithmetic(node: ast.expr) -> bool:
+    """Tell from its form alone whether an expression may be arithmetic on numbers."""
+    if isinstance(node, ast.BinOp):
+        return _is_arithmetic(node.left) and _is_arithmetic(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return _is_arithmetic(node.operand)
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        return name in _MATH and all(map(_is_arithmetic, node.args))
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, float)
+    return isinstance(node, (ast.Name, ast.Attribute))
 
 
 @functools.lru_cache(maxsize=256)
@@ -155,11 +171,10 @@ def _formula(
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         symbol, compute, operands = "-", operator.neg, [node.operand]
     elif isinstance(node, ast.Call) and not node.keywords:
-        compute = _static(node.func, frame)
-        name = getattr(compute, "__name__", "")
-        if name.startswith("_") or getattr(math, name or "_", None) is not compute:
+        name = _math_function(node.func, frame)
+        if not name:
             return None
-        symbol, operands = f"math.{name}", node.args
+        symbol, compute, operands = f"math.{name}", getattr(math, name), node.args
     else:
         return None
     made = [_formula(operand, frame, around, depth + 1) for operand in operands]
@@ -187,6 +202,19 @@ def _variable(
     if made is None or not made.symbol or repr(made.value) != repr(value):
         return Formula(value)
     return Formula(value, "=", (made,), name)
+
+
+def _math_function(node: ast.expr, frame: types.FrameType) -> str:
+    """Return which function of `math` an expression names; "" if none."""
+    if isinstance(node, ast.Attribute):
+        owner = node.value
+        is_math = isinstance(owner, ast.Name) and _held(owner.id, frame) is math
+        return node.attr if is_math and node.attr in _MATH else ""
+    if isinstance(node, ast.Name):
+        held = _held(node.id, frame)
+        name = getattr(held, "__name__", "") if callable(held) else ""
+        return name if name in _MATH and getattr(math, name) is held else ""
+    return ""
 
 
 def _number(value: Any) -> Formula | None:

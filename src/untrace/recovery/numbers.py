@@ -21,6 +21,7 @@ from untrace.recovery import bytecode
 NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
+_NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
 _PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"})
 
 
@@ -84,8 +85,9 @@ def named_arrays(
 
 
 def _is_constant(value: Any) -> bool:
-    is_array = isinstance(value, (jax.Array, np.ndarray))
-    return is_array and not isinstance(value, jaxapi.Tracer)
+    if isinstance(value, jaxapi.Tracer) or type(value) in _NO_ARRAYS:
+        return False
+    return isinstance(value, (np.ndarray, jax.Array))
 
 
 def _held(frame: types.FrameType, chain: bytecode.Chain) -> Any:
