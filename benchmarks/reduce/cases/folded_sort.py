@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from benchmarks.reduce import programs
 
 ORIGIN = "https://github.com/jax-ml/jax/issues/12789"
-KEEP = "slow_compile(3.0)"
+KEEP = "slow_compile(1.0)"
 VERSIONS = ("0.10", "0.12")
 MINIMAL = 3
 
