@@ -81,6 +81,28 @@ def test_floats_that_depend_on_parameters(function, lines):
         assert line in text, text
 
 
+def test_functions_and_parameters_may_be_called_math():
+    root = math
+
+    def f(x):
+        def math(x):
+            return jnp.sin(x) * jnp.cos(x) + x
+
+        def step(x, s):
+            return math(x) * root.sqrt(s) + math(x + 1)
+
+        return step(step(x, 0.5), 0.7)
+
+    def g(x, math):
+        def scaled(y, s):
+            return y * root.sqrt(s * 2) + math
+
+        return scaled(scaled(x, 0.5), 0.7)
+
+    assert "math(x) * math_2.sqrt(s) + math(x + 1)" in recover(f, X)
+    assert "y * math.sqrt(s * 2) + math_2" in recover(g, X, X)
+
+
 def test_floats_that_depend_on_no_parameter_stay_numbers():
     def f(x):
         scale = 0.5 * RATE

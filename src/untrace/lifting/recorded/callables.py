@@ -14,7 +14,7 @@ from untrace.lifting.recorded.definitions import define, static_names
 from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.plan import reason
-from untrace.lifting.recorded.terms import Global, Term, call, keyword, text_term
+from untrace.lifting.recorded.terms import Global, Term, call, keyword
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import arrays_in, has_array
 from untrace.lifting.recorded.writer import Writer
@@ -67,7 +67,7 @@ def _partial(function: functools.partial[Any], writer: Writer) -> Term:
     partial = f"{writer.program.lifter.imports.module('functools')}.partial"
     inner = callable_term(function.func, (), writer)
     bound = plain_arguments(function.args, function.keywords, writer)
-    return call(text_term(partial), [inner, *bound])
+    return call(Term([Global(partial)]), [inner, *bound])
 
 
 def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Term:

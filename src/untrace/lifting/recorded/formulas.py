@@ -14,12 +14,12 @@ from untrace.lifting.recorded.terms import (
     MUL,
     POWER,
     UNARY,
+    Global,
     Name,
     Term,
     binary,
     call,
     placed,
-    text_term,
 )
 from untrace.recovery.formulas import Formula
 from untrace.syntax.names import identifier
@@ -52,8 +52,9 @@ def _term(formula: Formula, writer: Writer) -> Term:
         return _variable(formula, writer)
     terms = [_term(operand, writer) for operand in operands]
     if formula.symbol.startswith("math."):
-        writer.program.lifter.imports.module("math")
-        return call(text_term(formula.symbol), terms)
+        math = writer.program.lifter.imports.module("math")
+        name = formula.symbol.partition(".")[2]
+        return call(Term([Global(f"{math}.{name}")]), terms)
     if len(terms) == 1:
         return Term(["-", *placed(terms[0], UNARY)], UNARY)
     return binary(terms[0], formula.symbol, terms[1], _LEVELS[formula.symbol])
