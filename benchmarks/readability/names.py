@@ -34,7 +34,8 @@ class Observed:
       local_names: Pairs of a function and a local variable that holds arrays.
       parameters: Keys and attributes on the paths to the arguments that are used.
       spelled: Every name that the program's file binds, also where nothing is looked at,
-        such as the arguments of lambdas; and the arguments of libraries' functions.
+        such as the arguments of lambdas.
+      signatures: The arguments of the functions of libraries that ran.
       lax_names: Functions of `jax.lax` that the user's or a framework's code names.
     """
 
@@ -43,6 +44,7 @@ class Observed:
     local_names: set[tuple[str, str]] = field(default_factory=set)
     parameters: set[str] = field(default_factory=set)
     spelled: set[str] = field(default_factory=set)
+    signatures: set[tuple[str, ...]] = field(default_factory=set)
     lax_names: set[str] = field(default_factory=set)
 
 
@@ -56,7 +58,7 @@ def observe(program: Program) -> Observed:
         code = frame.f_code
         files.add(code.co_filename)
         if not code.co_filename.startswith(JAX):
-            observed.spelled.update(code.co_varnames[: code.co_argcount])
+            observed.signatures.add(code.co_varnames[: code.co_argcount])
         if event == "return" and code.co_filename == own:
             _note(observed, frame)
 
@@ -68,7 +70,7 @@ def observe(program: Program) -> Observed:
     finally:
         sys.setprofile(before)
     observed.parameters = set(_used_keys(jaxpr, program.args))
-    observed.spelled |= set(_bound(ast.parse(program.path.read_text())))
+    observed.spelled = set(_bound(ast.parse(program.path.read_text())))
     observed.lax_names = _lax_names(files)
     return observed
 
@@ -144,11 +146,13 @@ class Written:
       functions: Names of its functions and classes.
       bound: For each function, its arguments and variables.
       keys: Strings that index, attributes and keyword names.
+      lambdas: The arguments of its lambdas.
     """
 
     functions: set[str]
     bound: dict[str, set[str]]
     keys: set[str]
+    lambdas: set[tuple[str, ...]]
 
     def has(self, function: str, name: str) -> bool:
         """Tell whether a name of a user's function came back.
@@ -169,7 +173,12 @@ def written(module: ast.Module) -> Written:
     for function in functions(module):
         bound.setdefault(function.name, set()).update(_bound(function))
     classes = {n.name for n in ast.walk(module) if isinstance(n, ast.ClassDef)}
-    return Written(set(bound) | classes, bound, set(_keys(module)))
+    lambdas = {
+        tuple([argument.arg for argument in node.args.args])
+        for node in ast.walk(module)
+        if isinstance(node, ast.Lambda)
+    }
+    return Written(set(bound) | classes, bound, set(_keys(module)), lambdas)
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:
@@ -191,8 +200,12 @@ def _keys(module: ast.Module) -> Iterator[str]:
 
 
 def letters(written_names: Written, observed: Observed) -> set[str]:
-    """List names of one letter in the user's functions that the user did not choose."""
+    """List names of one letter in the user's functions that nobody chose.
+
+    A library chose those of a lambda that has the arguments of its function.
+    """
     bound: set[str] = set()
     for function in observed.functions:
         bound |= written_names.bound.get(function, set())
-    return {name for name in bound if len(name) == 1} - observed.spelled - {"_"}
+    chosen = observed.spelled.union(*written_names.lambdas & observed.signatures)
+    return {name for name in bound if len(name) == 1} - chosen - {"_"}
