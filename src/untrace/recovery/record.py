@@ -160,13 +160,16 @@ def is_library(code: types.CodeType) -> bool:
     return "site-packages" in code.co_filename
 
 
+CONTAINERS = frozenset({tuple, list, dict})
+
+
 def snapshot(value: Any) -> Any:
     """Copy the containers that a program may change in place."""
     kind = type(value)
+    if kind not in CONTAINERS:
+        return value
     if kind is tuple:
         return tuple([snapshot(item) for item in value])
     if kind is list:
         return [snapshot(item) for item in value]
-    if kind is dict:
-        return {key: snapshot(item) for key, item in value.items()}
-    return value
+    return {key: snapshot(item) for key, item in value.items()}
