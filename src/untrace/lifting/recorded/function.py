@@ -284,10 +284,13 @@ class Draft:
         while order.get(first - 1, after) < order.get(first, len(used)):
             first -= 1
         is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
+        is_full = False
         for position in range(first, len(pending)):
             name, statement = pending[position]
+            is_full = is_full or (name.is_given and _fills_line(term, statement.term))
             limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
-            if is_whole or statement.term.length() <= limit:
+            fits = statement.term.length() <= limit
+            if is_whole or (fits and not (is_full and name.is_given)):
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
                 for earlier in range(first, position):
@@ -319,6 +322,18 @@ def flat(targets: Names | None) -> Iterator[Name]:
     elif targets is not None:
         for target in targets:
             yield from flat(target)
+
+
+def _fills_line(around: Term, term: Term) -> bool:
+    """Tell whether one line would be too short for an expression inside another.
+
+    Then values that a library had given a name keep it, all of them. A method of the
+    expression only follows it: `(...).reshape(2, -1)` is no expression around it.
+    """
+    if isinstance(around.parts[0], Ref) and sum(1 for _ in around.refs()) == 1:
+        return False
+    before = around.length()
+    return before <= MAX_RETURNED < before + term.length()
 
 
 def _is_folded(targets: Names | None) -> bool:
