@@ -217,7 +217,7 @@ class Recorder:
         return entry
 
     def _begin_own(self, frame: types.FrameType, code: types.CodeType) -> None:
-        body = Body(None, code, _parameters(frame))
+        body = Body(None, code, _parameters(frame), wrapped=_wrapped(frame))
         call = Call(None, (), {}, _place(frame))
         call.bodies.append(body)
         self._enter(frame, None, body, {}).runs = call
@@ -357,6 +357,17 @@ def _parameters(frame: types.FrameType) -> dict[str, Any]:
     return {
         name: snapshot(values[name]) for name in code.co_varnames[:n] if name in values
     }
+
+
+def _wrapped(frame: types.FrameType) -> types.FunctionType | None:
+    """Return the only function in the closure of a library's frame that begins."""
+    code = frame.f_code
+    if not code.co_freevars or not is_library(code):
+        return None
+    values = frame.f_locals
+    held = [values.get(name) for name in code.co_freevars]
+    functions = [value for value in held if isinstance(value, types.FunctionType)]
+    return functions[0] if len(functions) == 1 else None
 
 
 def _arrays(frame: types.FrameType) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from untrace.lifting.examples import example_lines
 from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.recorded.annotations import note_annotations
+from untrace.lifting.recorded.function_names import settle
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.main_function import main_function
 from untrace.lifting.recorded.merging import merge_alike
@@ -63,9 +64,21 @@ def lift_recorded(
             program.is_stale
             or plan.learn(program.references)
             or program.numbers.refuse_single_uses(lines)
+            or _settle_names(listing, program)
         ):
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
+
+
+def _settle_names(listing: Listing, program: Program) -> bool:
+    """Find functions whose names have to change; tell whether there are any."""
+    functions, plan = [*listing.lifter.functions, listing.main], program.plan
+    if settle(functions, plan.levels):
+        return True
+    numbered = {f.name for f in functions if f.names and f.name not in f.names}
+    clashing = (numbered & program.locals) - plan.numbered
+    plan.numbered |= clashing
+    return bool(clashing)
 
 
 def _lift(captured: Captured, program: Program, block: Block) -> Listing:
