@@ -132,6 +132,18 @@ def test_several_functions_made_by_one_have_their_own_names_too():
     assert defined(recover(step, X))[:2] == ["trace_init", "trace_update"]
 
 
+def test_locals_of_the_user_keep_their_names():
+    flat = library(SHAPES).Flat()
+
+    def model(x):
+        score = flat.score(x)
+        return score * flat.score(x * score)
+
+    text = recover(model, X)
+    assert defined(text) == ["flat_score", "model"]
+    assert "    score = flat_score(x)\n" in text
+
+
 WRAPPED = """
 def checked(score_fn):
     @functools.wraps(score_fn)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
@@ -42,18 +42,26 @@ def start(body: Body, levels: dict[Names, int], is_called: bool = False) -> Draf
     return Draft(names[levels.get(names, 0)], names=names)
 
 
-def settle(functions: Iterable[Function], levels: dict[Names, int]) -> bool:
+def settle(
+    functions: Iterable[Function], levels: dict[Names, int], hidden: Set[str]
+) -> bool:
     """Give more telling names to functions that would share one.
 
     Args:
       functions: All functions of a file.
       levels: Which of their names they have; it is changed.
+      hidden: Names that local variables of the user would have.
 
     Returns:
       Whether any has another name now.
     """
     known = {function.names for function in functions if function.names}
     before = dict(levels)
+    for names in known:
+        level = levels.get(names, 0)
+        others = [n for n, name in enumerate(names) if name not in hidden and n > level]
+        if names[level] in hidden and others:
+            levels[names] = others[0]
     while True:
         groups: dict[str, list[Names]] = {}
         for names in known:

@@ -74,6 +74,7 @@ class Program:
         self.customs: dict[Any, Term] = {}
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self.locals: set[str] = set()
+        self.hidden: set[str] = set()
         self._functions: dict[Any, Function] = {}
         self._effects: dict[int, bool] = {}
 
@@ -178,8 +179,6 @@ class Program:
         name = self.lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
         named_tuple = self.lifter.imports.attribute("typing", "NamedTuple")
         any_text = self.lifter.imports.attribute("typing", "Any") if node.keys else ""
-        origin = f"{node.cls.__module__}.{node.cls.__qualname__}"
-        self.lifter.note(f"`{name}` stands for {origin}, whose arrays it holds.")
         fields = [f"    {key}: {any_text}" for key in node.keys] or ["    pass"]
         lines = [f"class {name}({named_tuple}):", *fields]
         self.classes[replaced_key(node)] = name, lines
@@ -237,7 +236,10 @@ class Program:
     def render(self, draft: Draft) -> Function:
         """Write a complete function, and note the names that it gives."""
         made = draft.render(self.plan.numbered)
-        self.locals |= {name.text for name in draft.locals()}
+        for name in draft.locals():
+            self.locals.add(name.text)
+            if name.is_given and not name.is_foreign and name.text != name.hint:
+                self.hidden.add(name.hint)
         return made
 
     def add_after(self, name: str, text: str) -> None:
