@@ -98,6 +98,7 @@ class Body:
       is_finished: Whether it has returned.
       error: What went wrong while recording.
       opened: The only call, if this stands for a run of what a transformation made.
+      wrapped: The only function that a library's function has in its closure.
     """
 
     function: Any
@@ -109,6 +110,7 @@ class Body:
     is_finished: bool = False
     error: Exception | None = None
     opened: Call | None = None
+    wrapped: types.FunctionType | None = None
 
 
 @dataclass(eq=False, slots=True)

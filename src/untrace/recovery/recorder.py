@@ -175,6 +175,7 @@ class Recorder:
         if entry.is_run and body is not None:
             if not body.calls and not _has_array(value):
                 return
+            body.wrapped = _wrapped(frame)
             entry.call = Call(None, (), {}, None, bodies=[body])
         value = snapshot(value[0] if entry.is_first and value else value)
         for one in (entry.around, body):
@@ -322,6 +323,17 @@ def _parameters(frame: types.FrameType, names: tuple[str, ...]) -> dict[str, Any
     # Each look-up in `f_locals` would search all names; `items` goes over them once.
     values = dict(frame.f_locals.items())
     return {name: snapshot(values[name]) for name in names if name in values}
+
+
+def _wrapped(frame: types.FrameType) -> types.FunctionType | None:
+    """Return the only function in the closure of a library's frame."""
+    code = frame.f_code
+    if not code.co_freevars or not is_library(code):
+        return None
+    values = frame.f_locals
+    held = [values.get(name) for name in code.co_freevars]
+    functions = [value for value in held if isinstance(value, types.FunctionType)]
+    return functions[0] if len(functions) == 1 else None
 
 
 def _arrays(frame: types.FrameType) -> dict[str, Any]:

@@ -8,7 +8,7 @@ topmost ones if it evaluates them in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
@@ -117,16 +117,19 @@ class Draft:
     """Where values come from that are to be parts of parameters, by their names."""
     lift: Callable[[tuple[Name, str]], Name] | None = None
     """Names another part of what they come from."""
+    names: tuple[str, ...] = ()
+    """The names that it may have, from short to telling; `name` is one of them."""
 
-    def render(self, taken: Iterable[str] = ()) -> Function:
-        """Write the function; `taken` are names around it that its locals must not be."""
-        forbidden = {*taken, *self._foreign_names()}
+    def render(self, taken: Set[str] = frozenset()) -> Function:
+        """Write the function; `taken` are names that numbers must not make of others."""
+        hints = {identifier(name.hint) for name in self.locals()}
+        forbidden = {*self._foreign_names(), *(taken - hints)}
         for parameter in self.parameters:
             parameter.name.text = _free(parameter.name.hint, forbidden)
             forbidden.add(parameter.name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
-        lines = self._lines(forbidden, fixed)
+        lines = self._lines(forbidden, fixed, taken)
         if self.result is not None:
             text = self.result.render()
             if text != "None":
@@ -163,7 +166,17 @@ class Draft:
             texts.append(f"{text}: {kind}" if kind else text)
         return ", ".join(texts)
 
-    def _lines(self, forbidden: set[str], parameters: set[str]) -> list[str]:
+    def locals(self) -> Iterator[Name]:
+        """Yield its parameters and local variables, those of nested functions too."""
+        yield from (parameter.name for parameter in self.parameters)
+        for statement in self.statements:
+            yield from flat(statement.targets)
+            if statement.nested is not None:
+                yield from statement.nested.locals()
+
+    def _lines(
+        self, forbidden: set[str], parameters: set[str], taken: Set[str]
+    ) -> list[str]:
         """Write the statements, giving names in order."""
         holders = {p.name.text: p.name for p in self.parameters}
         lines: list[str] = []
@@ -174,7 +187,7 @@ class Draft:
                 continue
             if statement.nested is not None:
                 statement.nested.name = _target(statement.targets)
-                _define(statement.nested, lines)
+                _define(statement.nested, lines, taken)
                 continue
             loop = statement.loop
             if loop is None:
@@ -417,10 +430,10 @@ def _free(hint: str, forbidden: set[str]) -> str:
     return f"{name}_{count}"
 
 
-def _define(draft: Draft, lines: list[str]) -> None:
+def _define(draft: Draft, lines: list[str], taken: Set[str]) -> None:
     if lines and lines[-1]:
         lines.append("")
-    lines += [*draft.render().text_lines(), ""]
+    lines += [*draft.render(taken).text_lines(), ""]
 
 
 def _is_long_tuple(text: str) -> bool:

@@ -58,7 +58,7 @@ class Writer:
         self.parent = parent
         self.caller = caller
         self.is_library = is_library
-        self.values = Values(program.options.keep_types)
+        self.values = Values(program.options.keep_types, program.plan.unread)
         self.is_method = is_method
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
