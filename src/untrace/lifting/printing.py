@@ -80,6 +80,7 @@ class Group:
     name: str
     size: int
     is_tuple: bool = False
+    stars: str = ""
 
 
 Control = Callable[[Equation, "Frame"], Rhs | None]
