@@ -53,6 +53,19 @@ def test_turns_of_several_statements_are_one_expression():
     ]
 
 
+def test_copies_of_literals_are_copies():
+    lines = [
+        "y = jnp.copy(a)",
+        "y_2 = copy_p.bind(np.int32(0))",
+        "y_3 = jnp.copy(b)",
+        "y_4 = copy_p.bind(1)",
+    ]
+    assert written(*lines) == [
+        "y, y_2, y_3, y_4 = [copy_p.bind(value) for value in (a, np.int32(0), b, 1)]"
+    ]
+    assert written(*lines[:2]) == lines[:2]
+
+
 def test_order_of_evaluation_is_kept():
     lines = [
         part

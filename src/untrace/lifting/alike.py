@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,10 @@ MAX_PERIOD = 4
 """Statements of one turn."""
 ITEMS = ("value", "other", "third")
 """What the items of a list are made of."""
+
+
+COPY, COPY_OF_LITERAL = "jnp.copy", "copy_p.bind"
+_COPY = re.compile(rf"(?:{COPY}|{COPY_OF_LITERAL})\(([^()]+(?:\([^()]*\))?)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,13 @@ def without_repetition(
       locals_: All names of values.
       fresh: Makes a new name like one.
     """
-    read = [_line(line, made) for line in lines]
+    literals: dict[str, str] = {}
+    read = [_line(line, made, literals) for line in lines]
     lengths = [_lengths(read, period) for period in range(1, MAX_PERIOD + 1)]
     if not any(max(row, default=0) >= MIN_TURNS - 1 for row in lengths):
         return list(lines)
-    rewriting = _Rewriting(read, made, locals_, fresh, words_in("\n".join(lines)))
+    words = words_in("\n".join(lines))
+    rewriting = _Rewriting(read, {*locals_, *literals}, fresh, words, literals)
     done: list[str] = []
     position = 0
     while position < len(lines):
@@ -70,12 +77,22 @@ def without_repetition(
     return done
 
 
-def _line(line: str, made: Mapping[str, Made]) -> _Line | None:
+def _line(
+    line: str, made: Mapping[str, Made], literals: dict[str, str]
+) -> _Line | None:
+    """Read a line; copies of literals as if they had names, which go to `literals`."""
     found = LINE.fullmatch(line)
     known = made.get(found["name"] or "") if found is not None else None
     if found is None or known is None or (known.is_named and not known.is_foreign):
         return None
     name, text = found["name"], found["text"]
+    copied = _COPY.fullmatch(text)
+    if copied is not None:
+        value = copied[1]
+        if not value.isidentifier():
+            value = f"_literal_{len(literals)}"
+            literals[value] = copied[1]
+        text = f"{COPY}({value})"
     form, words = skeleton(text)
     return _Line(name, text, words, (parts_of_name(name)[0], form))
 
@@ -85,9 +102,23 @@ def _lengths(lines: Sequence[_Line | None], period: int) -> list[int]:
     lengths = [0] * len(lines)
     for position in range(len(lines) - period - 1, -1, -1):
         line, later = lines[position], lines[position + period]
-        if line is not None and later is not None and line.kind == later.kind:
+        if line is None or later is None or line.kind[1] != later.kind[1]:
+            continue
+        if period == 1 or line.kind[0] == later.kind[0]:
             lengths[position] = lengths[position + 1] + 1
     return lengths
+
+
+def _n_before_others(start: int, n_turns: int, lengths: Sequence[Sequence[int]]) -> int:
+    """Leave out statements that begin turns of several statements, which go on."""
+    end = start + n_turns
+    for period, row in enumerate(lengths, 2):
+        for position in range(max(start + 1, end - period), end):
+            n_alike = row[position]
+            is_turn = n_alike // period + 1 >= MIN_TURNS
+            if is_turn and position + n_alike + period > end:
+                return position - start
+    return n_turns
 
 
 class _Rewriting:
@@ -96,13 +127,12 @@ class _Rewriting:
     def __init__(
         self,
         lines: Sequence[_Line | None],
-        made: Mapping[str, Made],
         locals_: Collection[str],
         fresh: Callable[[str], str],
         words: Sequence[str],
+        literals: Mapping[str, str],
     ) -> None:
-        self.lines, self.made = lines, made
-        self.locals = {*locals_}
+        self.lines, self.locals, self.literals = lines, locals_, literals
         self.words = collections.Counter(words)
         # Up to which line statements of a period were tried to no avail, how often: a
         # turn may begin with any of them.
@@ -113,6 +143,8 @@ class _Rewriting:
         """Write the statements from one line on; return how many lines they were."""
         for period, row in enumerate(lengths, 1):
             n_turns = row[start] // period + 1
+            if period == 1:
+                n_turns = _n_before_others(start, n_turns, lengths[1:])
             end, n_tries = self.tried[period - 1]
             if n_turns < MIN_TURNS or (start < end and n_tries == period):
                 continue
@@ -186,7 +218,10 @@ class _Rewriting:
         items = dict(zip(varying, self.items))
         words = [items.get(column) or column[0] for column in columns]
         item = filled(forms[0][0], words)
-        over = [f"({', '.join(column)})" for column in varying]
+        if any(word in self.literals for column in columns for word in column):
+            item = item.replace(f"{COPY}(", f"{COPY_OF_LITERAL}(")
+        texts = [[self.literals.get(word, word) for word in c] for c in varying]
+        over = [f"({', '.join(column)})" for column in texts]
         source = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
         target = ", ".join(items.values())
         return f"{', '.join(names)} = [{item} for {target} in {source}]"

@@ -237,11 +237,12 @@ def _name(whole: _Whole, fresh: Callable[[str], str]) -> str:
     """Name a tuple like the values in it, if they are called alike."""
     bases = collections.Counter(_base(name) for name in whole.names if name != "_")
     (base, count), *_ = bases.most_common(1)
-    if count == sum(bases.values()):
-        for index, name in enumerate(whole.names):
-            if name != "_" and index not in whole.kept:
-                return name  # nothing else has it
-    return fresh(base if count > len(whole.names) // 2 else "results")
+    if count <= sum(bases.values()) // 2:
+        return fresh("results")
+    for index, name in enumerate(whole.names):
+        if _base(name) == base and index not in whole.kept:
+            return name  # nothing else has it
+    return fresh(base)
 
 
 def _chunks(whole: _Whole) -> list[list[int]]:
