@@ -82,6 +82,7 @@ class Group:
     name: str
     size: int
     is_tuple: bool = False
+    stars: str = ""
 
 
 Control = Callable[[Equation, "Frame"], Rhs | None]

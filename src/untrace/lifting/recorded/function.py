@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.wholes import MIN_WHOLE, kept_whole
 from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
@@ -65,6 +66,7 @@ class Statement:
       comment: Written after the statement.
       origin: The user's statement, written in a comment before.
       loop: It is a loop; `targets` are all names that it gives a value.
+      is_row: It unpacks what a function of the module returns.
       is_start: It gives a variable of a loop its first value.
       row: The row of an array that it takes, if it does only that.
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
@@ -79,6 +81,7 @@ class Statement:
     comment: str = ""
     origin: str = ""
     loop: Loop | None = None
+    is_row: bool = False
     is_start: bool = False
     row: Row | None = None
     whole: Name | None = None
@@ -134,6 +137,10 @@ class Draft:
             text = self.result.render()
             if text != "None":
                 lines.append(f"return {_bare_tuple(text)}")
+        rows = [flat(s.targets) for s in self.statements if s.is_row]
+        values = {name.text for row in rows for name in row}
+        if len(values) >= MIN_WHOLE:
+            lines = kept_whole(lines, str, 0, values)
         decorators = [term.render() for term in self.decorators]
         return Function(
             self.name,

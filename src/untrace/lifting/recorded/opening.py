@@ -186,7 +186,7 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
     block = replace(region.block, inputs=tuple(inputs))
     program.alive.append(block)  # blocks are known by their id
     lifter.shared |= count_blocks(block)[1]
-    lifter.hints = {**lifter.hints, **source_names(block)}
+    lifter.hints.update(source_names(block))
 
     def build(frame: Frame) -> tuple[str, list[str]]:
         values = dict(zip(map(id, found), inputs))
@@ -302,4 +302,5 @@ def hint_of(found: Found | None) -> str:
     if found is None:
         return "x"
     name, path = found
-    return identifier(last_word([path]) if path else name.hint, "x")
+    word = last_word([path]) if path else name.hint
+    return identifier(f"{name.hint}{path}" if word == "value" else word, "x")
