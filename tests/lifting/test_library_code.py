@@ -197,3 +197,45 @@ class Layer:
     text = recover(lambda p, x: layer(p[1], layer(p[0], x)), params, X)
     assert text.count("def layer") == 1
     assert "out.shape" in text and ".reshape(1, -1)" in text
+
+
+def test_methods_of_objects_take_the_attributes_that_are_arrays_in_some():
+    layers = library("""
+class Normal:
+    def __init__(self, loc, scale):
+        self.loc, self._scale = loc, scale
+
+    def log_prob(self, value):
+        centred = (value - self.loc) / self._scale
+        normalizer = jnp.log(jnp.sqrt(6.25) * self._scale)
+        return jnp.sum(-0.5 * jnp.square(centred) - normalizer) + jnp.sum(centred)
+""")
+
+    def log_density(mean, x):
+        prior = layers.Normal(0.5, 3.0).log_prob(mean)
+        return prior + layers.Normal(mean, 1.5).log_prob(x)
+
+    text = recover(log_density, X[0, 0], X)
+    assert "def log_prob(value, loc, scale):" in text
+    assert "    prior = log_prob(mean, 0.5, 3.0)\n" in text
+    assert "    return prior + log_prob(x, mean, 1.5)\n" in text
+
+
+def test_functions_whose_objects_hold_other_arrays_are_not_given_theirs():
+    layers = library("""
+class Shift:
+    def __init__(self, by):
+        self.by = by
+        self.unused = jnp.exp(by)
+
+    def __call__(self, value):
+        return jnp.sin(jnp.cos(jnp.tan(value + self.by) + 1.0) * 2.0)
+""")
+
+    def f(a, x):
+        shift = layers.Shift(a)
+        return shift(shift(x))
+
+    text = recover(f, X[0], X)
+    assert "def shift(value, by):" in text and "unused" not in text
+    assert "    return shift(shift(x, a), a)\n" in text

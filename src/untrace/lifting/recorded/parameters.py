@@ -7,6 +7,7 @@ import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from untrace.lifting.recorded.attributes import attribute_parameters
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.paths import common, last_word, steps
@@ -66,7 +67,7 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
             name = Name(identifier(hint), True, is_parameter=True)
             writer.define(value, name)
             made.append((name, value))
-    return made
+    return made + (attribute_parameters(body, writer) if writer.is_library else [])
 
 
 def _name_of_only(key: Any, value: Any, body: Body) -> str:

@@ -51,6 +51,7 @@ class Plan:
       unnamed: Names that numbers are not to have.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
+      varying: Attributes of a library's classes that are arrays in some objects.
       unread: Fields of stand-ins that the program has no need for.
       prunes: Whether these are left out.
       merges: Whether functions that differ in numbers become one.
@@ -78,6 +79,7 @@ class Plan:
         default_factory=dict["tuple[str, ...]", int]
     )
     numbered: set[str] = field(default_factory=set[str])
+    varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     unread: set[Field] = field(default_factory=set[Field])
     prunes: bool = True
     merges: bool = True
