@@ -153,6 +153,10 @@ def _capture(
         }
         passed = {**given, **dynamic}
 
+        if not keep_types:  # before the run, which may change what it is given
+            order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
+            trees[:] = [_plain(dynamic[item.key], order) for item in bound]
+
         def run() -> Any:
             return function(
                 *[passed[i] for i in range(len(args))],
@@ -164,9 +168,6 @@ def _capture(
         else:
             named = {item.name: dynamic[item.key] for item in bound}
             result = record(run, named)
-        if not keep_types:
-            order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
-            trees[:] = [_plain(dynamic[item.key], order) for item in bound]
         out_leaves, out_tree = jax.tree.flatten(result)
         kept = [jaxapi.is_traceable(leaf) for leaf in out_leaves]
         out[:] = [out_tree, kept]

@@ -175,7 +175,7 @@ def plain(
             plain(part, is_array, found, keep_types)
         return node
     fields = _field_names(value, entries)
-    pairs = [(f, c) for f, c in zip(fields, children) if not _is_none(c)]
+    pairs = [(f, c) for f, c in zip(fields, children) if not _is_nothing(c)]
     return Node(
         "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
     )
@@ -195,8 +195,12 @@ def _is_registered(kind: type, value: Any) -> bool:
 _REGISTERED: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
-def _is_none(tree: Tree) -> bool:
-    return isinstance(tree, Node) and tree.kind == "none"
+def _is_nothing(tree: Tree) -> bool:
+    """Tell whether a tree is None, or an object without arrays that is no tuple."""
+    if isinstance(tree, Leaf) or tree.keys:
+        return False
+    is_object = tree.kind == "replaced" and not issubclass(tree.cls, tuple)
+    return tree.kind == "none" or is_object
 
 
 def _sorted_keys(value: dict[Any, Any]) -> list[Any]:

@@ -7,10 +7,14 @@ program may change its own later.
 
 from __future__ import annotations
 
+import functools
 import types
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.recovery.formulas import Formula
@@ -169,4 +173,42 @@ def snapshot(value: Any) -> Any:
         return [snapshot(item) for item in value]
     if kind is dict:
         return {key: snapshot(item) for key, item in value.items()}
-    return value
+    return _copied(value) if _changes(value) else value
+
+
+def _copied(value: Any) -> Any:
+    """Copy a pytree of a registered class by taking it apart and together again."""
+    try:
+        parts, treedef = jax.tree.flatten(value, is_leaf=lambda part: part is not value)
+        return jax.tree.unflatten(treedef, [snapshot(part) for part in parts])
+    except Exception:  # such as that of an object that is still being made
+        return value
+
+
+def _changes(value: Any) -> bool:
+    """Tell whether a pytree of a registered class, or one in it, may change in place."""
+    kind = type(value)
+    if kind in _CONTAINERS:
+        return any(map(_changes, value.values() if kind is dict else value))
+    known = _REGISTERED.get(kind)
+    if known is None:
+        known = _REGISTERED[kind] = _registered(kind, value)
+    if known == "frozen":
+        fields: Mapping[str, Any] = kind.__dataclass_fields__
+        return any(_changes(getattr(value, name, None)) for name in fields)
+    return known == "changing" or (known == "tuple" and any(map(_changes, value)))
+
+
+def _registered(kind: type, value: Any) -> str:
+    """Tell how values of a registered class may change; nothing of other classes."""
+    if issubclass(kind, _FIXED) or jax.tree_util.all_leaves([value]):
+        return ""
+    if issubclass(kind, tuple):
+        return "tuple"
+    settings = getattr(kind, "__dataclass_params__", None)
+    return "frozen" if settings is not None and settings.frozen else "changing"
+
+
+_CONTAINERS = frozenset({tuple, list, dict})
+_FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
+_REGISTERED: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
