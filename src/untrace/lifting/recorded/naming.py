@@ -33,7 +33,7 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
 def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     """Name results after the local variables that held them in the end."""
     for hint, value in values.items():
-        key = writer.values.key(value)
+        key = _key_of_local(value, writer)
         if key is None or hint == "_":
             continue
         found = writer.values.find(key)
@@ -45,6 +45,17 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         name = found[0]
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
+
+
+def _key_of_local(value: Any, writer: Writer) -> Any:
+    """Return what identifies a local variable's value, which lives in the recording.
+
+    Most of the locals of a framework hold large trees, and are looked at in every pass.
+    """
+    known = writer.program.plan.keys
+    if id(value) not in known:
+        known[id(value)] = writer.values.key(value)
+    return known[id(value)]
 
 
 def rename(result: Any, target: Target, writer: Writer) -> None:

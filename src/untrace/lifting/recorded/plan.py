@@ -48,6 +48,7 @@ class Plan:
       closed: Such calls that are written as they were made all the same, and why.
       needs: What of the results of a library's functions is used, found step by step.
       unnamed: Names that numbers are not to have.
+      keys: What identifies the values of local variables, by the `id` of each.
       merges: Whether functions that differ in numbers become one.
       has_merged: Whether some did when it was written last.
       n_rounds: How often it was written without being proved.
@@ -69,6 +70,7 @@ class Plan:
     closed: dict[Any, str] = field(default_factory=dict[Any, str])
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
     unnamed: set[str] = field(default_factory=set[str])
+    keys: dict[int, Any] = field(default_factory=dict[int, Any])
     merges: bool = True
     has_merged: bool = False
     n_rounds: int = 0
