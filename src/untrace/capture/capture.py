@@ -223,7 +223,7 @@ def traced_arguments(
 def _plain(value: Any, order: Mapping[int, int]) -> Tree:
     """Describe an argument by its tracers, in plain containers."""
     found: list[Any] = []
-    tree = plain(value, lambda leaf: id(leaf) in order, found, False)
+    tree = plain(value, lambda leaf: id(leaf) in order, found, False, False)
     return _renumber(tree, [order[id(leaf)] for leaf in found])
 
 

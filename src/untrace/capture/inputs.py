@@ -28,8 +28,8 @@ def are_dynamic(values: Sequence[Any], fixed: Collection[type]) -> list[bool]:
       fixed: The types of Python numbers that are not.
     """
     flags: list[bool] = []
-    for part in jax.tree.leaves(list(values), is_leaf=_is_module):
-        closed = _NUMBERS if _is_module(part) else fixed
+    for part in jax.tree.leaves(list(values), is_leaf=is_module):
+        closed = _NUMBERS if is_module(part) else fixed
         flags += [
             type(leaf) not in closed and jaxapi.is_traceable(leaf)
             for leaf in jax.tree.leaves(part)
@@ -37,6 +37,7 @@ def are_dynamic(values: Sequence[Any], fixed: Collection[type]) -> list[bool]:
     return flags
 
 
-def _is_module(value: Any) -> bool:
+def is_module(value: Any) -> bool:
+    """Tell whether a value is a module of equinox, which splits arrays from the rest."""
     equinox = sys.modules.get("equinox")
     return equinox is not None and isinstance(value, equinox.Module)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Tree, access, plain
+from untrace.capture.trees import Leaf, Node, Tree, access, plain
 from untrace.lifting.recorded.terms import Name
 
 Found = tuple[Name, str]
@@ -114,4 +114,9 @@ def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
     ]
     if not parts:
         return None
-    return (tree.kind, tree.cls, tuple(parts))
+    numbers = [
+        (label, repr(child.keys))
+        for label, child in zip(tree.keys, tree.children)
+        if isinstance(child, Node) and child.kind == "number"
+    ]
+    return (tree.kind, tree.cls, tuple(parts), *numbers)
