@@ -38,6 +38,16 @@ def has_array(value: Any) -> bool:
     return bool(arrays_in(value))
 
 
+def hides_arrays(value: Any) -> bool:
+    """Tell whether a value is an object of a class that JAX does not know."""
+    if value is None or is_array(value) or isinstance(value, _KNOWN):
+        return False
+    return not callable(value) and jax.tree_util.all_leaves([value])
+
+
+_KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
+
+
 class Values:
     """The names of arrays and containers in one function."""
 
