@@ -443,3 +443,10 @@ def test_public_functions_with_bound_arguments():
         "functools.partial(jax.nn.softmax, axis=0)",
     ]:
         assert line in text, text
+
+
+def test_numbers_that_were_passed_to_jitted_functions_are_written():
+    # A default that is not passed is no input of the jitted function.
+    assert "jnp.nan_to_num(x, nan=0.0)" in recover(
+        lambda x: jnp.nan_to_num(x, nan=0.0), X
+    )
