@@ -62,8 +62,11 @@ def untrace_recorded(
     recording would be.
     """
     note_progress = progress or (lambda stage: None)
-    for name in sorted(options.expand - occurring(captured.recording)):
+    known = occurring(captured.recording) if options.expand else frozenset[str]()
+    for name in sorted(options.expand - known):
         note = f'expand="{name}" changes nothing: the program makes no such call.'
+        if known:
+            note += f" It makes calls of: {', '.join(sorted(known))}."
         captured = replace(captured, notes=(*captured.notes, note))
     if is_opened_whole(captured.recording, options.expand):
         return untrace_captured(replace(captured, recording=None), options, progress)

@@ -91,3 +91,32 @@ def test_objects_are_transformed_whose_call_takes_any_arguments():
         return jax.grad(Applied(lambda params, x: jnp.sum(params["w"] * x)))(params, x)
 
     assert "(params, x)" in recover(f, {"w": X}, X)
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    """A class whose functions for JAX are the user's own."""
+
+    def __init__(self, first, second):
+        self.first = first
+        self.second = second
+
+    def tree_flatten(self):
+        return (self.first, self.second), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def product(pair, x):
+    return Pair(pair.first * x, pair.second + x)
+
+
+def test_a_jitted_function_of_a_class_is_the_main_function():
+    text = recover(product, Pair(X, X), X)
+    assert (
+        "@functools.partial(jax.jit, donate_argnums=(0,))\ndef product(pair, x):"
+        in text
+    )
