@@ -60,7 +60,7 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
         return _transformed(layer.value, bodies, writer)
     if layer.kind == "custom":
         return custom_term(layer.value, bodies, writer)
-    body = writer.program.runs.last(function, bodies)
+    body = writer.program.runs.anywhere(function, bodies)
     if body is not None:
         return define(function, body, writer)
     if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
@@ -195,7 +195,7 @@ def _decorated(
         return None
     if plain.value.__name__ == "<lambda>":
         return None
-    body = writer.program.runs.last(function, bodies)
+    body = writer.program.runs.anywhere(function, bodies)
     if body is None:
         raise Unwritable(f"`{function_name(function)}` was not run while recording")
     decorators = [decorator_term(maker, writer) for maker in makers]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from untrace.lifting.recorded.function import Names
 from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.values import has_array
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
 
@@ -17,17 +18,20 @@ if TYPE_CHECKING:
 
 def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     """Make the names of a result and let them stand for its arrays."""
-    if (
-        isinstance(target, tuple)
-        and type(result) in (tuple, list)
-        and len(target) == len(result)
-    ):
+    if isinstance(target, tuple) and _is_unpacked(result, target):
         return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
     given = isinstance(target, str) and target != "_"
     hint = str(target) if given else result_hint(item)
     name = _local(hint, given, writer)
     writer.define(result, name)
     return name
+
+
+def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
+    """Tell whether a result is unpacked as it is written: a NamedTuple with all of it."""
+    if not isinstance(result, (tuple, list)) or len(result) != len(target):
+        return False
+    return type(result) in (tuple, list) or all(map(has_array, result))
 
 
 def name_locals(values: Mapping[str, Any], writer: Writer) -> None:

@@ -27,16 +27,19 @@ class Runs:
         if runs and plain is not None:
             self._last[plain] = runs[-1]
             return runs[-1]
-        return self._last.get(plain) or self._elsewhere(plain)
+        return self._last.get(plain)
 
-    def _elsewhere(self, plain: Any) -> Body | None:
-        """Return a run that was not written, such as one of `jax.eval_shape`.
+    def anywhere(self, function: Any, bodies: Sequence[Body]) -> Body | None:
+        """Return the last run, or one that is not written, as those of `jax.eval_shape`.
 
         JAX does not run a jitted function again that it has traced there.
         """
+        found, plain = self.last(function, bodies), innermost(function)
+        if found is not None or plain is None:
+            return found
         if not self._all:
             self._all.update(_by_code(self._plan.recording))
-        return self._all.get(plain.__code__) if plain is not None else None
+        return self._all.get(plain.__code__)
 
     def given_to(self, made: jaxapi.Transformed, bodies: Sequence[Body]) -> Body | None:
         """Return a run that shows the arguments of a transformed function."""
