@@ -120,3 +120,32 @@ def test_a_jitted_function_of_a_class_is_the_main_function():
         "@functools.partial(jax.jit, donate_argnums=(0,))\ndef product(pair, x):"
         in text
     )
+
+
+@jax.tree_util.register_pytree_node_class
+class Used:
+    """A state that must not be looked at once there is a later one."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def add(self, x):
+        value, self.value = self.value, None
+        return Used(value + x)
+
+    def tree_flatten(self):
+        if self.value is None:
+            raise ValueError("an old state")
+        return (self.value,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+def test_an_object_that_is_used_up_holds_no_arrays():
+    def f(state, x):
+        later = state.add(x)
+        return later.add(jnp.sin(x))
+
+    assert "jnp.sin(x)" in recover(f, Used(X), X)

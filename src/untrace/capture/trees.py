@@ -189,9 +189,12 @@ class _Plain:
         return self._of_class(value, kind)
 
     def _of_class(self, value: Any, kind: Any) -> Tree:
-        flat, _ = jax.tree_util.tree_flatten_with_path(
-            value, is_leaf=lambda child: child is not value
-        )
+        try:
+            flat, _ = jax.tree_util.tree_flatten_with_path(
+                value, is_leaf=lambda child: child is not value
+            )
+        except Exception:  # such as that of a state of equinox that has been used up
+            return Node("none", None, (), ())
         in_class = self.keep_numbers and not is_module(value)
         start = len(self.found)
         children = tuple([self.tree(part, in_class) for _, part in flat])
