@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,12 +166,15 @@ def is_library(code: types.CodeType) -> bool:
 def snapshot(value: Any) -> Any:
     """Copy the containers that a program may change in place."""
     kind = type(value)
+    known = _KINDS.get(kind) or _learn(kind, value)
+    if known == "whole":
+        return value
+    if known == "dict":
+        return {key: snapshot(item) for key, item in value.items()}
+    if known == "list":
+        return [snapshot(item) for item in value]
     if kind is tuple:
         return tuple([snapshot(item) for item in value])
-    if kind is list:
-        return [snapshot(item) for item in value]
-    if kind is dict:
-        return {key: snapshot(item) for key, item in value.items()}
     return _copied(value) if _changes(value) else value
 
 
@@ -186,29 +188,38 @@ def _copied(value: Any) -> Any:
 
 
 def _changes(value: Any) -> bool:
-    """Tell whether a pytree of a registered class, or one in it, may change in place."""
+    """Tell whether a pytree, or one of a registered class in it, may change in place."""
     kind = type(value)
-    if kind in _CONTAINERS:
-        return any(map(_changes, value.values() if kind is dict else value))
-    known = _REGISTERED.get(kind)
-    if known is None:
-        known = _REGISTERED[kind] = _registered(kind, value)
+    known = _KINDS.get(kind) or _learn(kind, value)
+    if known == "whole":
+        return False
     if known == "frozen":
         fields: Mapping[str, Any] = kind.__dataclass_fields__
-        return any(_changes(getattr(value, name, None)) for name in fields)
-    return known == "changing" or (known == "tuple" and any(map(_changes, value)))
+        return any([_changes(getattr(value, name, None)) for name in fields])
+    if known == "object":
+        return True
+    return any(map(_changes, value.values() if known == "dict" else value))
 
 
-def _registered(kind: type, value: Any) -> str:
-    """Tell how values of a registered class may change; nothing of other classes."""
+def _learn(kind: type, value: Any) -> str:
+    """Learn once how values of a class may change; "whole" is what is never copied."""
+    if len(_KINDS) > _MAX_KINDS:  # classes that are made anew in every run
+        _KINDS.clear()
+        _KINDS.update(_CONTAINERS)
+    _KINDS[kind] = known = _kind(kind, value)
+    return known
+
+
+def _kind(kind: type, value: Any) -> str:
     if issubclass(kind, _FIXED) or jax.tree_util.all_leaves([value]):
-        return ""
+        return "whole"
     if issubclass(kind, tuple):
         return "tuple"
     settings = getattr(kind, "__dataclass_params__", None)
-    return "frozen" if settings is not None and settings.frozen else "changing"
+    return "frozen" if settings is not None and settings.frozen else "object"
 
 
-_CONTAINERS = frozenset({tuple, list, dict})
 _FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
-_REGISTERED: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
+_CONTAINERS: dict[type, str] = {tuple: "tuple", list: "list", dict: "dict"}
+_KINDS: dict[type, str] = dict(_CONTAINERS)
+_MAX_KINDS = 4096
