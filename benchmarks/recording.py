@@ -3,7 +3,8 @@
     python -m benchmarks.recording [NAME ...] [--repetitions N]
 
 Both trace anew (JAX's caches of inner traces are not used), in one process, in turns;
-the ratio is that of the medians. Programs are those of `benchmarks/readability` and a
+the ratio is that of the medians of the processor time of this thread, which other jobs
+change less than they change the clock. Programs are those of `benchmarks/readability` and a
 long unrolled one.
 """
 
@@ -39,9 +40,9 @@ def unrolled(x: Any) -> Any:
 def seconds(run: Callable[[], Any]) -> float:
     """Time one run, after a collection."""
     gc.collect()
-    start = time.perf_counter()
+    start = time.thread_time()
     run()
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def ratio(

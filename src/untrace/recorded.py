@@ -99,6 +99,10 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             return source
         plan.n_rounds += 1
         line = report.line or _line_of(report.difference, source.module)
+        if plan.unread:
+            plan.unread.clear()
+            plan.prunes = False
+            continue
         if plan.has_merged:
             plan.merges = plan.has_merged = False
             continue

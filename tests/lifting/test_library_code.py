@@ -196,4 +196,4 @@ class Layer:
     params = [PARAMS, {"w": np.ones((2, 5), np.float32), "b": np.ones(5, np.float32)}]
     text = recover(lambda p, x: layer(p[1], layer(p[0], x)), params, X)
     assert text.count("def layer") == 1
-    assert "out.shape" in text and ".reshape([1, -1])" in text
+    assert "out.shape" in text and ".reshape(1, -1)" in text

@@ -88,3 +88,54 @@ def test_indices_and_defined_rules_keep_functions_apart():
         made("f_2", BODY.replace("2", "3")),
     ]
     assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"))
+
+
+def test_functions_that_call_what_has_become_one_become_one_too():
+    outer = "return jnp.where(x > 1, jnp.cos(x) + jnp.tan(x) * jnp.exp(x), {}(x))"
+    functions = [
+        made("f", BODY),
+        made("f_2", BODY.replace("1.5", "2.5")),
+        made("g", outer.format("f")),
+        made("g_2", outer.format("f_2")),
+    ]
+    functions[0].numbers = {"1.5": "scale"}
+    functions[1].numbers = {"2.5": "scale"}
+    main = made("main", "return g(x) + g_2(x)")
+    assert merge_alike(functions, main)
+    assert [(f.name, f.parameters) for f in functions] == [
+        ("f", "x, scale"),
+        ("g", "x, scale"),
+    ]
+    assert functions[1].lines == [outer.format("f").replace("f(x)", "f(x, scale)")]
+    assert main.lines == ["return g(x, 1.5) + g(x, 2.5)"]
+
+
+def test_a_number_at_several_places_is_one_parameter():
+    body = "return x / 1.5 * jnp.sin(x / 1.5) + jnp.cos(x) - jnp.tan(x) + jnp.exp(x)"
+    functions = [made("f", body), made("f_2", body.replace("1.5", "2.5"))]
+    assert merge_alike(functions, made("main", "return f(x) + f_2(x)"))
+    assert functions[0].parameters == "x, number" and "1.5" not in functions[0].lines[0]
+
+
+def test_numbers_of_names_that_become_free_are_given_again():
+    functions = [
+        made("f", BODY),
+        made("f_2", BODY.replace("1.5", "2.5")),
+        made("f_3", BODY.replace("sin", "tanh")),
+    ]
+    main = made("main", 'return f(x) + f_2(x) + f_3(x) + len("f_3(x)")')
+    assert merge_alike(functions, main)
+    assert [f.name for f in functions] == ["f", "f_2"]
+    assert main.lines == ['return f(x, 1.5) + f(x, 2.5) + f_2(x) + len("f_3(x)")']
+
+
+def test_a_local_variable_keeps_the_number_that_becomes_free():
+    functions = [
+        made("f", BODY),
+        made("f_2", BODY.replace("1.5", "2.5")),
+        made("f_3", "f_2 = x; " + BODY.replace("sin", "tanh")),
+    ]
+    main = made("main", "return f(x) + f_3(x)")
+    assert [f.name for f in functions] == ["f", "f_2", "f_3"]
+    merge_alike(functions, main)
+    assert functions[-1].name == "f_3"

@@ -322,7 +322,7 @@ def test_trees_that_are_mapped_to_more_arrays_are_written_otherwise():
 def test_without_the_hooks_there_is_no_recording_but_source(monkeypatch):
     from untrace.recovery.recorder import Recorder
 
-    def broken(self, frame):
+    def broken(self, frame, kind):
         raise AttributeError("a private name has moved")
 
     monkeypatch.setattr(Recorder, "begin", broken)

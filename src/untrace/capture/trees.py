@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from untrace.capture.attributes import attribute_names
 from untrace.capture.inputs import is_module
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier
@@ -119,10 +120,14 @@ def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
     """Return legal, unique field names for the children of a node."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(getattr(value, "_fields"))  # noqa: B009  (untyped)
+    has_numbers = any(isinstance(k, jax.tree_util.FlattenedIndexKey) for k in keys)
+    known = attribute_names(value) if has_numbers else [""] * len(keys)
     names: list[str] = []
-    for key in keys:
-        text = getattr(key, "name", None) or str(
-            getattr(key, "key", getattr(key, "idx", key))
+    for key, held_by in zip(keys, known):
+        text = (
+            held_by
+            or getattr(key, "name", None)
+            or str(getattr(key, "key", getattr(key, "idx", key)))
         )
         name = identifier(text, "field").lstrip("_") or "field"
         while name in names:

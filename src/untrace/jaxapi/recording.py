@@ -253,6 +253,8 @@ def call_readers(
     for value, (module, name) in public:
         if not module.startswith("jax") or inspect.isclass(value):
             continue
+        if module in _MACHINERY or name in _ABOUT_TYPES:
+            continue
         if isinstance(value, _JITTED):
             jitted.setdefault(id(value.__wrapped__), value)
             continue
@@ -261,7 +263,7 @@ def call_readers(
             continue
         if not is_inside_jax(plain):
             continue  # such as `typing.cast`, which a module of JAX imports
-        if plain.__code__ in _TRANSPARENT or (plain.__closure__ and name != "map"):
+        if is_wrapper(plain.__code__) or (plain.__closure__ and name != "map"):
             continue  # its code is shared with other functions
         readers[plain.__code__] = functools.partial(_read_plain, value, plain)
     readers.update(_method_readers())
@@ -270,6 +272,41 @@ def call_readers(
     for code, maker in _makers().items():
         readers[code] = functools.partial(_read_transformed, maker)
     return readers
+
+
+# What JAX calls all the time and programs do not compute with: watching costs time.
+_MACHINERY = frozenset(
+    {
+        "jax.api_util",
+        "jax.dtypes",
+        "jax.extend.backend",
+        "jax.extend.core",
+        "jax.extend.linear_util",
+        "jax.extend.source_info_util",
+        "jax.interpreters.mlir",
+        "jax.interpreters.partial_eval",
+        "jax.monitoring",
+        "jax.profiler",
+    }
+)
+_ABOUT_TYPES = frozenset(
+    {
+        "broadcast_shapes",
+        "dtype",
+        "get_abstract_mesh",
+        "get_mesh",
+        "iscomplexobj",
+        "isdtype",
+        "issubdtype",
+        "keystr",
+        "ndim",
+        "promote_types",
+        "result_type",
+        "shape",
+        "size",
+        "typeof",
+    }
+)
 
 
 def bound_arguments(
@@ -466,7 +503,7 @@ def is_tree_function(function: Any) -> bool:
 
 def is_wrapper(code: types.CodeType) -> bool:
     """Tell whether a frame only passes a call on."""
-    return code in _TRANSPARENT
+    return code is _BOUNDARY
 
 
 def _closure(function: Any) -> dict[str, Any]:
@@ -500,7 +537,6 @@ _JITTED: Any = type(jax.jit(lambda: None))
 _BOUNDARY = _find_code(
     _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
 )
-_TRANSPARENT = frozenset({_BOUNDARY})
 
 
 # ---- caches ------------------------------------------------------------------------

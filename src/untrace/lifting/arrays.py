@@ -45,6 +45,10 @@ MAX_RANGE = 2**53
 """Largest bound of an `arange`; NumPy counts in doubles."""
 
 
+_DEFAULTS = {"float64": float, "bool": bool}
+"""The Python numbers that NumPy makes such arrays of, where nothing else is asked for."""
+
+
 def spell_array(value: Any, imports: Imports, *, inline_limit: int = 64) -> str | None:
     """Write a constant array as an expression that rebuilds it bit for bit.
 
@@ -155,7 +159,9 @@ def _spell_elements(value: Array, root: str, dtype: str) -> str:
     rebuilt = np.array([number.value for number in numbers], value.dtype)
     if _is_same(rebuilt.reshape(value.shape), value):
         texts = iter([number.spell(root) for number in numbers])
-        return f"{root}.array({_nest(texts, value.shape)}, dtype={dtype})"
+        kinds = {type(number.value) for number in numbers}
+        told = "" if _DEFAULTS.get(value.dtype.name) in kinds else f", dtype={dtype}"
+        return f"{root}.array({_nest(texts, value.shape)}{told})"
     bits = _bits(value)
     texts = iter([str(int(x)) for x in bits.reshape(-1)])
     raw = f"{root}.array({_nest(texts, bits.shape)}, dtype={root}.{bits.dtype.name})"

@@ -20,7 +20,7 @@ from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.bind import bind, jaxpr_text
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.naming import block_name
+from untrace.lifting.naming import Names, block_name, input_hints
 from untrace.lifting.printing import Group, Rhs, control, grouped, is_literal
 
 
@@ -75,8 +75,11 @@ def _variant(
     """Return a block with other inputs, always the same one: functions are shared."""
     made = lifter.variants.get((block, key))
     if made is None:
+        known = dict(zip(block.inputs, input_hints(block)))
+        names = tuple([known.get(value, "") for value in inputs])
+        debug_info = Names(block_name(block, ""), names)
         made = lifter.variants[block, key] = replace(
-            block, inputs=inputs, debug_info=None
+            block, inputs=inputs, debug_info=debug_info
         )
         if id(block) in lifter.shared:
             lifter.shared.add(id(made))
@@ -114,9 +117,9 @@ def scan(eqn: Equation, frame: Frame) -> Rhs | None:
             f"{grouped(texts[: m + n_carry])}, {grouped(texts[m + n_carry :], 'None')}"
         )
 
-    function = frame.callable(
-        body, block_name(params["jaxpr"], "body"), captured, groups, results
-    )
+    hint = block_name(params["jaxpr"], "body")
+    given = (*init, *xs)
+    function = frame.callable(body, hint, captured, groups, results, given)
     args = [function, grouped(frame.texts(init)), grouped(frame.texts(xs), "None")]
     frame.lifter.imports.module("jax")
 
@@ -197,7 +200,12 @@ def while_loop(eqn: Equation, frame: Frame) -> Rhs | None:
 
     texts = [
         frame.callable(
-            cond, "cond_fun", eqn.operands[:n_cond], groups, results(*cond.outputs)
+            cond,
+            "cond_fun",
+            eqn.operands[:n_cond],
+            groups,
+            results(*cond.outputs),
+            init,
         ),
         frame.callable(
             body,
@@ -205,6 +213,7 @@ def while_loop(eqn: Equation, frame: Frame) -> Rhs | None:
             eqn.operands[n_cond + m : first],
             groups,
             results(*kept, *body.outputs),
+            init,
         ),
         grouped(frame.texts(init)),
     ]

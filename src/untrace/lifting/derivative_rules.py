@@ -6,6 +6,7 @@ where the values are free variables.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,13 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Value
 from untrace.lifting.frame import Frame
 from untrace.lifting.naming import input_hints
-from untrace.lifting.printing import Function, Group, OutOfReach, grouped, unpacked
+from untrace.lifting.printing import (
+    Function,
+    Group,
+    OutOfReach,
+    grouped,
+    is_literal,
+)
 
 
 def _rule_frame(block: Block, parent: Frame) -> Frame:
@@ -68,15 +75,11 @@ def jvp_rule(
     second = [frame.define(v, f"{name}_dot") for name, v in zip(first, rule.inputs[n:])]
     for names, whole in ((first, primals), (second, tangents)):
         if names:
-            frame.lines.append(f"{unpacked(names)} = {whole}")
+            frame.unpack(names, whole)
     frame.body(rule)
     texts = frame.texts(rule.outputs)
     n_out = len(out_zeros)
-    nonzero = iter(texts[n_out:])
-    out_tangents = [
-        _zero_tangent(value, frame) if is_zero else next(nonzero)
-        for value, is_zero in zip(rule.outputs, out_zeros)
-    ]
+    out_tangents = _tangents(rule.outputs[:n_out], out_zeros, texts[n_out:], frame)
     frame.returns(f"{grouped(texts[:n_out])}, {grouped(out_tangents)}")
     return [
         "",
@@ -85,12 +88,34 @@ def jvp_rule(
     ]
 
 
+def _tangents(
+    primals: Sequence[Atom], zeros: Sequence[bool], nonzero: list[str], frame: Frame
+) -> list[str]:
+    """Write the tangents of results; symbolic zeros next to each other in one go."""
+    texts: list[str] = []
+    rest = iter(nonzero)
+    for is_zero, group in itertools.groupby(zip(primals, zeros), lambda pair: pair[1]):
+        members = [primal for primal, _ in group]
+        if not is_zero:
+            texts += [next(rest) for _ in members]
+        elif len(members) == 1 or any(map(is_literal, members)):
+            texts += [_zero_tangent(primal, frame) for primal in members]
+        else:
+            known = ", ".join(frame.texts(members))
+            texts.append(f"*map({_symbolic_zero(frame)}.from_primal_value, ({known}))")
+    return texts
+
+
 def _zero_tangent(primal: Atom, frame: Frame) -> str:
     """Write the symbolic zero of a result's tangent space."""
-    lifter = frame.lifter
-    symbolic_zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
-    aval = lifter.spell(primal.aval.to_tangent_aval())
-    return f"{symbolic_zero}({aval})"
+    if not is_literal(primal):
+        return f"{_symbolic_zero(frame)}.from_primal_value({frame.text(primal)})"
+    aval = frame.lifter.spell(primal.aval.to_tangent_aval())
+    return f"{_symbolic_zero(frame)}({aval})"
+
+
+def _symbolic_zero(frame: Frame) -> str:
+    return frame.lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
 
 
 def forward_rule(
@@ -106,7 +131,7 @@ def forward_rule(
     parameters = frame.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
     if symbolic:
         # With symbolic zeros a forward rule gets pairs of value and perturbed flag.
-        frame.lines = [f"{frame.env[v]} = {frame.env[v]}.value" for v in block.inputs]
+        frame.lines += [f"{frame.env[v]} = {frame.env[v]}.value" for v in block.inputs]
     frame.body(block)
     n_computed = sum(source is None for source in sources)
     texts = frame.texts(block.outputs)
@@ -131,13 +156,13 @@ def backward_rule(
     )
     saved = [frame.define(v, "residual") for v in block.inputs[:n]]
     if saved:
-        frame.lines.append(f"{unpacked(saved)} = {residuals}")
+        frame.unpack(saved, residuals)
     given = block.inputs[n:]
     if len(given) == 1:
         frame.env[given[0]] = cotangents
     elif given:
         names = [frame.define(v, "cotangent") for v in given]
-        frame.lines.append(f"{unpacked(names)} = {cotangents}")
+        frame.unpack(names, cotangents)
     frame.body(block)
     texts = iter(frame.texts(block.outputs))
     results = ["None" if is_zero else next(texts) for is_zero in zeros]

@@ -223,7 +223,7 @@ def _define(
     outer = frame if is_nested else _module_frame(frame)
     n_cut = lifter.n_cut_rules
     try:
-        parameters, lines = _body(block, captured, frame, outer)
+        parameters, lines = _body(block, eqn.operands, len(captured), frame, outer)
         after = _write_rules(rules, eqn, name, outer)
     except OutOfReach:
         known.pop()
@@ -242,12 +242,13 @@ def _define(
 
 
 def _body(
-    block: Block, captured: Sequence[Atom], frame: Frame, outer: Frame
+    block: Block, operands: Sequence[Atom], n_captured: int, frame: Frame, outer: Frame
 ) -> tuple[str, list[str]]:
     child = outer.child()
-    child.env = {value: frame.text(atom) for value, atom in zip(block.inputs, captured)}
-    groups = [Group("x", 1)] * (len(block.inputs) - len(captured))
-    parameters = child.parameters(block, groups, len(captured))
+    captured = zip(block.inputs, operands[:n_captured])
+    child.env = {value: frame.text(atom) for value, atom in captured}
+    groups = [Group("x", 1)] * (len(block.inputs) - n_captured)
+    parameters = child.parameters(block, groups, n_captured, operands[n_captured:])
     child.body(block)
     child.returns(plain_results(block)(child))
     return parameters, child.lines

@@ -31,8 +31,11 @@ from untrace.lifting.function_lines import (
 
 MAX_COLS = 76
 """Columns of a line that others were folded into."""
+LONGEST = 1 << 30
 MAX_COLS_UNPLACED = 40
 """The same, where nothing tells which statement it comes from."""
+MAX_FOREIGN = 56
+"""Characters of an expression that is folded although a library named it."""
 MAX_PENDING = 16
 """Definitions that are kept back; no line of this width has room for more."""
 MAX_READS = 2
@@ -81,13 +84,32 @@ def folded(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
     return renumbered(folding.lines(), made)
 
 
+def in_one_line(statements: Sequence[tuple[str, str]]) -> str | None:
+    """Write the last of several statements with those before it in the places of names.
+
+    Returns:
+      The expression; None if what is evaluated would not keep its order.
+    """
+    names = [name for name, _ in statements[:-1]]
+    lines = [f"{name} = {text}" for name, text in statements[:-1]]
+    lines.append(f"return {statements[-1][1]}")
+    made = {name: Made() for name in names}
+    found = _Folding(lines, made, dict.fromkeys(names, 2), LONGEST).lines()
+    return found[0].removeprefix("return ") if len(found) == 1 else None
+
+
 class _Folding:
     """The lines of one function on their way."""
 
     def __init__(
-        self, lines: Sequence[str], made: Mapping[str, Made], words: Mapping[str, int]
+        self,
+        lines: Sequence[str],
+        made: Mapping[str, Made],
+        words: Mapping[str, int],
+        max_cols: int = MAX_COLS,
     ) -> None:
         self.given, self.made, self.words = lines, made, words
+        self.max_cols = max_cols
         self.pending: list[_Pending] = []
         self.done: list[str] = []
 
@@ -112,7 +134,7 @@ class _Folding:
         if taken:
             del self.pending[-len(taken) :]
             text = replaced(text, tree, {item.name: item.text for item in taken})
-        if found["name"] and self._is_foldable(found["name"]):
+        if found["name"] and self._is_foldable(found["name"], text):
             self.pending.append(_Pending(found["name"], text, place))
             self._flush(MAX_PENDING)
             return
@@ -123,10 +145,11 @@ class _Folding:
         names = WORD.findall(head)
         return next((self.made[n].place for n in names if n in self.made), None)
 
-    def _is_foldable(self, name: str) -> bool:
+    def _is_foldable(self, name: str, text: str) -> bool:
         known = self.made.get(name)
-        # Once where it is defined, and once where it is used.
-        return known is not None and not known.is_named and self.words[name] == 2
+        if known is None or self.words[name] != 2:
+            return False  # once where it is defined, and once where it is used
+        return not known.is_named or (known.is_foreign and len(text) <= MAX_FOREIGN)
 
     def _taken(
         self, tree: ast.Expression, place: Any, is_return: bool, start: int
@@ -138,6 +161,8 @@ class _Folding:
         if any(isinstance(node, _DELAYED) for node in ast.walk(tree)):
             return []
         length = start + tree.body.end_col_offset if tree.body.end_col_offset else start
+        if is_return and isinstance(tree.body, ast.Name) and used == self.pending[-1:]:
+            return used
         for n in range(len(used), 0, -1):
             taken = self.pending[-n:]
             size = length + sum(len(i.text) - len(i.name) for i in taken)
@@ -145,7 +170,8 @@ class _Folding:
                 continue
             if not is_return and any(item.place != place for item in taken):
                 continue
-            limit = MAX_COLS if is_return or place is not None else MAX_COLS_UNPLACED
+            is_wide = is_return or place is not None
+            limit = self.max_cols if is_wide else MAX_COLS_UNPLACED
             if size <= limit:
                 return taken
         return []

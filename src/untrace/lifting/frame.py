@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value
+from untrace.lifting.alike import without_repetition
 from untrace.lifting.dimensions import mentions, readings
+from untrace.lifting.flat_arguments import starred
 from untrace.lifting.folding import folded
 from untrace.lifting.function_lines import Made
-from untrace.lifting.naming import block_name, input_hints, result_name
+from untrace.lifting.naming import UNNAMED, block_name, input_hints, result_name
 from untrace.lifting.printing import (
     CONTROLS,
     INDENT,
@@ -30,7 +32,9 @@ from untrace.lifting.printing import (
     unpacked,
 )
 from untrace.lifting.rules_when import dtype_name
+from untrace.lifting.source_names import LibraryName, is_library
 from untrace.lifting.source_roles import statement_start
+from untrace.lifting.wholes import MIN_WHOLE, kept_whole
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import quoted_line
 
@@ -50,6 +54,7 @@ class Frame:
         "depth",
         "dimensions",
         "env",
+        "is_long",
         "lifter",
         "lines",
         "made",
@@ -75,6 +80,7 @@ class Frame:
         self.made: dict[str, Made] = {}
         self.depth = depth
         self.ambient = ambient
+        self.is_long = False  # whether it names many values in one statement
         self.open: Any = None
         self.outer: Frame | None = None
         self.constants: set[Value] = set()
@@ -172,6 +178,7 @@ class Frame:
             else "_"
             for value in eqn.results
         ]
+        self.is_long = self.is_long or len(names) >= MIN_WHOLE
         if self.lifter.is_folding:
             self._note_names(eqn, names)
         if rhs.target is not None:
@@ -186,11 +193,19 @@ class Frame:
         """Remember which statement of the user names come from, and whether they are his."""
         place = jaxapi.innermost(eqn.source_info)
         if place is not None:
-            file, line, is_backward = place
-            place = file, statement_start(file, line), is_backward
+            place = self._statement_of(*place)
         for value, name in zip(eqn.results, names):
             hint = self.lifter.hints.get(value) if value is not None else None
-            self.made[name] = Made(place, hint is not None, hint == name)
+            is_foreign = isinstance(hint, LibraryName)
+            self.made[name] = Made(
+                place, hint is not None, hint == name, is_foreign=is_foreign
+            )
+
+    @staticmethod
+    def _statement_of(file: str, line: int, is_backward: bool) -> tuple[str, int, bool]:
+        if is_library(file):  # nobody looks for its statements
+            return "", 0, is_backward
+        return file, statement_start(file, line), is_backward
 
     def _rhs(self, eqn: Equation) -> Rhs:
         step = self.lifter.step(eqn)
@@ -279,6 +294,7 @@ class Frame:
         captured: Sequence[Atom],
         groups: Sequence[Group],
         results: Callable[[Frame], str],
+        given: Sequence[Atom] = (),
     ) -> str:
         """Print a block as a function of grouped parameters; return how to name it.
 
@@ -291,6 +307,7 @@ class Frame:
           captured: Operands for the first inputs.
           groups: How the other inputs form parameters.
           results: Writes what the function returns.
+          given: What the other inputs are at first, after which they may be named.
         """
         name = block_name(block, hint)
         is_shared = id(block) in self.lifter.shared or self.depth >= MAX_NESTING
@@ -298,10 +315,12 @@ class Frame:
         is_nested = bool(self.lifter.imports.dims) and self.depth < MAX_NESTING
         if (not captured or is_shared) and not is_nested:
             try:
-                return self._module_function(block, name, captured, groups, results)
+                return self._module_function(
+                    block, name, captured, groups, results, given
+                )
             except OutOfReach:  # a rule inside closes over a value of this function
                 pass
-        return self._nested_function(block, name, captured, groups, results)
+        return self._nested_function(block, name, captured, groups, results, given)
 
     def _module_function(
         self,
@@ -310,13 +329,16 @@ class Frame:
         captured: Sequence[Atom],
         groups: Sequence[Group],
         results: Callable[[Frame], str],
+        given: Sequence[Atom] = (),
     ) -> str:
         n = len(captured)
 
         def build(frame: Frame) -> tuple[str, list[str]]:
             frame.ambient = self.ambient
             own = [Group("captured", 1)] * n
-            parameters = frame.parameters(block, [*own, *groups], 0)
+            parameters = frame.parameters(
+                block, [*own, *groups], 0, (*captured, *given)
+            )
             frame.constants.update(block.inputs[:n])
             frame.body(block)
             frame.returns(results(frame))
@@ -337,6 +359,7 @@ class Frame:
         captured: Sequence[Atom],
         groups: Sequence[Group],
         results: Callable[[Frame], str],
+        given: Sequence[Atom] = (),
     ) -> str:
         name = self.names.fresh(identifier(hint, "function"))
         frame = self.child()
@@ -344,7 +367,7 @@ class Frame:
             frame.env[value] = self.text(atom)
             if atom in self.constants:
                 frame.constants.add(value)
-        parameters = frame.parameters(block, groups, len(captured))
+        parameters = frame.parameters(block, groups, len(captured), given)
         frame.body(block)
         frame.returns(results(frame))
         self.nest(Function(name, parameters, frame.lines).text_lines())
@@ -368,25 +391,47 @@ class Frame:
         frame.outer = self
         return frame
 
-    def parameters(self, block: Block, groups: Sequence[Group], start: int) -> str:
-        """Name the inputs of a block, unpacking groups; return the parameter list."""
+    def parameters(
+        self,
+        block: Block,
+        groups: Sequence[Group],
+        start: int,
+        given: Sequence[Atom] = (),
+    ) -> str:
+        """Name the inputs of a block, unpacking groups; return the parameter list.
+
+        Inputs that JAX kept no name of are called like what is `given` for them.
+        """
         hints = input_hints(block)
         texts: list[str] = []
-        unpack: list[str] = []
+        unpack: list[tuple[list[str], str]] = []
+        whole = starred(block, groups, hints)
+        if whole:
+            groups = [Group(whole, len(groups), is_tuple=True, stars="*")]
+        for index, atom in enumerate(given, start):
+            known = self.lifter.hints.get(atom) if type(atom) is Value else None
+            if known is not None and hints[index] == UNNAMED:
+                hints[index] = self.lifter.hints[block.inputs[index]] = known
         for group in groups:
             values = block.inputs[start : start + group.size]
             if len(values) == 1 and not group.is_tuple:
                 texts.append(self.define(values[0], hints[start]))
             else:
                 whole = self.names.fresh(group.name)
-                texts.append(whole)
+                texts.append(group.stars + whole)
                 names = [self.define(v, hints[start + i]) for i, v in enumerate(values)]
                 if names:
-                    unpack.append(f"{unpacked(names)} = {whole}")
+                    unpack.append((names, whole))
             start += group.size
-        self.lines += unpack
+        for names, whole in unpack:
+            self.unpack(names, whole)
         self.read_dimensions(block.inputs)
         return ", ".join(texts)
+
+    def unpack(self, names: Sequence[str], whole: str) -> None:
+        """Write a statement that gives the values of a tuple names."""
+        self.is_long = self.is_long or len(names) >= MIN_WHOLE
+        self.lines.append(f"{unpacked(names)} = {whole}")
 
     def read_dimensions(self, values: Sequence[Value]) -> None:
         """Read symbolic dimensions from the shapes of arguments, where they are used."""
@@ -403,7 +448,12 @@ class Frame:
         used = [line for name, line in read if mentions(self.lines[start:], name)]
         self.lines[start:start] = used
         if self.lifter.is_folding:
-            self.lines = folded(self.lines, self.made)
+            known = self.env.values()
+            lines = without_repetition(self.lines, self.made, known, self.names.fresh)
+            self.is_long = self.is_long or len(lines) < len(self.lines)
+            self.lines = folded(lines, self.made)
+        if self.is_long:
+            self.lines = kept_whole(self.lines, self.names.fresh, self.depth)
 
 
 def plain_results(block: Block) -> Callable[[Frame], str]:

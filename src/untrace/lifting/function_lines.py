@@ -25,12 +25,14 @@ class Made:
       is_named: Somebody gave it this name, perhaps but for a number.
       is_final: It is the very name that somebody gave.
       is_read: It is read from an argument.
+      is_foreign: A library gave it this name.
     """
 
     place: Any = None
     is_named: bool = False
     is_final: bool = False
     is_read: bool = False
+    is_foreign: bool = False
 
 
 def line_head(found: re.Match[str]) -> str:
@@ -50,9 +52,39 @@ def parsed(text: str) -> ast.Expression | None:
         return None
 
 
+def parsed_lines(lines: Sequence[str]) -> ast.Module | None:
+    """Parse lines of a function; None if their columns cannot be counted."""
+    text = "\n".join(lines)
+    if not text.isascii() or text.count("\n") >= len(lines):
+        return None
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
+
+
 def words_in(text: str) -> list[str]:
     """List the words of a text outside of its strings."""
     return WORD.findall(_STRING.sub("''", text))
+
+
+def skeleton(text: str) -> tuple[str, list[str]]:
+    """Return an expression with "\0" in the places of names, and the names."""
+    words: list[str] = []
+
+    def without(found: re.Match[str]) -> str:
+        if found[0][0] in "\"'":
+            return found[0]
+        words.append(found[0])
+        return "\0"
+
+    return _NAME.sub(without, text), words
+
+
+def filled(form: str, words: Sequence[str]) -> str:
+    """Put names into what `skeleton` left of an expression."""
+    pieces = zip(form.split("\0"), [*words, ""])
+    return "".join([before + word for before, word in pieces])
 
 
 def words_of_others(lines: Sequence[str]) -> list[str]:
@@ -71,7 +103,7 @@ def renumbered(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
     fixed = set(words_of_others(lines))
     series: dict[str, list[tuple[int, str]]] = {}
     for name in made:
-        base, number = _parts(name)
+        base, number = parts_of_name(name)
         if name not in fixed and not made[name].is_final:
             series.setdefault(base, []).append((number, name))
     names: dict[str, str] = {}
@@ -79,16 +111,16 @@ def renumbered(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
         slots = [name for _, name in sorted(known)]
         kept = [name for name in slots if name in words]
         names.update((old, new) for old, new in zip(kept, slots) if old != new)
-    return [_renamed(line, names) for line in lines] if names else list(lines)
+    return [with_names(line, names) for line in lines] if names else list(lines)
 
 
-def _parts(name: str) -> tuple[str, int]:
+def parts_of_name(name: str) -> tuple[str, int]:
     """Tell a name from its number: the second of a name has number 2."""
     found = re.fullmatch(r"(.+?)_([2-9]|[1-9]\d+)", name)
     return (found[1], int(found[2])) if found else (name, 1)
 
 
-def _renamed(line: str, names: Mapping[str, str]) -> str:
+def with_names(line: str, names: Mapping[str, str]) -> str:
     """Rename words that are neither in strings, nor attributes, nor keywords."""
 
     def new(found: re.Match[str]) -> str:

@@ -96,7 +96,7 @@ def lift(
     """
     block = block or from_jaxpr(captured.jaxpr)
     lifter = Lifter(options, steps, floor, lost)
-    lifter.hints = hints or {}
+    lifter.hints = dict(hints or {})
     lifter.is_folding = hints is not None and not options.types
     lifter.rewrite = rewrite or lifter.rewrite
     lifter.n_equations, lifter.shared = count_blocks(block)

@@ -48,7 +48,7 @@ class Lifter:
         self.notes: list[str] = []
         self.stand_ins: dict[Any, str] = {}
         self.steps = steps or {}
-        self.hints: Mapping[Value, str] = {}
+        self.hints: dict[Value, str] = {}
         # Whether what is used once is written where it is used.
         self.is_folding = False
         # What is done to programs that are read while others are written.

@@ -9,23 +9,15 @@ counts then has no statement of its own, so level "lax" leaves it as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Literal, Value
 from untrace.lifting.control import n_unhoisted, scan_is_canonical
 from untrace.lifting.frame import Frame, plain_results
-from untrace.lifting.naming import block_name, input_hints
+from untrace.lifting.naming import Names, block_name, input_hints
 from untrace.lifting.printing import Group, Rhs, grouped, preferred
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names of a function and its arguments, in the place of JAX's own record."""
-
-    func_name: str
-    arg_names: tuple[str, ...]
 
 
 @preferred("scan")

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import re
+from dataclasses import dataclass
 
 from untrace.ir import Block, Equation
 from untrace.lifting.rules import NAMES
 from untrace.syntax.names import identifier
 
+UNNAMED = "x"
+"""The name of an input that has none."""
+
 _MEANINGLESS = frozenset(
     ["", "<lambda>", "<unnamed function>", "lambda", "unknown", "untraced"]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a function and its arguments, in the place of JAX's own record."""
+
+    func_name: str
+    arg_names: tuple[str, ...]
+
+
+# Tuples that libraries pass arguments in: what they hold has names of its own.
+_PACKED = re.compile(r"^\w*(?:\[\d+\])+\.(?=[A-Za-z])|^_\.(?=[A-Za-z])")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -44,11 +62,31 @@ def input_hints(block: Block) -> list[str]:
     if len(names) != len(block.inputs):
         # jax keeps no names for hoisted constants, which come first.
         names = [""] * (len(block.inputs) - len(names)) + names[: len(block.inputs)]
-    return [_path_hint(name or "") for name in names]
+    ways = [_suffixes(name or "") for name in names]
+    counts = collections.Counter(suffix for way in ways for suffix in way)
+    return [
+        _path_hint(next((s for s in way if counts[s] == 1), path or ""))
+        for way, path in zip(ways, names)
+    ]
+
+
+@functools.lru_cache(maxsize=4096)
+def _suffixes(path: str) -> tuple[str, ...]:
+    """List what may name a part of a tuple that a library packed, the shortest first.
+
+    >>> _suffixes("carry[0][3].state.ys[0]")
+    ('ys[0]', 'state.ys[0]')
+    """
+    packed = _PACKED.match(path)
+    if packed is None:
+        return ()
+    rest = path[packed.end() :].split(".")
+    ways = [".".join(rest[i:]) for i in range(len(rest) - 1, -1, -1)]
+    return tuple([way for way in ways if not way.startswith("_")])
 
 
 @functools.lru_cache(maxsize=4096)
 def _path_hint(path: str) -> str:
     if not path or path.startswith("unknown") or path == "None":
-        return "x"
-    return identifier(path, "x")
+        return UNNAMED
+    return identifier(path, UNNAMED)

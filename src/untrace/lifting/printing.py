@@ -46,7 +46,8 @@ class Rhs:
 class Function:
     """One `def` of the module.
 
-    `numbers` are parameters of the original that held integers, by what they held.
+    `numbers` are parameters of the original that held integers, by what they held;
+    `names` those that it may have, from short to telling.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Function:
     comment: str = ""
     signature: str = ""
     numbers: dict[str, str] = field(default_factory=dict[str, str])
+    names: tuple[str, ...] = ()
 
     def text_lines(self) -> list[str]:
         """Write the function out, unindented."""
@@ -80,6 +82,7 @@ class Group:
     name: str
     size: int
     is_tuple: bool = False
+    stars: str = ""
 
 
 Control = Callable[[Equation, "Frame"], Rhs | None]

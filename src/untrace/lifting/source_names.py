@@ -20,6 +20,17 @@ from untrace.lifting.source_roles import Role, roles
 LIBRARIES = ("site-packages", "dist-packages", "/lib/python")
 
 
+class LibraryName(str):
+    """A name that a library gave a variable of its own."""
+
+    __slots__ = ()
+
+
+def is_library(file: str) -> bool:
+    """Tell whether a file is a library's, not the user's."""
+    return any(part in file for part in LIBRARIES)
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """The names for the results of an equation.
@@ -81,7 +92,8 @@ def _names_in(block: Block) -> Iterator[tuple[Value, str]]:
             continue
         for value, name in zip(values, _names_of(values, mine, turns)):
             if value is not None and name.strip("_"):
-                yield value, name.lstrip("_")
+                kind = LibraryName if is_library(mine.place[0]) else str
+                yield value, kind(name.lstrip("_"))
 
 
 def _used_elsewhere(
@@ -132,7 +144,7 @@ def _named(eqn: Equation) -> Named | None:
         if role.targets:
             named = _from_role(role, item, frame)
             if named is not None:
-                if not any(part in frame.file for part in LIBRARIES):
+                if not is_library(frame.file):
                     return named
                 first = first or named
         if not role.is_returned:

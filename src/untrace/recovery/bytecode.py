@@ -12,12 +12,27 @@ import itertools
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from untrace.recovery.record import RETURNED, Spelling, Target
+from untrace.recovery.sites import once_per_site
 
 _STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
 _LOADS = frozenset({"LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF"})
 _PAIRS = frozenset({"STORE_FAST_STORE_FAST"})
+
+
+class Site(NamedTuple):
+    """What surrounds a call: the names that take its result, and its arguments."""
+
+    target: Target
+    spelling: Spelling | None
+
+
+@once_per_site
+def site(code: types.CodeType, lasti: int) -> Site:
+    """Return what surrounds the call at `lasti`."""
+    return Site(target(code, lasti), spelling(code, lasti))
 
 
 def target(code: types.CodeType, lasti: int) -> Target:
@@ -153,11 +168,16 @@ class Chain:
     is_global: bool
 
 
-def loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
-    """Yield what is loaded by the expression that the instruction at `lasti` completes.
+@once_per_site
+def loads(code: types.CodeType, lasti: int) -> tuple[Chain, ...]:
+    """Return what is loaded by the expression that the instruction at `lasti` completes.
 
     What operations and calls inside of it load is left out.
     """
+    return tuple(_loads(code, lasti))
+
+
+def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
     instructions, offsets = _instructions(code)
     index = bisect.bisect_right(offsets, lasti) - 1
     where = _positions(instructions[index]) if index >= 0 else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import linecache
 import math
 import operator
@@ -17,6 +18,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from untrace.recovery.sites import once_per_site
 
 MAX_DEPTH = 8
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -68,10 +71,10 @@ def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ..
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=65536)
+@once_per_site
 def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
     """Return the arguments of a call that are more than numbers and simple names."""
-    places = list(code.co_positions())[lasti // 2]
+    places = next(itertools.islice(code.co_positions(), lasti // 2, None))
     if None in places:
         return ()
     first, last, start, stop = places

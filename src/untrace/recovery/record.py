@@ -101,6 +101,7 @@ class Body:
       is_finished: Whether it has returned.
       error: What went wrong while recording.
       opened: The only call, if this stands for a run of what a transformation made.
+      wrapped: The only function that a library's function has in its closure.
     """
 
     function: Any
@@ -112,6 +113,7 @@ class Body:
     is_finished: bool = False
     error: Exception | None = None
     opened: Call | None = None
+    wrapped: types.FunctionType | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -163,6 +165,9 @@ def is_library(code: types.CodeType) -> bool:
     return "site-packages" in code.co_filename
 
 
+CONTAINERS = frozenset({tuple, list, dict})
+
+
 def snapshot(value: Any) -> Any:
     """Copy the containers that a program may change in place."""
     kind = type(value)
@@ -205,7 +210,7 @@ def _learn(kind: type, value: Any) -> str:
     """Learn once how values of a class may change; "whole" is what is never copied."""
     if len(_KINDS) > _MAX_KINDS:  # classes that are made anew in every run
         _KINDS.clear()
-        _KINDS.update(_CONTAINERS)
+        _KINDS.update({kind: kind.__name__ for kind in CONTAINERS})
     _KINDS[kind] = known = _kind(kind, value)
     return known
 
@@ -220,6 +225,5 @@ def _kind(kind: type, value: Any) -> str:
 
 
 _FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
-_CONTAINERS: dict[type, str] = {tuple: "tuple", list: "list", dict: "dict"}
-_KINDS: dict[type, str] = dict(_CONTAINERS)
+_KINDS: dict[type, str] = {kind: kind.__name__ for kind in CONTAINERS}
 _MAX_KINDS = 4096

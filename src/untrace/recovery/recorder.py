@@ -6,35 +6,30 @@ below it only the functions that were passed to it are recorded, as its bodies. 
 other Python functions, the user's and the frameworks', are recorded with all they do.
 """
 
-# `sys._getframe` is how monitoring callbacks find their frame.
+# `sys._getframe` is how the recorder finds the frame that it starts in.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
-import os
-import re
 import sys
-import sysconfig
-import threading
 import types
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jaxlib
 import numpy as np
 
-import untrace
 from untrace import jaxapi
 from untrace.recovery import bytecode
+from untrace.recovery.classifying import is_inside_jax, is_recorded
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
 from untrace.recovery.numbers import named_arrays, named_numbers
 from untrace.recovery.record import (
+    CONTAINERS,
     RETURNED,
     Bind,
     Body,
@@ -45,11 +40,32 @@ from untrace.recovery.record import (
     snapshot,
 )
 from untrace.recovery.transformations import opened_layer
+from untrace.recovery.watching import watching
 
-_TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
-_OWN = object()
 _BIND = object()
 _Reader = Callable[[types.FrameType], Any]
+
+
+class _Own(NamedTuple):
+    """A function of the user or of a framework, with the names of its parameters."""
+
+    parameters: tuple[str, ...]
+
+
+class _Passed(NamedTuple):
+    """What a callable that is given to an opaque call makes to be watched there.
+
+    Attributes:
+      code: Where the wrapper of a transformation runs that is to be opened.
+      wrapper: The wrapper.
+      inner: The function inside, if it is not one of JAX's.
+      rules: Its derivative rules.
+    """
+
+    code: types.CodeType | None
+    wrapper: Any
+    inner: types.FunctionType | None
+    rules: tuple[types.FunctionType, ...]
 
 
 @dataclass(slots=True)
@@ -57,10 +73,11 @@ class _Entry:
     """A frame that is being recorded."""
 
     frame: Any
+    code: types.CodeType
     call: Call | None
     body: Body | None
     codes: Mapping[int, Any]
-    runs: Any = None
+    is_run: bool = False
     is_first: bool = False
     trace: Any = None
     axes: Any = None
@@ -87,13 +104,13 @@ class Recorder:
         expand: frozenset[str] = frozenset(),
     ) -> None:
         self._expand = expand
-        self._alive: list[types.CodeType] = list(jaxapi.bind_codes())
+        self._alive: list[Any] = list(jaxapi.bind_codes())
         self._kinds: dict[int, Any] = dict(readers)
         self._kinds.update((id(code), _BIND) for code in self._alive)
+        self._passed: dict[int, _Passed] = {}
         self._log: list[Bind] = []
         self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
-        self._thread = threading.get_ident()
         self.error: Exception | None = None
 
     @contextlib.contextmanager
@@ -101,34 +118,46 @@ class Recorder:
         """Record all calls below the caller's frame into `body`."""
         caller = sys._getframe(2)  # below `contextmanager`'s own frame
         trace = jaxapi.current_trace()
-        self._stack = [_Entry(caller, None, body, {}, trace=trace)]
-        with jaxapi.without_trace_caches(), self._watching():
+        self._stack = [_Entry(caller, caller.f_code, None, body, {}, trace=trace)]
+        with jaxapi.without_trace_caches(), watching(self):
             yield
 
-    def _kind(self, code: types.CodeType) -> Any:
-        """Decide once what a code object is."""
-        self._alive.append(code)
-        kind = self._kinds[id(code)] = _classify(code)
-        return kind
+    # ---- what the watcher asks -----------------------------------------------------
 
-    # ---- events --------------------------------------------------------------------
+    def kind(self, code: types.CodeType) -> Any:
+        """Decide once what a code object is; None if it is not recorded."""
+        key = id(code)
+        try:
+            return self._kinds[key]
+        except KeyError:
+            self._alive.append(code)
+            found = _Own(_parameter_names(code)) if is_recorded(code) else None
+            self._kinds[key] = found
+            return found
 
-    def begin(self, frame: types.FrameType) -> None:
-        """Take note of a frame that begins."""
-        code = frame.f_code
+    def expects(self, key: int, kind: Any) -> bool:
+        """Tell whether a frame counts: inside an opaque call, most do not."""
         top = self._stack[-1]
         if top.call is not None:
-            self._begin_inside(frame, code, top)
-            return
-        kind = self._kinds.get(id(code), _OWN)
-        if kind is _OWN:
-            kind = self._kind(code)
-        if kind is None or kind is _BIND:
-            return
-        if kind is _classify:
-            self._begin_own(frame, code)
+            return kind is _BIND or key in top.codes or key in self._rule_codes
+        return kind is not _BIND
+
+    def ending(self) -> types.CodeType:
+        """Return the code of the innermost frame that is recorded."""
+        return self._stack[-1].code
+
+    def begin(self, frame: types.FrameType, kind: Any) -> None:
+        """Take note of a frame that begins."""
+        top = self._stack[-1]
+        if top.call is not None:
+            self._begin_inside(frame, kind, top)
+        elif type(kind) is _Own:
+            body = Body(None, frame.f_code, _parameters(frame, kind.parameters))
+            self._enter(frame, None, body, {}).is_run = True
         else:
-            self._begin_call(frame, kind)
+            called = kind(frame)
+            if called is not None:
+                self._enter_call(frame, called)
 
     def end(self, frame: types.FrameType, value: Any) -> None:
         """Take note of a frame that returns."""
@@ -142,64 +171,66 @@ class Recorder:
                 results = tuple(value) if several else (value,)
                 self._log.append(Bind(entry.bound, results, entry.start))
             return
+        body = entry.body
+        if entry.is_run and body is not None:
+            if not body.calls and not _has_array(value):
+                return
+            body.wrapped = _wrapped(frame)
+            entry.call = Call(None, (), {}, None, bodies=[body])
         value = snapshot(value[0] if entry.is_first and value else value)
+        for one in (entry.around, body):
+            if one is not None:
+                one.result = value
+                one.is_finished = True
         if entry.around is not None and entry.call is not None:
             entry.around.calls.append(entry.call)
-            entry.around.result = value
-            entry.around.is_finished = True
-        if entry.body is not None:
-            entry.body.result = value
-            entry.body.locals = _arrays(frame)
-            entry.body.is_finished = True
-        call = entry.call or entry.runs
-        if call is not None:
-            self._finish(call, entry, value)
+        if body is not None:
+            body.locals = _arrays(frame)
+        if entry.call is not None:
+            self._finish(entry.call, entry, value)
 
     def _finish(self, call: Call, entry: _Entry, value: Any) -> None:
         call.result = value
         call.span = Span(
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
+        call.place = _place(entry.frame)
         parent = self._stack[-1]
         if parent.body is None:
             return
         call.is_apart = parent.trace is not entry.trace
-        if call.is_own and not call.bodies[0].calls and not _has_tracer(value):
-            return
         if _is_direct(entry.frame, parent.frame):
-            frame = parent.frame
-            target = bytecode.target(frame.f_code, frame.f_lasti)
-            if target == RETURNED:
+            frame, given = parent.frame, _given(call)
+            site = bytecode.site(parent.code, frame.f_lasti)
+            if site.target == RETURNED:
                 call.returns = True
             else:
-                call.target = target
-            call.spelling = bytecode.spelling(frame.f_code, frame.f_lasti)
-            call.numbers = named_numbers(frame, _given(call))
-            call.arrays = named_arrays(frame, _given(call))
-            if not is_library(frame.f_code):
-                call.formulas = formulas(frame, _given(call))
+                call.target = site.target
+            call.spelling = site.spelling
+            call.numbers = named_numbers(frame, given)
+            call.arrays = named_arrays(frame, given)
+            if not is_library(parent.code):
+                call.formulas = formulas(frame, given)
         parent.body.calls.append(call)
 
-    def _begin_inside(
-        self, frame: types.FrameType, code: types.CodeType, top: _Entry
-    ) -> None:
+    def _begin_inside(self, frame: types.FrameType, kind: Any, top: _Entry) -> None:
         """Record what an opaque call binds, and runs of functions passed to it."""
-        if self._kinds.get(id(code)) is _BIND:
+        code = frame.f_code
+        if kind is _BIND:
             bound, start = jaxapi.read_bind(frame), len(self._log)
-            entry = _Entry(frame, top.call, None, top.codes, start=start, bound=bound)
+            entry = _Entry(frame, code, top.call, None, top.codes, start=start)
+            entry.bound = bound
             self._stack.append(entry)
             return
         function = top.codes.get(id(code))
         call = top.call
         if function is None:
-            if id(code) not in self._rule_codes:
-                return
             call, function = self._rule_codes[id(code)]
         assert call is not None
         if type(function) is list:
-            self._begin_opened(frame, call, function)
+            self._begin_opened(frame, kind, call, function)
             return
-        body = Body(function, code, _parameters(frame))
+        body = Body(function, code, _parameters(frame, _parameter_names(code)))
         call.bodies.append(body)
         self._enter(frame, None, body, {})
 
@@ -210,28 +241,17 @@ class Recorder:
         body: Body | None,
         codes: Mapping[int, Any],
     ) -> _Entry:
-        trace, start = jaxapi.current_trace(), len(self._log)
-        entry = _Entry(frame, call, body, codes, trace=trace, start=start)
+        entry = _Entry(frame, frame.f_code, call, body, codes)
+        entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes = jaxapi.current_axes()
         self._stack.append(entry)
         return entry
 
-    def _begin_own(self, frame: types.FrameType, code: types.CodeType) -> None:
-        body = Body(None, code, _parameters(frame))
-        call = Call(None, (), {}, _place(frame))
-        call.bodies.append(body)
-        self._enter(frame, None, body, {}).runs = call
-
-    def _begin_call(self, frame: types.FrameType, reader: _Reader) -> None:
-        called = reader(frame)
-        if called is not None:
-            self._enter_call(frame, called)
-
     def _begin_opened(
-        self, frame: types.FrameType, around: Call, wrappers: list[Any]
+        self, frame: types.FrameType, reader: _Reader, around: Call, wrappers: list[Any]
     ) -> None:
         """Record the call of a transformation that another one was applied to."""
-        called = self._kinds[id(frame.f_code)](frame)
+        called = reader(frame)
         wrapper = next((w for w in wrappers if _is_same(w, called.function)), None)
         plain = innermost(wrapper)
         if wrapper is None or plain is None:
@@ -244,119 +264,76 @@ class Recorder:
         entry.around = body
 
     def _enter_call(self, frame: types.FrameType, called: jaxapi.Called) -> _Entry:
-        function = called.function
+        function, args, kwargs = called.function, called.args, called.kwargs
         call = Call(
             function,
-            tuple([snapshot(arg) for arg in called.args]),
-            {key: snapshot(value) for key, value in called.kwargs.items()},
-            _place(frame),
+            tuple([snapshot(arg) for arg in args]),
+            {key: snapshot(value) for key, value in kwargs.items()} if kwargs else {},
+            None,
         )
-        passed = [function, *_callables(called.args), *_callables(called.kwargs)]
         codes: dict[int, Any] = {}
-        for position, item in enumerate(passed):
-            wrapper = opened_layer(item, self._expand, skipped=not position)
-            code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
-            if code is not None:
-                codes.setdefault(id(code), []).append(wrapper)
-            inner = innermost(item)
-            if inner is not None and not _is_inside_jax(inner.__code__):
-                codes[id(inner.__code__)] = inner
-            for rule in rules(item):
-                plain = innermost(rule) if rule is not None else None
-                if plain is not None and not _is_inside_jax(plain.__code__):
-                    self._rule_codes[id(plain.__code__)] = call, plain
+        self._watch(self._known(function), call, codes)
+        for item in (*_callables(args), *_callables(kwargs)):
+            self._watch(self._examine(item, skipped=0), call, codes)
         entry = self._enter(frame, call, None, codes)
         entry.is_first = called.is_first
         return entry
 
-    # ---- watching ------------------------------------------------------------------
+    def _watch(self, passed: _Passed, call: Call, codes: dict[int, Any]) -> None:
+        """Watch for the functions inside what an opaque call was given."""
+        if passed.code is not None:
+            codes.setdefault(id(passed.code), []).append(passed.wrapper)
+        if passed.inner is not None:
+            codes[id(passed.inner.__code__)] = passed.inner
+        for rule in passed.rules:
+            self._rule_codes[id(rule.__code__)] = call, rule
 
-    @contextlib.contextmanager
-    def _watching(self) -> Generator[None, None, None]:
-        monitoring = getattr(sys, "monitoring", None)
-        if monitoring is not None and monitoring.get_tool(_TOOL) is None:
-            with self._monitored(monitoring):
-                yield
-            return
-        before = sys.getprofile()
-        sys.setprofile(self._profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
+    def _known(self, function: Any) -> _Passed:
+        """Examine what is called; public functions are called again and again."""
+        known = self._passed.get(id(function))
+        if known is None:
+            known = self._passed[id(function)] = self._examine(function, skipped=1)
+            self._alive.append(function)
+        return known
 
-    def _profile(self, frame: types.FrameType, event: str, value: Any) -> None:
-        if event == "call":
-            self._begin(frame)
-        elif event == "return":
-            self._end(frame, value)
-
-    def _begin(self, frame: types.FrameType) -> None:
-        if self.error is None:
-            try:
-                self.begin(frame)
-            except Exception as error:  # it must not reach the user's function
-                self.error = error
-
-    def _end(self, frame: types.FrameType, value: Any) -> None:
-        if self.error is None:
-            try:
-                self.end(frame, value)
-            except Exception as error:  # as above
-                self.error = error
-
-    @contextlib.contextmanager
-    def _monitored(self, monitoring: Any) -> Generator[None, None, None]:
-        events = monitoring.events
-
-        def begins(code: types.CodeType, offset: int) -> Any:
-            kind = self._kinds.get(id(code), _OWN)
-            if kind is _OWN:
-                kind = self._kind(code)
-            if kind is None:
-                return monitoring.DISABLE
-            if threading.get_ident() == self._thread:
-                self._begin(sys._getframe(1))
-            return None
-
-        def ends(code: types.CodeType, offset: int, value: Any) -> Any:
-            if self._kinds.get(id(code)) is None:
-                return monitoring.DISABLE
-            if threading.get_ident() == self._thread:
-                self._end(sys._getframe(1), value)
-            return None
-
-        def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
-            if threading.get_ident() == self._thread:
-                self._end(sys._getframe(1), None)
-            return None
-
-        monitoring.use_tool_id(_TOOL, "untrace")
-        try:
-            monitoring.register_callback(_TOOL, events.PY_START, begins)
-            monitoring.register_callback(_TOOL, events.PY_RETURN, ends)
-            monitoring.register_callback(_TOOL, events.PY_UNWIND, unwinds)
-            watched = events.PY_START | events.PY_RETURN | events.PY_UNWIND
-            monitoring.set_events(_TOOL, watched)
-            monitoring.restart_events()
-            yield
-        finally:
-            monitoring.set_events(_TOOL, 0)
-            for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
-                monitoring.register_callback(_TOOL, event, None)
-            monitoring.free_tool_id(_TOOL)
+    def _examine(self, item: Any, skipped: int) -> _Passed:
+        wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
+        code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
+        inner = innermost(item)
+        plain_rules = [innermost(rule) for rule in rules(item) if rule is not None]
+        return _Passed(
+            code,
+            wrapper,
+            None if inner is None or is_inside_jax(inner.__code__) else inner,
+            tuple([r for r in plain_rules if r and not is_inside_jax(r.__code__)]),
+        )
 
 
-def _parameters(frame: types.FrameType) -> dict[str, Any]:
-    """Return what the parameters of a frame that begins hold."""
-    code = frame.f_code
+def _parameter_names(code: types.CodeType) -> tuple[str, ...]:
     n = code.co_argcount + code.co_kwonlyargcount
     n += bool(code.co_flags & inspect.CO_VARARGS)
     n += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:n]
+
+
+def _parameters(frame: types.FrameType, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return what the parameters of a frame that begins hold."""
+    if not names:
+        return {}
+    # Each look-up in `f_locals` would search all names; `items` goes over them once.
+    values = dict(frame.f_locals.items())
+    return {name: snapshot(values[name]) for name in names if name in values}
+
+
+def _wrapped(frame: types.FrameType) -> types.FunctionType | None:
+    """Return the only function in the closure of a library's frame."""
+    code = frame.f_code
+    if not code.co_freevars or not is_library(code):
+        return None
     values = frame.f_locals
-    return {
-        name: snapshot(values[name]) for name in code.co_varnames[:n] if name in values
-    }
+    held = [values.get(name) for name in code.co_freevars]
+    functions = [value for value in held if isinstance(value, types.FunctionType)]
+    return functions[0] if len(functions) == 1 else None
 
 
 def _arrays(frame: types.FrameType) -> dict[str, Any]:
@@ -417,7 +394,10 @@ def _is_same(wrapper: Any, called: Any) -> bool:
     return made.maker == called.maker and made.function is called.function
 
 
-def _has_tracer(value: Any) -> bool:
+def _has_array(value: Any) -> bool:
+    kind = type(value)
+    if kind not in CONTAINERS and isinstance(value, _NO_ARRAYS):
+        return False
     return any(
         isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
     )
@@ -428,53 +408,3 @@ def _given(call: Call) -> list[Any]:
     if call.is_own:
         return list(call.bodies[0].parameters.values())
     return [*call.args, *call.kwargs.values()]
-
-
-# ---- which functions ---------------------------------------------------------------
-
-
-def _classify(code: types.CodeType) -> Any:
-    """Return `_classify` itself for functions of users and frameworks, else None."""
-    flags = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    if code.co_flags & flags:
-        return None
-    if code.co_name.startswith("<") and code.co_name != "<lambda>":
-        return None
-    return None if _is_ignored(code.co_filename) else _classify
-
-
-def _is_inside_jax(code: types.CodeType) -> bool:
-    return code.co_filename.startswith(_jax_folders())
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_ignored(filename: str) -> bool:
-    """Tell whether a file belongs to Python, NumPy, JAX or this package."""
-    if filename.startswith("<"):
-        return not filename.startswith(_TYPED)
-    if filename.startswith(_own_folders()):
-        return True
-    return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
-
-
-_TYPED = ("<ipython", "<stdin>", "<doctest", "<untrace")
-_PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
-
-
-@functools.cache
-def _jax_folders() -> tuple[str, ...]:
-    return _folder(jax), _folder(jaxlib)
-
-
-@functools.cache
-def _own_folders() -> tuple[str, ...]:
-    return *_jax_folders(), _folder(np), _folder(untrace)
-
-
-def _folder(module: types.ModuleType) -> str:
-    return os.path.dirname(str(module.__file__)) + os.sep
-
-
-@functools.cache
-def _python_folder() -> str:
-    return sysconfig.get_paths()["stdlib"] + os.sep

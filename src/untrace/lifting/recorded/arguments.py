@@ -47,7 +47,7 @@ def public_arguments(item: Call, writer: Writer) -> list[Term]:
     pairs = list(zip(plain_ones, item.args))
     n = _n_positional(plain_ones, item, bool(extra))
     first = pairs[:n]
-    while first and not extra and _is_default(first[-1][1], first[-1][0]):
+    while first and not extra and is_default(first[-1][1], first[-1][0]):
         first.pop()
     terms = [_public_argument(v, item, writer, p.name) for p, v in first]
     terms += [_public_argument(value, item, writer) for value in extra]
@@ -65,7 +65,7 @@ def _named(
     return [
         keyword(name, _public_argument(value, item, writer, name))
         for name, value in values.items()
-        if name not in parameters or not _is_default(value, parameters[name])
+        if name not in parameters or not is_default(value, parameters[name])
     ]
 
 
@@ -124,7 +124,8 @@ def _droppable(function: Any) -> Mapping[str, inspect.Parameter]:
 _NUMBERS = (bool, int, float, complex)
 
 
-def _is_default(value: Any, parameter: inspect.Parameter) -> bool:
+def is_default(value: Any, parameter: inspect.Parameter) -> bool:
+    """Tell whether a value need not be given for a parameter."""
     return parameter.default is not parameter.empty and _same(value, parameter.default)
 
 

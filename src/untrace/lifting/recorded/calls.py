@@ -12,6 +12,7 @@ from untrace.lifting.recorded.library import shorter
 from untrace.lifting.recorded.naming import rename
 from untrace.lifting.recorded.operators import method_term, operator_term, update_term
 from untrace.lifting.recorded.own_calls import write_own_call
+from untrace.lifting.recorded.respelling import plain_convolution, respelled
 from untrace.lifting.recorded.terms import ATOM, Term, call, placed
 from untrace.lifting.recorded.tree_maps import Unrolled, tree_call
 from untrace.lifting.recorded.unwrapping import unwrapped
@@ -23,16 +24,17 @@ from untrace.recovery.record import Call
 
 def write_as_made(item: Call, writer: Writer) -> None:
     """Write a call as statements of a function."""
-    function = item.function
-    if function is None:
+    if item.function is None:
         write_own_call(item, writer)
-    elif isinstance(function, jaxapi.Operator):
-        writer.assign(item, operator_term(item, writer))
+        return
+    spelled = respelled(shorter(item)) if writer.in_library else item
+    function = spelled.function
+    if isinstance(function, jaxapi.Operator):
+        writer.assign(item, operator_term(spelled, writer))
     elif isinstance(function, jaxapi.Method):
-        shown = shorter(item) if writer.in_library else item
-        writer.assign(item, method_term(shown, writer))
+        writer.assign(item, method_term(spelled, writer))
     elif isinstance(function, jaxapi.Property):
-        owner = writer.value(item.args[0])
+        owner = writer.value(spelled.args[0])
         if function.name != "at":
             term = Term([*placed(owner, ATOM), f".{function.name}"])
             writer.assign(item, term)
@@ -41,7 +43,8 @@ def write_as_made(item: Call, writer: Writer) -> None:
     elif isinstance(function, jaxapi.Primitive):
         writer.assign(item, equation_term(item, writer))
     elif not _is_maker(item):
-        shown = unwrapped(shorter(item)) if writer.in_library else item
+        spelled = plain_convolution(spelled)
+        shown = unwrapped(spelled) if writer.in_library else spelled
         try:
             term = _public_call(shown, writer)
         except Unrolled:

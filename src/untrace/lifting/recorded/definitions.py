@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
-from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function_names import start
 from untrace.lifting.recorded.library import lambda_term, shortened
 from untrace.lifting.recorded.naming import name_locals
 from untrace.lifting.recorded.parameters import grouped, passed_parameters
@@ -16,7 +17,6 @@ from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, is_library
-from untrace.syntax.names import identifier
 
 
 def define(
@@ -42,7 +42,7 @@ def define(
       is_called: Whether it is called at once.
     """
     program = writer.program
-    draft = Draft(definition_name(body))
+    draft = start(body, program.plan.levels)
     is_module = body.code.co_name == "__call__" and not (decorators or is_called)
     parent, caller = (None, writer) if is_module else (writer, None)
     is_foreign = is_library(body.code)
@@ -118,17 +118,6 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     annotate(draft, named, body.result, writer)
 
 
-def definition_name(body: Body) -> str:
-    """Name the function that is made of a run."""
-    if body.code.co_name == "<lambda>":
-        return "function"
-    if body.code.co_name == "__call__" and body.parameters:
-        return _snake_case(type(next(iter(body.parameters.values()))).__name__)
-    known = getattr(body.function, "__name__", "")
-    name = known if isinstance(known, str) and known else body.code.co_name
-    return identifier(name.lstrip("_"), "function")
-
-
 def bound_parameters(function: Any, body: Body) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     names = list(body.parameters)
@@ -179,19 +168,3 @@ def _defaults(function: Any) -> dict[str, Any]:
     values = function.__defaults__ or ()
     names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
     return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}
-
-
-def _snake_case(name: str) -> str:
-    """Write a class name as a function name.
-
-    >>> _snake_case("LayerNorm"), _snake_case("MLP"), _snake_case("GRUCell")
-    ('layer_norm', 'mlp', 'gru_cell')
-    """
-    text = ""
-    for position, char in enumerate(name):
-        follows = position and (
-            not name[position - 1].isupper()
-            or (position + 1 < len(name) and name[position + 1].islower())
-        )
-        text += f"_{char.lower()}" if char.isupper() and follows else char.lower()
-    return text.replace("__", "_").strip("_") or "function"

@@ -12,6 +12,7 @@ from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, quoted
 from untrace.lifting.recorded.formulas import formula_term
 from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.leaves import unflattened
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -109,7 +110,8 @@ def _made(value: Any, writer: Writer) -> Term:
     if is_function(value):
         return writer.program.callable_term(value, [], writer)
     if has_array(value) or (_is_node(value) and not _is_known(value)):
-        return _built(*writer.values.tree(value), writer)
+        tree, arrays = writer.values.tree(value)
+        return unflattened(tree, arrays, writer) or _built(tree, arrays, writer)
     return static_term(value, writer)
 
 

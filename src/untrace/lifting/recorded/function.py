@@ -8,11 +8,12 @@ topmost ones if it evaluates them in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.wholes import MIN_WHOLE, kept_whole
 from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
@@ -65,6 +66,7 @@ class Statement:
       comment: Written after the statement.
       origin: The user's statement, written in a comment before.
       loop: It is a loop; `targets` are all names that it gives a value.
+      is_row: It unpacks what a function of the module returns.
       is_start: It gives a variable of a loop its first value.
       row: The row of an array that it takes, if it does only that.
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
@@ -79,6 +81,7 @@ class Statement:
     comment: str = ""
     origin: str = ""
     loop: Loop | None = None
+    is_row: bool = False
     is_start: bool = False
     row: Row | None = None
     whole: Name | None = None
@@ -117,20 +120,27 @@ class Draft:
     """Where values come from that are to be parts of parameters, by their names."""
     lift: Callable[[tuple[Name, str]], Name] | None = None
     """Names another part of what they come from."""
+    names: tuple[str, ...] = ()
+    """The names that it may have, from short to telling; `name` is one of them."""
 
-    def render(self, taken: Iterable[str] = ()) -> Function:
-        """Write the function; `taken` are names around it that its locals must not be."""
-        forbidden = {*taken, *self._foreign_names()}
+    def render(self, taken: Set[str] = frozenset()) -> Function:
+        """Write the function; `taken` are names that numbers must not make of others."""
+        hints = {identifier(name.hint) for name in self.locals()}
+        forbidden = {*self._foreign_names(), *(taken - hints)}
         for parameter in self.parameters:
             parameter.name.text = _free(parameter.name.hint, forbidden)
             forbidden.add(parameter.name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
-        lines = self._lines(forbidden, fixed)
+        lines = self._lines(forbidden, fixed, taken)
         if self.result is not None:
             text = self.result.render()
             if text != "None":
                 lines.append(f"return {_bare_tuple(text)}")
+        rows = [flat(s.targets) for s in self.statements if s.is_row]
+        values = {name.text for row in rows for name in row}
+        if len(values) >= MIN_WHOLE:
+            lines = kept_whole(lines, str, 0, values)
         decorators = [term.render() for term in self.decorators]
         return Function(
             self.name,
@@ -163,7 +173,17 @@ class Draft:
             texts.append(f"{text}: {kind}" if kind else text)
         return ", ".join(texts)
 
-    def _lines(self, forbidden: set[str], parameters: set[str]) -> list[str]:
+    def locals(self) -> Iterator[Name]:
+        """Yield its parameters and local variables, those of nested functions too."""
+        yield from (parameter.name for parameter in self.parameters)
+        for statement in self.statements:
+            yield from flat(statement.targets)
+            if statement.nested is not None:
+                yield from statement.nested.locals()
+
+    def _lines(
+        self, forbidden: set[str], parameters: set[str], taken: Set[str]
+    ) -> list[str]:
         """Write the statements, giving names in order."""
         holders = {p.name.text: p.name for p in self.parameters}
         lines: list[str] = []
@@ -174,7 +194,7 @@ class Draft:
                 continue
             if statement.nested is not None:
                 statement.nested.name = _target(statement.targets)
-                _define(statement.nested, lines)
+                _define(statement.nested, lines, taken)
                 continue
             loop = statement.loop
             if loop is None:
@@ -284,10 +304,13 @@ class Draft:
         while order.get(first - 1, after) < order.get(first, len(used)):
             first -= 1
         is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
+        is_full = False
         for position in range(first, len(pending)):
             name, statement = pending[position]
+            is_full = is_full or (name.is_given and _fills_line(term, statement.term))
             limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
-            if is_whole or statement.term.length() <= limit:
+            fits = statement.term.length() <= limit
+            if is_whole or (fits and not (is_full and name.is_given)):
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
                 for earlier in range(first, position):
@@ -319,6 +342,18 @@ def flat(targets: Names | None) -> Iterator[Name]:
     elif targets is not None:
         for target in targets:
             yield from flat(target)
+
+
+def _fills_line(around: Term, term: Term) -> bool:
+    """Tell whether one line would be too short for an expression inside another.
+
+    Then values that a library had given a name keep it, all of them. A method of the
+    expression only follows it: `(...).reshape(2, -1)` is no expression around it.
+    """
+    if isinstance(around.parts[0], Ref) and sum(1 for _ in around.refs()) == 1:
+        return False
+    before = around.length()
+    return before <= MAX_RETURNED < before + term.length()
 
 
 def _is_folded(targets: Names | None) -> bool:
@@ -402,10 +437,10 @@ def _free(hint: str, forbidden: set[str]) -> str:
     return f"{name}_{count}"
 
 
-def _define(draft: Draft, lines: list[str]) -> None:
+def _define(draft: Draft, lines: list[str], taken: Set[str]) -> None:
     if lines and lines[-1]:
         lines.append("")
-    lines += [*draft.render().text_lines(), ""]
+    lines += [*draft.render(taken).text_lines(), ""]
 
 
 def _is_long_tuple(text: str) -> bool:

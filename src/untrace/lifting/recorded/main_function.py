@@ -56,7 +56,8 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     named = {p.name: values[p.name.hint] for p in draft.parameters}
     annotate(draft, named, result, writer)
     program.finish(draft)
-    made_function = draft.render()
+    made_function = program.render(draft)
+    made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
 

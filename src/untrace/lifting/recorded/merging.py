@@ -14,9 +14,9 @@ from untrace.lifting.printing import Function
 
 MIN_LENGTH = 60  # characters of the statements that are shared
 MAX_NUMBERS = 2
+_STRING = r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _PIECES = re.compile(
-    r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-    r"""|(?<![\w.])(?P<number>\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
+    _STRING + r"""|(?<![\w.])(?P<number>\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
 )
 _KEYWORD = re.compile(r"(\w+)=-?$")
 _SPECIAL = re.compile(r"\*|\w+=(?!=)")
@@ -24,7 +24,21 @@ _WORD = re.compile(r"\w+")
 
 
 def merge_alike(functions: list[Function], main: Function) -> bool:
-    """Merge the functions of a module that differ in numbers; tell whether any did."""
+    """Merge the functions of a module that differ in numbers; tell whether any did.
+
+    Functions that call those that have become one may be alike then.
+    """
+    before = [function.name for function in functions]
+    while _merge_groups(functions, main):
+        pass
+    if len(functions) == len(before):
+        return False
+    left = {function.name for function in functions}
+    _close_gaps([*functions, main], [name for name in before if name not in left])
+    return True
+
+
+def _merge_groups(functions: list[Function], main: Function) -> bool:
     groups: dict[object, list[Function]] = {}
     for function in functions:
         if not function.after and len("".join(function.lines)) >= MIN_LENGTH:
@@ -36,8 +50,41 @@ def merge_alike(functions: list[Function], main: Function) -> bool:
     return merged
 
 
+def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
+    """Give functions with numbers the lower ones that have become free."""
+    for function in functions:
+        old, stem = function.name, _stem(function.name)
+        lower = [n for n in free if _stem(n) == stem and _number(n) < _number(old)]
+        if old in function.names or not lower:
+            continue
+        new = min(lower, key=_number)
+        if any(new in _WORD.findall("\n".join(f.text_lines())) for f in functions):
+            continue  # the name of a local variable
+        free[free.index(new)] = old
+        function.name = new
+        for other in functions:
+            for lines in (other.lines, other.decorators, other.after):
+                lines[:] = [_renamed(line, old, new) for line in lines]
+
+
+def _renamed(line: str, old: str, new: str) -> str:
+    """Rename a function in a line, but not in its strings."""
+    pattern = rf"{_STRING}|(?<![\w.]){old}(?!\w)"
+    return re.sub(pattern, lambda m: m["string"] or new, line)
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"_\d+$", "", name)
+
+
+def _number(name: str) -> int:
+    """Return the number of a name that others have, too; it begins with the second."""
+    found = re.search(r"_(\d+)$", name)
+    return int(found[1]) if found else 1
+
+
 def _key(function: Function) -> object:
-    stem = re.sub(r"_\d+$", "", function.name)
+    stem = _stem(function.name)
     text = _PIECES.sub(lambda m: m["string"] or "#", "\n".join(function.lines))
     return stem, function.parameters, tuple(function.decorators), text
 
@@ -75,9 +122,20 @@ def _merge(
     first.comment = first.signature = ""
     rest = iter(lines)
     for function in others:
+        if calls.mentions(function.lines):
+            _name_numbers(function, kinds, names)
         function.lines = [next(rest) for _ in function.lines]
     functions[:] = [f for f in functions if f not in group[1:]]
     return True
+
+
+def _name_numbers(
+    function: Function, kinds: Sequence[Sequence[str]], names: Sequence[str]
+) -> None:
+    """Note what the numbers are that a function passes on."""
+    for kind, name in zip(kinds, names):
+        for number in kind:
+            function.numbers.setdefault(number, name)
 
 
 def _numbers(function: Function) -> list[str]:

@@ -22,6 +22,8 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
         return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
     given = isinstance(target, str) and target != "_"
     hint = str(target) if given else result_hint(item)
+    if writer.in_library:  # an attribute of its object, mostly
+        hint = hint.lstrip("_") or hint
     name = _local(hint, given, writer)
     writer.define(result, name)
     return name

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.terms import Global, Term
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier
@@ -84,6 +85,20 @@ class Numbers:
     def definitions(self) -> list[str]:
         """Write the definitions, in the order of use."""
         return [f"{name} = {text}" for name, (_, text) in self._known.items()]
+
+
+def named_floats(draft: Draft) -> dict[str, str]:
+    """Return the names that the source of a function has for its numbers, by their text."""
+    found: dict[str, set[str]] = {}
+    for statement in draft.statements:
+        for text, role in statement.roles.items():
+            found.setdefault(text, set()).add(role)
+    single = {text: names.pop() for text, names in found.items() if len(names) == 1}
+    return {
+        text: identifier(name.strip("_"))
+        for text, name in single.items()
+        if constant_name(name)
+    }
 
 
 def constant_name(hint: str) -> str:

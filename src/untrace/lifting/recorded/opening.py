@@ -19,6 +19,7 @@ from untrace.ir import Atom, Literal, Value
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import construct, count_blocks, open_trees
 from untrace.lifting.recorded.equations import RESULTS
+from untrace.lifting.recorded.fields import without
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.retraced import Region
 from untrace.lifting.recorded.terms import Global, Term, call, keyword
@@ -173,7 +174,11 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
     given = _arguments(item)
     found: list[Any] = []
     keep_types = program.options.keep_types
-    trees = [plain(value, is_array, found, keep_types) for value in given.values()]
+    unread = program.plan.unread
+    trees = [
+        without(plain(value, is_array, found, keep_types), unread)
+        for value in given.values()
+    ]
     captured = _captured(item, region, set(map(id, found)), writer)
     found += [array for group in captured for array, _ in group.parts]
     values = dict(zip(map(id, region.operands), region.block.inputs))
@@ -181,7 +186,7 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
     block = replace(region.block, inputs=tuple(inputs))
     program.alive.append(block)  # blocks are known by their id
     lifter.shared |= count_blocks(block)[1]
-    lifter.hints = {**lifter.hints, **source_names(block)}
+    lifter.hints.update(source_names(block))
 
     def build(frame: Frame) -> tuple[str, list[str]]:
         values = dict(zip(map(id, found), inputs))
@@ -264,6 +269,7 @@ def _result(result: Any, texts: dict[int, str], program: Program) -> str:
     """Write the expression that returns what a call did."""
     arrays: list[Any] = []
     tree = plain(result, is_array, arrays, program.options.keep_types)
+    tree = without(tree, program.plan.unread)
     program.define_classes(tree)
     lifter = program.lifter
     parts = [texts.get(id(a)) or lifter.constants.name(a) for a in arrays]
@@ -274,6 +280,7 @@ def tree_target(result: Any, region: Region, program: Program) -> str:
     """Write how `RESULTS` would be assigned if a call returned what it did."""
     arrays: list[Any] = []
     tree = plain(result, is_array, arrays, program.options.keep_types)
+    tree = without(tree, program.plan.unread)
     program.define_classes(tree)
     names = dict(zip(map(id, region.results), RESULTS))
     texts = [names.get(id(array), "?") for array in arrays]
@@ -295,4 +302,5 @@ def hint_of(found: Found | None) -> str:
     if found is None:
         return "x"
     name, path = found
-    return identifier(last_word([path]) if path else name.hint, "x")
+    word = last_word([path]) if path else name.hint
+    return identifier(f"{name.hint}{path}" if word == "value" else word, "x")

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
-from untrace.lifting.recorded.definitions import definition_name
-from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function_names import start
 from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.parameters import grouped, own_parameters
@@ -41,9 +41,9 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     """Define a function of the module, and call it."""
     program = writer.program
     shown = narrowed(item, program.plan.needs.get(item, ()))
-    draft = Draft(definition_name(body))
+    draft = start(body, program.plan.levels, is_called=True)
     inner = Writer(program, draft, caller=writer, is_library=is_library(body.code))
-    made = own_parameters(body.parameters, inner)
+    made = own_parameters(body, inner)
     program.open_calls.append(item)
     inner.unpack_parameters(body.parameters, body.code)
     inner.body(body.calls)

@@ -13,6 +13,7 @@ from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
+from untrace.recovery.record import Body
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -45,14 +46,15 @@ def passed_parameters(
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
 
 
-def own_parameters(values: Mapping[str, Any], writer: Writer) -> list[tuple[Name, Any]]:
+def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
     """Make a parameter of every argument that holds an array, or is a float."""
     made: list[tuple[Name, Any]] = []
-    for hint, value in values.items():
+    for hint, value in body.parameters.items():
         if writer.is_library:
-            value = followed(
-                value, way(value, lambda part: _is_known_outside(part, writer))
-            )
+            path = way(value, lambda part: _is_known_outside(part, writer))
+            value = followed(value, path)
+            if len(path) == 1 and hint in starred(body.code):
+                hint = _name_of_only(path[0], value, body) or hint
         if type(value) is float:
             name = Name(identifier(hint), True, is_parameter=True)
             writer.owned.add(id(name))
@@ -65,6 +67,39 @@ def own_parameters(values: Mapping[str, Any], writer: Writer) -> list[tuple[Name
             writer.define(value, name)
             made.append((name, value))
     return made
+
+
+def _name_of_only(key: Any, value: Any, body: Body) -> str:
+    """Name the only argument of a starred parameter; "" if no name is known.
+
+    That is its keyword, or the name of the parameter that it is passed on to.
+    """
+    return key if isinstance(key, str) else _name_inside(value, body)
+
+
+def _name_inside(value: Any, body: Body) -> str:
+    """Return the parameter that takes a value in the functions that a run calls."""
+    for item in body.calls:
+        if not item.is_own:
+            continue
+        (run,) = item.bodies
+        names = [name for name, held in run.parameters.items() if held is value]
+        if names:
+            return names[0]
+        stars = [run.parameters.get(name, ()) for name in starred(run.code)]
+        if any(part is value for held in stars for part in held):
+            name = _name_inside(value, run)
+            if name:
+                return name
+    return ""
+
+
+def starred(code: types.CodeType) -> tuple[str, ...]:
+    """Return the names of the starred parameters of a function."""
+    first = code.co_argcount + code.co_kwonlyargcount
+    flags = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+    n_stars = sum(bool(code.co_flags & flag) for flag in flags)
+    return code.co_varnames[first : first + n_stars]
 
 
 def _is_known_outside(value: Any, writer: Writer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from untrace.capture import Captured
 from untrace.ir import Block
@@ -11,7 +11,10 @@ from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
 from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.annotations import note_annotations
+from untrace.lifting.recorded.fields import keep_used, origins, unread_fields
+from untrace.lifting.recorded.function_names import settle
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.main_function import main_function
 from untrace.lifting.recorded.merging import merge_alike
@@ -63,9 +66,33 @@ def lift_recorded(
             program.is_stale
             or plan.learn(program.references)
             or program.numbers.refuse_single_uses(lines)
+            or _settle_names(listing, program)
+            or _leave_out(captured, program, lines)
         ):
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
+
+
+def _settle_names(listing: Listing, program: Program) -> bool:
+    """Find functions whose names have to change; tell whether there are any."""
+    functions, plan = [*listing.lifter.functions, listing.main], program.plan
+    if settle(functions, plan.levels, program.hidden):
+        return True
+    numbered = {f.name for f in functions if f.names and f.name not in f.names}
+    clashing = (numbered & program.locals) - plan.numbered
+    plan.numbered |= clashing
+    return bool(clashing)
+
+
+def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bool:
+    """Find fields of stand-ins that nothing reads; tell whether there are any."""
+    plan = program.plan
+    if not plan.prunes:
+        return False
+    shown = [parameter.tree for parameter in captured.parameters]
+    unread = unread_fields(program.classes, [*shown, captured.result], lines)
+    plan.unread |= unread
+    return bool(unread)
 
 
 def _lift(captured: Captured, program: Program, block: Block) -> Listing:
@@ -77,22 +104,26 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         lifter.scope.fresh_global(dimension.name)
     context = tracing_context(ambient_managers(lifter), lifter)
     name = identifier(options.name or captured.name, "function")
+    shown = [parameter.tree for parameter in captured.parameters]
     if options.annotate != "none":  # their classes are known before they are used
-        for parameter in captured.parameters:
-            program.define_classes(parameter.tree)
+        for tree in shown:
+            program.define_classes(tree)
     main = main_function(captured, program, name)
     lifter.functions[:] = used_functions(lifter.functions, main)
     if program.plan.merges:
         program.plan.has_merged = merge_alike(lifter.functions, main)
     note_annotations([*lifter.functions, main], lifter)
-    for parameter in captured.parameters:
-        program.define_classes(parameter.tree)
+    for tree in shown:
+        program.define_classes(tree)
     example = example_lines(
         captured,
         block,
         lifter,
         lambda tree, texts: construct(tree, texts, lifter, program.classes),
     )
+    keep_used(program.classes, shown, [*_lines(lifter.functions, main), *example])
+    for line in origins(program.classes):
+        lifter.note(line)
     is_runnable = note_devices(lifter)
     for why in program.plan.closed.values():
         lifter.note(f"{NOT_EXPANDED}: {why}.")
@@ -106,5 +137,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
 
 
 def _function_lines(listing: Listing) -> list[str]:
-    functions = [*listing.lifter.functions, listing.main]
-    return [line for function in functions for line in function.text_lines()]
+    return _lines(listing.lifter.functions, listing.main)
+
+
+def _lines(functions: Sequence[Function], main: Function) -> list[str]:
+    return [line for function in (*functions, main) for line in function.text_lines()]

@@ -17,6 +17,7 @@ from typing import Any
 import untrace
 from untrace.errors import LiftingError
 from untrace.ir import Block
+from untrace.lifting.recorded.fields import Field
 from untrace.lifting.recorded.needs import Need, References, called_once, needs
 from untrace.lifting.recorded.values import arrays_in
 from untrace.recovery.record import Body, Call
@@ -49,6 +50,10 @@ class Plan:
       needs: What of the results of a library's functions is used, found step by step.
       unnamed: Names that numbers are not to have.
       keys: What identifies the values of local variables, by the `id` of each.
+      levels: Which of the names that they may have functions of libraries have.
+      numbered: Names of functions with numbers, which locals are not to get, too.
+      unread: Fields of stand-ins that the program has no need for.
+      prunes: Whether these are left out.
       merges: Whether functions that differ in numbers become one.
       has_merged: Whether some did when it was written last.
       n_rounds: How often it was written without being proved.
@@ -71,6 +76,12 @@ class Plan:
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
     unnamed: set[str] = field(default_factory=set[str])
     keys: dict[int, Any] = field(default_factory=dict[int, Any])
+    levels: dict[tuple[str, ...], int] = field(
+        default_factory=dict["tuple[str, ...]", int]
+    )
+    numbered: set[str] = field(default_factory=set[str])
+    unread: set[Field] = field(default_factory=set[Field])
+    prunes: bool = True
     merges: bool = True
     has_merged: bool = False
     n_rounds: int = 0

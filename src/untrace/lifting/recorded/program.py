@@ -18,7 +18,7 @@ from untrace.lifting.recorded.calls import write_as_made
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
-from untrace.lifting.recorded.numbers import Numbers, constant_name
+from untrace.lifting.recorded.numbers import Numbers, constant_name, named_floats
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.regions import write_call
@@ -73,6 +73,8 @@ class Program:
         self.runs = Runs(plan)
         self.customs: dict[Any, Term] = {}
         self.classes: dict[Any, tuple[str, list[str]]] = {}
+        self.locals: set[str] = set()
+        self.hidden: set[str] = set()
         self._functions: dict[Any, Function] = {}
         self._effects: dict[int, bool] = {}
 
@@ -177,8 +179,6 @@ class Program:
         name = self.lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
         named_tuple = self.lifter.imports.attribute("typing", "NamedTuple")
         any_text = self.lifter.imports.attribute("typing", "Any") if node.keys else ""
-        origin = f"{node.cls.__module__}.{node.cls.__qualname__}"
-        self.lifter.note(f"`{name}` stands for {origin}, whose arrays it holds.")
         fields = [f"    {key}: {any_text}" for key in node.keys] or ["    pass"]
         lines = [f"class {name}({named_tuple}):", *fields]
         self.classes[replaced_key(node)] = name, lines
@@ -210,11 +210,17 @@ class Program:
         """Add a function to the module, once; return its name.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
-        parameters of the original that held them.
+        parameters of the original that held integers.
         """
-        made = draft.render()
-        made.numbers = numbers or {}
-        text = (draft.name, made.parameters, tuple(made.lines), tuple(made.decorators))
+        made = self.render(draft)
+        made.numbers = {**named_floats(draft), **(numbers or {})}
+        made.names = draft.names or (draft.name,)
+        text = (
+            made.names[0],
+            made.parameters,
+            tuple(made.lines),
+            tuple(made.decorators),
+        )
         known = self._functions.get((*text, key))
         if known is None:
             made.name = self.lifter.scope.fresh_global(draft.name)
@@ -226,6 +232,15 @@ class Program:
             known.signature = ""
         self.references.functions[known.name] += self.n_trials == 0
         return known.name
+
+    def render(self, draft: Draft) -> Function:
+        """Write a complete function, and note the names that it gives."""
+        made = draft.render(self.plan.numbered)
+        for name in draft.locals():
+            self.locals.add(name.text)
+            if name.is_given and not name.is_foreign and name.text != name.hint:
+                self.hidden.add(name.hint)
+        return made
 
     def add_after(self, name: str, text: str) -> None:
         """Write a statement after a function of the module."""

@@ -15,9 +15,11 @@ from untrace.capture.capture import function_name
 from untrace.ir import Block
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import count_blocks
+from untrace.lifting.naming import UNNAMED
 from untrace.lifting.recorded.equations import RESULTS, expression
 from untrace.lifting.recorded.function import Names, Statement
 from untrace.lifting.recorded.hints import result_hint
+from untrace.lifting.recorded.leaves import with_leaves
 from untrace.lifting.recorded.naming import rename, targets
 from untrace.lifting.recorded.opening import (
     hint_of,
@@ -130,15 +132,18 @@ def write_region(item: Call, writer: Writer) -> None:
         return
     if term is None:
         terms = [writer.value(operand) for operand in operands]
-        hints = [hint_of(writer.find(id(operand))) for operand in operands]
+        hints = [hint_of(writer.locate(id(operand))) for operand in operands]
         function = _function(item, block, hints, writer)
         term = call(Term([Global(function)]), terms)
+    term = with_leaves(term, writer)
     names = tuple([Name(result_hint(item)) for _ in results])
-    for name, result in zip(names, results):
+    for position, (name, result) in enumerate(zip(names, results)):
         writer.define(result, name)
+        writer.returned[id(name)] = id(names), position
     made: Names = names[0] if len(names) == 1 else names
     is_effect = bool(block.effects)
-    writer.draft.statements.append(Statement(made or None, term, is_effect))
+    statement = Statement(made or None, term, is_effect, is_row=len(names) > 1)
+    writer.draft.statements.append(statement)
     rename(item.result, item.target, writer)
     why = program.plan.lowered.get(item)
     if why is not None:
@@ -159,6 +164,9 @@ def _expression(item: Call, region: Region, target: str, writer: Writer) -> Term
     if eqn.results != block.outputs:
         return None
     operands = [writer.value(operand) for operand in region.operands]
+    hints = [hint_of(writer.locate(id(operand))) for operand in region.operands]
+    named = {v: h for v, h in zip(block.inputs, hints) if h != UNNAMED}
+    program.lifter.hints.update({**source_names(block), **named})
     found = expression(block, operands, program.lifter)
     if found is None or found[1] != target:
         program.plan.outlined.add(item)
@@ -171,7 +179,7 @@ def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) ->
     """Write a block as a function of the module; return its name."""
     lifter = writer.program.lifter
     lifter.shared |= count_blocks(block)[1]
-    lifter.hints = {**lifter.hints, **source_names(block)}
+    lifter.hints.update(source_names(block))
 
     def build(frame: Frame) -> tuple[str, list[str]]:
         names = [frame.define(v, hint) for v, hint in zip(block.inputs, hints)]

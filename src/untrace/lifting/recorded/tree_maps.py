@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.lifting.recorded.arguments import public_arguments
 from untrace.lifting.recorded.definitions import bound_parameters
@@ -56,6 +58,9 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     try:
         texts = {_run_text(run, writer) for run in runs}
         if len(texts) <= 1:
+            name = home[1].removeprefix("tree_")
+            if writer.in_library and hasattr(jax.tree, name):
+                home = "jax.tree", name
             function = writer.program.home_term(home)
             return call(function, public_arguments(shown, writer))
     except UnknownArray:

@@ -6,7 +6,7 @@ places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, access, plain
+from untrace.lifting.recorded.fields import Field, by_length, without
 from untrace.lifting.recorded.terms import Name
 
 Found = tuple[Name, str]
@@ -51,17 +52,19 @@ _KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
 class Values:
     """The names of arrays and containers in one function."""
 
-    __slots__ = ("_alive", "_known", "keep_types")
+    __slots__ = ("_alive", "_known", "_unread", "keep_types")
 
-    def __init__(self, keep_types: bool) -> None:
+    def __init__(self, keep_types: bool, unread: Set[Field] = frozenset()) -> None:
         self._known: dict[Any, Found] = {}
         self._alive: list[Any] = []
+        self._unread = unread
         self.keep_types = keep_types
 
     def tree(self, value: Any) -> tuple[Tree, list[Any]]:
         """Describe a value and list its arrays."""
         found: list[Any] = []
-        return plain(value, is_array, found, self.keep_types), found
+        tree = plain(value, is_array, found, self.keep_types)
+        return without(tree, self._unread), found
 
     def define(self, value: Any, name: Name, path: str = "") -> None:
         """Let `name` (and `path` from there) stand for a value, and for its parts."""
@@ -88,7 +91,7 @@ class Values:
         key = tree_key(tree, arrays)
         if key is not None:
             self._known.setdefault(key, (name, path))
-        for part, child in zip(tree.keys, tree.children):
+        for part, child in by_length(tree):
             self._define(child, arrays, name, path + access(tree, part))
 
     def add(self, key: Any, name: Name) -> None:

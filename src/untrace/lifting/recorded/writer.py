@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.capture.trees import Tree
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.library import skip_move
@@ -59,13 +60,15 @@ class Writer:
         self.parent = parent
         self.caller = caller
         self.is_library = is_library
-        self.values = Values(program.options.keep_types)
+        self.values = Values(program.options.keep_types, program.plan.unread)
         self.is_method = is_method
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: set[int] = set()
         self.n_dissolving = 0
         self.n_formulas = 0
+        self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
+        self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)

@@ -1,0 +1,86 @@
+"""Names for the children of pytree nodes that have none: the attributes that hold them.
+
+A class may be flattened to a plain list. Putting it together again from marks shows
+where each child goes: the object and what it is made of are searched for the marks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+MAX_DEPTH = 8
+MAX_OBJECTS = 2000
+_Way = tuple[str, ...]
+_OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes)
+
+
+def attribute_names(value: Any) -> list[str]:
+    """Return short names for the children of a node, "" where none is found.
+
+    They are unique, and the same for all objects that are made alike. A word that ends
+    several ways alone means the attribute of the object itself.
+    """
+    parts, treedef = jax.tree.flatten(value, is_leaf=lambda child: child is not value)
+    marks = [object() for _ in parts]
+    try:
+        ways = _ways(jax.tree.unflatten(treedef, marks), marks)
+    except Exception:  # foreign classes may look at their children
+        ways = _ways(value, parts)
+    n_alike = Counter(way[-1] for way in ways.values())
+    names = [""] * len(parts)
+    for position in sorted(ways, key=lambda position: len(ways[position])):
+        way = ways[position]
+        n_least = 1 if len(way) == 1 or n_alike[way[-1]] == 1 else 2
+        names[position] = next(
+            name for name in _longer(way, n_least) if name not in names
+        )
+    return names
+
+
+def _longer(way: _Way, n_least: int) -> Iterator[str]:
+    """Yield ever longer names for the end of a way."""
+    for n_words in range(n_least, len(way) + 1):
+        yield "_".join(way[-n_words:])
+    for number in itertools.count(2):
+        yield f"{'_'.join(way)}_{number}"
+
+
+def _ways(value: Any, parts: Sequence[Any]) -> dict[int, _Way]:
+    """Return the shortest ways from an object to its children, by their positions."""
+    wanted: dict[int, list[int]] = {}
+    for position, part in enumerate(parts):
+        if part is not None:
+            wanted.setdefault(id(part), []).append(position)
+    found: dict[int, _Way] = {}
+    rest: deque[tuple[Any, _Way]] = deque([(value, ())])
+    seen = {id(value)}
+    while rest and len(seen) < MAX_OBJECTS and len(found) < len(parts):
+        held, way = rest.popleft()
+        for word, part in _parts(held):
+            longer = (*way, word) if word else way
+            if id(part) in wanted and longer:
+                for position in wanted[id(part)]:
+                    found.setdefault(position, longer)
+            elif id(part) not in seen and len(longer) < MAX_DEPTH:
+                seen.add(id(part))
+                rest.append((part, longer))
+    return found
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object or container holds, by names without underscores."""
+    if isinstance(value, _OPAQUE):
+        return
+    if isinstance(value, (tuple, list)):
+        yield from (("", part) for part in value)
+        return
+    held = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    for name, part in held.items():
+        if isinstance(name, str):
+            yield name.strip("_"), part

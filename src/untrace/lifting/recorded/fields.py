@@ -1,0 +1,94 @@
+"""Which fields the stand-ins of a library's classes need: those that the program reads.
+
+A library's object keeps what any of its methods may want. Where it is neither an input
+nor an output of the program, its stand-in has the fields that the finished text reads;
+of several that hold one value that is the one with the shortest name.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+from untrace.capture.trees import Leaf, Node, Tree, replaced_key, replaced_nodes
+from untrace.recovery.record import is_library
+
+Field = tuple[Any, str]
+"""A class, and the name of a field of its stand-in."""
+
+StandIns = dict[Any, tuple[str, list[str]]]
+"""Names and text of stand-ins, by their classes and fields."""
+
+_WORD = re.compile(r"\w+")
+_READ = re.compile(r"\.(\w+)")
+
+
+def unread_fields(
+    classes: Iterable[tuple[Any, Sequence[str]]],
+    shown: Iterable[Tree],
+    lines: Iterable[str],
+) -> set[Field]:
+    """Return the fields of stand-ins that a program has no need for.
+
+    Args:
+      classes: The classes that have stand-ins, and the fields of these.
+      shown: What the program takes and returns, which has to be whole.
+      lines: The text of its functions.
+    """
+    read = set(_READ.findall("\n".join(lines)))
+    whole = {node.cls for tree in shown for node in replaced_nodes(tree)}
+    return {
+        (cls, name)
+        for cls, names in classes
+        if cls not in whole and _is_of_library(cls)
+        for name in names
+        if name not in read
+    }
+
+
+def keep_used(classes: StandIns, shown: Iterable[Tree], lines: Iterable[str]) -> None:
+    """Forget the stand-ins that neither the text nor the inputs of a program have."""
+    words = set(_WORD.findall("\n".join(lines)))
+    taken = {replaced_key(node) for tree in shown for node in replaced_nodes(tree)}
+    for key, (name, _) in list(classes.items()):
+        if name not in words and key not in taken:
+            del classes[key]
+
+
+def origins(classes: StandIns) -> list[str]:
+    """Say what the stand-ins stand for."""
+    return [
+        f"`{name}` stands for {cls.__module__}.{cls.__qualname__}, whose arrays it holds."
+        for (cls, _), (name, _) in classes.items()
+    ]
+
+
+def without(tree: Tree, unread: Set[Field]) -> Tree:
+    """Leave fields out of a tree, whose leaves keep their numbers."""
+    if isinstance(tree, Leaf) or not (unread and tree.children):
+        return tree
+    is_replaced = tree.kind == "replaced"
+    kept = [
+        (key, without(child, unread))
+        for key, child in zip(tree.keys, tree.children)
+        if not (is_replaced and (tree.cls, key) in unread)
+    ]
+    keys, children = tuple(k for k, _ in kept), tuple(c for _, c in kept)
+    return replace(tree, keys=keys, children=children)
+
+
+def by_length(tree: Node) -> list[tuple[Any, Tree]]:
+    """List the children of a node; those of a stand-in with short names first."""
+    pairs = list(zip(tree.keys, tree.children))
+    if tree.kind == "replaced":
+        pairs.sort(key=lambda pair: len(pair[0]))
+    return pairs
+
+
+def _is_of_library(cls: Any) -> bool:
+    """Tell whether the methods of a class are a library's."""
+    methods = [m for m in vars(cls).values() if isinstance(m, types.FunctionType)]
+    return any(is_library(method.__code__) for method in methods)

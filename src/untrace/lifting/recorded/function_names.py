@@ -1,0 +1,185 @@
+"""Name functions: the user's as he did, those of libraries by what their code tells.
+
+A library has many functions of one name: methods of its classes, and functions made by
+others (`update_fn`, `wrapper`). Each has several names, which tell more and more; the
+first one is taken unless another function of the file would have it, too. Only functions
+that no name tells apart are numbered.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Iterable, Set
+from typing import Any
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.function import Draft
+from untrace.recovery.record import Body, is_library
+from untrace.syntax.names import identifier
+
+Names = tuple[str, ...]
+"""The names that a function may have, from short to telling."""
+
+LOCALS = "<locals>"
+ROLES = ("_fn", "_fun", "_func")
+# Words of names that say no more than that there is a function.
+VAGUE = frozenset(
+    {"wrapper", "wrapped", "wrap", "inner", "decorated", "decorator", "closure"}
+    | {"f", "g", "fn", "fun", "func", "function"}
+)
+
+
+def start(body: Body, levels: dict[Names, int], is_called: bool = False) -> Draft:
+    """Begin the function that is made of a run.
+
+    Args:
+      body: The run.
+      levels: Which of their names functions have.
+      is_called: Whether it is called by name, and not passed to another function.
+    """
+    names = names_of(body, is_called)
+    return Draft(names[levels.get(names, 0)], names=names)
+
+
+def settle(
+    functions: Iterable[Function], levels: dict[Names, int], hidden: Set[str]
+) -> bool:
+    """Give more telling names to functions that would share one.
+
+    Args:
+      functions: All functions of a file.
+      levels: Which of their names they have; it is changed.
+      hidden: Names that local variables of the user would have.
+
+    Returns:
+      Whether any has another name now.
+    """
+    known = {function.names for function in functions if function.names}
+    before = dict(levels)
+    for names in known:
+        level = levels.get(names, 0)
+        others = [n for n, name in enumerate(names) if name not in hidden and n > level]
+        if names[level] in hidden and others:
+            levels[names] = others[0]
+    while True:
+        groups: dict[str, list[Names]] = {}
+        for names in known:
+            groups.setdefault(names[levels.get(names, 0)], []).append(names)
+        shared = [
+            names for group in groups.values() if len(group) > 1 for names in group
+        ]
+        rising = [names for names in shared if levels.get(names, 0) < len(names) - 1]
+        if not rising:
+            return levels != before
+        for names in rising:
+            levels[names] = levels.get(names, 0) + 1
+
+
+def names_of(body: Body, is_called: bool = False) -> Names:
+    """Return the names that the function of a run may have."""
+    code = body.code
+    if code.co_name == "<lambda>":
+        return ("function",)
+    name = _own_name(body)
+    if not is_library(code):
+        return (name,)
+    if code.co_name == "__call__":
+        return _in_module(name, code)
+    names = _names(code.co_qualname, body, is_called)
+    wrapped = _wrapped(body)
+    if not wrapped or not _is_vague(code.co_name):
+        return names
+    inner = _names(wrapped, body, is_called)
+    return *inner[:2], _joined(names[0], inner[1])
+
+
+def _own_name(body: Body) -> str:
+    """Return the name that the program has for a function."""
+    if body.code.co_name == "__call__" and body.parameters:
+        return snake_case(type(next(iter(body.parameters.values()))).__name__)
+    known = getattr(body.function, "__name__", "")
+    return _cleaned(known if isinstance(known, str) and known else body.code.co_name)
+
+
+def _names(qualname: str, body: Body, is_called: bool) -> Names:
+    """Return what to call a function of a library, by where it is defined."""
+    *around, last = qualname.split(".")
+    name = _cleaned(last)
+    if not around:
+        return _in_module(name, body.code)
+    if around[-1] != LOCALS:
+        return name, _joined(snake_case(_class(around[-1], body)), name)
+    maker = _maker(around[:-1])
+    role = next((role for role in ROLES if name.endswith(role)), "")
+    stem = name.removesuffix(role)
+    longer = _joined(maker, stem)
+    if _is_vague(last) or (role and is_called and longer != stem):
+        return maker, longer
+    return name, _joined(maker, name)
+
+
+def _in_module(name: str, code: types.CodeType) -> Names:
+    """Return the names of what is defined in a module: others tell more than its file."""
+    folder, file = os.path.split(code.co_filename)
+    stem = file.partition(".")[0]
+    module = os.path.basename(folder) if stem == "__init__" else stem
+    return name, name, name, _joined(_cleaned(module), name)
+
+
+def _maker(path: list[str]) -> str:
+    """Name the function around another: the nearest whose name tells something."""
+    while len(path) > 1 and (_is_vague(path[-1]) or path[-1] == LOCALS):
+        path = path[:-1]
+    is_special = path[-1].startswith("__") and len(path) > 1
+    return snake_case(path[-2]) if is_special else _cleaned(path[-1])
+
+
+def _class(name: str, body: Body) -> str:
+    """Return the class of the object whose method ran, if it has one of this name."""
+    held = next(iter(body.parameters.values()), None)
+    kind: Any = held if isinstance(held, type) else type(held)
+    is_method = any(base.__name__ == name for base in kind.__mro__)
+    return kind.__name__ if is_method else name
+
+
+def _wrapped(body: Body) -> str:
+    """Return where the function is defined that another one wraps, if that is known."""
+    known = getattr(body.function, "__qualname__", "")
+    if isinstance(known, str) and known not in ("", body.code.co_qualname):
+        return known
+    inner = body.wrapped
+    runs = [item.bodies[0].code for item in body.calls if item.is_own]
+    if inner is None or inner.__code__ not in runs:
+        return ""
+    return inner.__code__.co_qualname
+
+
+def _is_vague(name: str) -> bool:
+    return set(name.strip("_").split("_")) <= VAGUE
+
+
+def _joined(owner: str, name: str) -> str:
+    """Put the name of an owner before a function's, unless it begins with it."""
+    is_there = f"{name}_".startswith(f"{owner}_")
+    return name if is_there else identifier(f"{owner}_{name}", "function")
+
+
+def _cleaned(name: str) -> str:
+    return identifier(name.lstrip("_"), "function")
+
+
+def snake_case(name: str) -> str:
+    """Write a class name as a function name.
+
+    >>> snake_case("LayerNorm"), snake_case("MLP"), snake_case("GRUCell")
+    ('layer_norm', 'mlp', 'gru_cell')
+    """
+    text = ""
+    for position, char in enumerate(name):
+        follows = position and (
+            not name[position - 1].isupper()
+            or (position + 1 < len(name) and name[position + 1].islower())
+        )
+        text += f"_{char.lower()}" if char.isupper() and follows else char.lower()
+    return text.replace("__", "_").strip("_") or "function"

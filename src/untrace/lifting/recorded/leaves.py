@@ -1,0 +1,86 @@
+"""Trees whose leaves are passed on, or come back, one after the other.
+
+Where a call takes all leaves of a tree in their order, they are written
+`*jax.tree.leaves(tree)`. Where a tree like it is made of values that a call returned in
+their order, it is written `jax.tree.unflatten(jax.tree.structure(tree), ...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from untrace.capture.trees import Tree
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+MIN_LEAVES = 6
+
+
+def with_leaves(term: Term, writer: Writer) -> Term:
+    """Write the leaves of whole trees, where they are next to each other, by one call."""
+    parts: list[Part] = []
+    position = 0
+    known: dict[int, list[str]] = {}
+    while position < len(term.parts):
+        part = term.parts[position]
+        paths = _leaf_paths(part, known, writer) if type(part) is Ref else []
+        n_parts = 2 * len(paths) - 1
+        row = term.parts[position : position + n_parts]
+        if type(part) is Ref and paths and _is_row(row, part.name, paths):
+            module = writer.program.lifter.imports.module("jax")
+            parts += [f"*{module}.tree.leaves(", Ref(part.name), ")"]
+            part.name.uses -= len(paths) - 1
+            writer.spread.append((writer.values.tree(part.name.held)[0], part.name))
+            position += n_parts
+        else:
+            parts.append(part)
+            position += 1
+    return Term(parts, term.level)
+
+
+def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[str]:
+    """List how the leaves of what a name holds are reached; none if there are few."""
+    name = part.name
+    if id(name) not in known:
+        known[id(name)] = []
+        if name.held is not None:
+            leaves = jax.tree.leaves(name.held)
+            found = [writer.values.find(id(leaf)) for leaf in leaves]
+            paths = [where[1] for where in found if where and where[0] is name]
+            if MIN_LEAVES <= len(paths) == len(leaves):
+                known[id(name)] = paths
+    return known[id(name)]
+
+
+def _is_row(row: Sequence[Part], name: Name, paths: Sequence[str]) -> bool:
+    """Tell whether parts of an expression are all leaves of what a name holds."""
+    if len(row) != 2 * len(paths) - 1 or any(comma != ", " for comma in row[1::2]):
+        return False
+    return all(
+        type(part) is Ref and part.name is name and part.path == path
+        for part, path in zip(row[::2], paths)
+    )
+
+
+def unflattened(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
+    """Write a tree of values that a call returned like one whose leaves were passed."""
+    if len(arrays) < MIN_LEAVES or not writer.spread:
+        return None
+    like = next((name for known, name in writer.spread if known == tree), None)
+    found = [writer.values.find(id(array)) for array in arrays]
+    places = [writer.returned.get(id(where[0])) for where in found if where is not None]
+    if like is None or len(places) < len(arrays) or None in places:
+        return None
+    first = places[0]
+    assert first is not None
+    if places != [(first[0], first[1] + i) for i in range(len(places))]:
+        return None
+    module = writer.program.lifter.imports.module("jax")
+    values = display("()", [writer.ref(where) for where in found if where is not None])
+    structure = [f"{module}.tree.structure(", *writer.ref((like, "")).parts, ")"]
+    return Term([f"{module}.tree.unflatten(", *structure, ", ", *values.parts, ")"])

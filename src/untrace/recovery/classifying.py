@@ -1,0 +1,67 @@
+"""Which functions are recorded: those of users and of the frameworks they use."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+import sysconfig
+import types
+
+import jax
+import jaxlib
+import numpy as np
+
+import untrace
+
+
+def is_recorded(code: types.CodeType) -> bool:
+    """Tell whether calls of a function are recorded with all that it does.
+
+    Generators and comprehensions are not: what they do belongs to the function around.
+    """
+    flags = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    if code.co_flags & flags:
+        return False
+    if code.co_name.startswith("<") and code.co_name != "<lambda>":
+        return False
+    return not _is_ignored(code.co_filename)
+
+
+def is_inside_jax(code: types.CodeType) -> bool:
+    """Tell whether code is a part of JAX."""
+    return code.co_filename.startswith(_jax_folders())
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_ignored(filename: str) -> bool:
+    """Tell whether a file belongs to Python, NumPy, JAX or this package."""
+    if filename.startswith("<"):
+        return not filename.startswith(_TYPED)
+    if filename.startswith(_own_folders()):
+        return True
+    return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
+
+
+_TYPED = ("<ipython", "<stdin>", "<doctest", "<untrace")
+_PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
+
+
+@functools.cache
+def _jax_folders() -> tuple[str, ...]:
+    return _folder(jax), _folder(jaxlib)
+
+
+@functools.cache
+def _own_folders() -> tuple[str, ...]:
+    return *_jax_folders(), _folder(np), _folder(untrace)
+
+
+def _folder(module: types.ModuleType) -> str:
+    return os.path.dirname(str(module.__file__)) + os.sep
+
+
+@functools.cache
+def _python_folder() -> str:
+    return sysconfig.get_paths()["stdlib"] + os.sep

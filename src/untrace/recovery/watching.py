@@ -1,0 +1,134 @@
+"""Report the frames of one thread that begin and end, as cheaply as Python allows.
+
+`sys.monitoring` (Python 3.12 and later) stops reporting a function once it is known to
+be of no interest; `sys.setprofile` reports every call. Most of what is reported either
+way is JAX calling itself: it is sorted out before a frame is made.
+"""
+
+# `sys._getframe` is how monitoring callbacks find their frame.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import types
+from collections.abc import Generator
+from typing import Any, Protocol
+
+_TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
+
+
+class Watcher(Protocol):
+    """What hears of frames that begin and end.
+
+    Attributes:
+      error: What went wrong while it listened; it is not told anything then.
+    """
+
+    error: Exception | None
+
+    def kind(self, code: types.CodeType) -> Any:
+        """Return what a function is; None if it is of no interest, now and later."""
+        ...
+
+    def expects(self, key: int, kind: Any) -> bool:
+        """Tell whether a frame may count that begins now; `key` is `id(code)`."""
+        ...
+
+    def ending(self) -> types.CodeType:
+        """Return the code of the innermost frame whose end matters."""
+        ...
+
+    def begin(self, frame: types.FrameType, kind: Any) -> None:
+        """Take note of a frame that begins."""
+        ...
+
+    def end(self, frame: types.FrameType, value: Any) -> None:
+        """Take note of a frame that returns; None stands for one that raises."""
+        ...
+
+
+def watching(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which a watcher is told of the frames of this thread."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and monitoring.get_tool(_TOOL) is None:
+        return _monitored(watcher, monitoring)
+    return _profiled(watcher)
+
+
+@contextlib.contextmanager
+def _profiled(watcher: Watcher) -> Generator[None, None, None]:
+    def profile(frame: types.FrameType, event: str, value: Any) -> None:
+        if watcher.error is not None:
+            return
+        try:
+            code = frame.f_code
+            if event == "call":
+                kind = watcher.kind(code)
+                if kind is not None and watcher.expects(id(code), kind):
+                    watcher.begin(frame, kind)
+            elif event == "return" and watcher.ending() is code:
+                watcher.end(frame, value)
+        except Exception as error:  # it must not reach the user's function
+            watcher.error = error
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+@contextlib.contextmanager
+def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]:
+    events, disable = monitoring.events, monitoring.DISABLE
+    thread, this_thread = threading.get_ident(), threading.get_ident
+    kind_of, expects, ending = watcher.kind, watcher.expects, watcher.ending
+    getframe = sys._getframe
+
+    def begins(code: types.CodeType, offset: int) -> Any:
+        kind = kind_of(code)
+        if kind is None:
+            return disable
+        if not expects(id(code), kind) or this_thread() != thread or watcher.error:
+            return None
+        try:
+            watcher.begin(getframe(1), kind)
+        except Exception as error:  # it must not reach the user's function
+            watcher.error = error
+        return None
+
+    def ends(code: types.CodeType, offset: int, value: Any) -> Any:
+        if ending() is code:
+            end(getframe(1), value)
+            return None
+        return disable if kind_of(code) is None else None
+
+    def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
+        if ending() is code:
+            end(getframe(1), None)
+
+    def end(frame: types.FrameType, value: Any) -> None:
+        if this_thread() == thread and watcher.error is None:
+            try:
+                watcher.end(frame, value)
+            except Exception as error:  # as above
+                watcher.error = error
+
+    monitoring.use_tool_id(_TOOL, "untrace")
+    try:
+        monitoring.register_callback(_TOOL, events.PY_START, begins)
+        monitoring.register_callback(_TOOL, events.PY_RETURN, ends)
+        monitoring.register_callback(_TOOL, events.PY_UNWIND, unwinds)
+        watched = events.PY_START | events.PY_RETURN | events.PY_UNWIND
+        monitoring.set_events(_TOOL, watched)
+        monitoring.restart_events()
+        yield
+    finally:
+        monitoring.set_events(_TOOL, 0)
+        for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
+            monitoring.register_callback(_TOOL, event, None)
+        monitoring.free_tool_id(_TOOL)

@@ -1,0 +1,198 @@
+"""Objects of libraries whose children have no names: fields after their attributes."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.capture.attributes import attribute_names
+from untrace.capture.trees import Leaf, Node
+from untrace.lifting.recorded.fields import keep_used
+
+X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+
+TEXT = """
+@jax.tree_util.register_pytree_node_class
+class Listed:
+    def tree_flatten(self):
+        leaves, tree = jax.tree.flatten(self.__dict__)
+        return leaves, tree
+
+    @classmethod
+    def tree_unflatten(cls, tree, leaves):
+        made = object.__new__(cls)
+        made.__dict__ = jax.tree.unflatten(tree, leaves)
+        return made
+
+@jax.tree_util.register_pytree_node_class
+class Shift(Listed):
+    def __init__(self, shift, scale):
+        self._shift = shift
+        self._scale = scale
+
+    def forward(self, x):
+        a = jnp.sin(x) * self._scale + jnp.cos(x) * jnp.tan(x) - jnp.exp(x)
+        return jnp.tanh(a) + self._shift * jnp.log(a * a) + jnp.exp(a) * a
+
+@jax.tree_util.register_pytree_node_class
+class Normal(Listed):
+    def __init__(self, loc, scale):
+        self._loc = loc
+        self._variance = scale * scale
+        self._shifts = [Shift(loc, 1.0 / scale)]
+
+    def log_prob(self, x):
+        a = (x - self._loc) * jnp.sin(x) + jnp.cos(x) * jnp.tan(x) - jnp.exp(x)
+        return self._shifts[0].forward(a) + jnp.exp(a) * jnp.sin(a)
+"""
+
+
+def library(text=TEXT):
+    """Make a module that looks installed."""
+    module = types.ModuleType("layers")
+    module.__dict__.update(jax=jax, jnp=jnp)
+    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
+    return module
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+def fields(text, name):
+    """List the fields of a stand-in."""
+    lines = text.split(f"class {name}(NamedTuple):\n")[1].split("\n\n")[0].split("\n")
+    return [line.strip().removesuffix(": Any") for line in lines]
+
+
+def policy(layers):
+    def policy(x):
+        loc = jnp.sin(x) + jnp.cos(x)
+        return layers.Normal(loc, jnp.exp(x))
+
+    return policy
+
+
+def test_children_are_named_after_attributes():
+    layers = library()
+    made = layers.Normal(X, X)
+    assert attribute_names(made) == ["loc", "scale", "shift", "variance"]
+
+
+def test_names_that_end_alike_say_where_they_are():
+    layers = library()
+    made = layers.Normal(X, X)
+    made._spare = layers.Shift(X, {"gain": X})
+    made._scale = X
+    assert attribute_names(made) == [
+        "loc",
+        "scale",
+        "shifts_scale",
+        "shifts_shift",
+        "gain",
+        "spare_shift",
+        "variance",
+    ]
+    made._shifts = layers.Shift([X, X], X)
+    assert attribute_names(made)[2:5] == [
+        "shifts_scale",
+        "shifts_shift",
+        "shifts_shift_2",
+    ]
+
+
+def test_what_nothing_reads_is_left_out():
+    layers = library()
+    make = policy(layers)
+
+    def model(x):
+        normal = make(x)
+        return normal.log_prob(x) + normal.log_prob(2 * x)
+
+    text = recover(model, X)
+    assert fields(text, "Normal") == ["loc", "scale"]
+    assert "variance" not in text and "shift" not in text
+
+
+@pytest.mark.parametrize("is_result", [True, False])
+def test_what_the_program_takes_or_returns_is_whole(is_result):
+    layers = library()
+    make = policy(layers)
+
+    def model(x):
+        normal = make(x)
+        return normal.log_prob(x) + normal.log_prob(2 * x), normal
+
+    def scored(normal, x):
+        return normal.log_prob(x) + normal.log_prob(2 * x)
+
+    text = recover(model, X) if is_result else recover(scored, make(X), X)
+    assert fields(text, "Normal") == ["loc", "scale", "shift", "variance"]
+
+
+def test_objects_that_pass_through_transformations_keep_what_is_read():
+    layers = library()
+    make = policy(layers)
+
+    def model(x):
+        normal = jax.vmap(make)(x[None])
+        return jax.vmap(lambda one: one.log_prob(x) + one.log_prob(2 * x))(normal)
+
+    text = recover(model, X)
+    assert fields(text, "Normal") == ["loc", "scale", "shift"]
+
+
+def test_leaves_that_are_taken_by_their_numbers_stay():
+    layers = library()
+    make = policy(layers)
+
+    def model(x):
+        normal = jax.vmap(make)(x[None])
+        leaves = jax.tree.leaves(normal)
+        scaled = jax.tree.map(lambda leaf: leaf * 2, normal)
+        return (
+            leaves[3] + normal.log_prob(x) + scaled.log_prob(x) * scaled.log_prob(2 * x)
+        )
+
+    recover(model, X)
+
+
+def test_classes_that_look_at_their_children_are_searched_as_they_are():
+    layers = library(
+        TEXT
+        + """
+@jax.tree_util.register_pytree_node_class
+class Checked(Listed):
+    def __init__(self, weight, bias):
+        self._weight, self._bias = weight, bias
+
+    @classmethod
+    def tree_unflatten(cls, tree, leaves):
+        return cls(*[jnp.asarray(leaf) for leaf in leaves])
+"""
+    )
+    assert attribute_names(layers.Checked(X, X * 2)) == ["bias", "weight"]
+
+
+def test_classes_of_the_user_keep_their_fields():
+    module = types.ModuleType("model")
+    module.__dict__.update(jax=jax, jnp=jnp)
+    exec(compile(TEXT, "/home/me/model.py", "exec"), module.__dict__)
+    make = policy(module)
+    text = recover(lambda x: make(x).log_prob(x) + make(2 * x).log_prob(x), X)
+    assert fields(text, "Normal") == ["loc", "scale", "shift", "variance"]
+
+
+def test_stand_ins_that_nothing_mentions_are_forgotten():
+    key = (tuple, ("a",))
+    classes = {key: ("State", []), (tuple, ("b",)): ("State_2", [])}
+    keep_used(classes, [], ["return State(a=x.State_2_)"])
+    assert list(classes) == [key]
+    keep_used(classes, [Node("replaced", *key, (Leaf(0),))], ["return x"])
+    assert list(classes) == [key]

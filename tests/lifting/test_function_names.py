@@ -1,0 +1,242 @@
+"""Functions of libraries that would share a name get one that tells them apart."""
+
+import functools
+import re
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+
+
+def library(text):
+    """Make a module that looks installed."""
+    module = types.ModuleType("layers")
+    module.__dict__.update(jax=jax, jnp=jnp, functools=functools)
+    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
+    return module
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+def defined(text):
+    """List the functions of a file, in order, without those that every file has."""
+    names = re.findall(r"^def (\w+)", text, re.MULTILINE)
+    return [name for name in names if name != "example_args"]
+
+
+SHAPES = """
+class Flat:
+    def score(self, value):
+        a = jnp.sin(value) + jnp.cos(value) * jnp.tan(value)
+        b = jnp.exp(a) - jnp.tanh(a) * jnp.log(a * a)
+        return a * b + jnp.sqrt(a * a) + jnp.cos(b)
+
+class Base:
+    def score(self, value):
+        a = jnp.tanh(value) - jnp.sin(value) * jnp.exp(value)
+        b = jnp.cos(a) + jnp.tan(a) * jnp.abs(a)
+        return a - b * jnp.exp(b) - jnp.sin(a) - jnp.cos(b)
+
+class HeavyTail(Base):
+    pass
+"""
+
+
+def test_methods_of_one_name_have_their_class():
+    layers = library(SHAPES)
+    flat, heavy = layers.Flat(), layers.HeavyTail()
+    text = recover(lambda x: flat.score(x) + heavy.score(x), X)
+    assert defined(text)[:2] == ["flat_score", "heavy_tail_score"]
+
+
+def test_a_method_that_is_alone_keeps_its_name():
+    flat = library(SHAPES).Flat()
+    assert defined(recover(lambda x: flat.score(flat.score(x)), X))[0] == "score"
+
+
+def test_the_functions_of_the_user_keep_their_names():
+    flat = library(SHAPES).Flat()
+
+    def score(x):
+        y = flat.score(x) * 2
+        return y + flat.score(y)
+
+    def model(x):
+        y = score(x)
+        return y * score(y)
+
+    assert defined(recover(model, X)) == ["flat_score", "score", "model"]
+
+
+def test_the_program_itself_keeps_its_name():
+    flat = library(SHAPES).Flat()
+
+    def score(x):
+        return flat.score(flat.score(x))
+
+    assert defined(recover(score, X)) == ["flat_score", "score"]
+
+
+FACTORIES = """
+def scale(rate):
+    def update_fn(updates, state):
+        updates = jnp.sin(updates) * rate + jnp.cos(updates) * jnp.tan(state)
+        state = state + jnp.exp(updates) - jnp.tanh(updates) * jnp.sin(state)
+        return updates * jnp.cos(state), state * jnp.exp(updates)
+    return update_fn
+
+def trace(decay):
+    def init_fn(params):
+        start = jnp.sin(params) + jnp.cos(params) * jnp.tan(params) - jnp.exp(params)
+        return start * jnp.tanh(start) + jnp.sin(start) - jnp.log(start * start)
+    def update_fn(updates, state):
+        state = updates + decay * state - jnp.tanh(state) * jnp.log(state * state)
+        updates = jnp.exp(state) - jnp.sin(updates) * jnp.cos(state) + jnp.abs(state)
+        return updates * jnp.tan(state), state - jnp.exp(updates)
+    return init_fn, update_fn
+"""
+
+
+def test_functions_made_by_a_function_have_its_name():
+    layers = library(FACTORIES)
+    scale, (_, trace) = layers.scale(0.3), layers.trace(0.4)
+
+    def step(x, state):
+        x, first = scale(x, state[0])
+        x, second = trace(x, state[1])
+        x, second = trace(x, second)
+        return scale(x, first), second
+
+    assert defined(recover(step, X, (X, X)))[:2] == ["scale", "trace"]
+
+
+def test_several_functions_made_by_one_have_their_own_names_too():
+    init, update = library(FACTORIES).trace(0.4)
+
+    def step(x):
+        state = init(x)
+        x, state = update(x, state)
+        return update(x, state), init(state)
+
+    assert defined(recover(step, X))[:2] == ["trace_init", "trace_update"]
+
+
+def test_locals_of_the_user_keep_their_names():
+    flat = library(SHAPES).Flat()
+
+    def model(x):
+        score = flat.score(x)
+        return score * flat.score(x * score)
+
+    text = recover(model, X)
+    assert defined(text) == ["flat_score", "model"]
+    assert "    score = flat_score(x)\n" in text
+
+
+WRAPPED = """
+def checked(score_fn):
+    @functools.wraps(score_fn)
+    def wrapper(self, *args, **kwargs):
+        score = score_fn(self, *args, **kwargs)
+        value = kwargs["value"] if "value" in kwargs else args[0]
+        mask = (value == value) & (jnp.abs(value) < 3.0) & (jnp.sin(value) < 2.0)
+        return jnp.where(mask, score, jnp.abs(value) - jnp.cos(value))
+    return wrapper
+
+class Normal:
+    def __init__(self, scale):
+        self.scale = scale
+
+    @checked
+    def score(self, value):
+        a = jnp.sin(value / self.scale) + jnp.cos(value) * jnp.tan(value)
+        b = jnp.exp(a) - jnp.tanh(a) * jnp.log(a * a) / self.scale
+        return a * b + jnp.sqrt(a * a) + jnp.cos(b)
+"""
+
+
+def test_a_wrapper_has_the_name_of_what_it_wraps():
+    normal = library(WRAPPED).Normal(5.0)
+    text = recover(lambda x: normal.score(normal.score(x)), X)
+    assert defined(text)[:2] == ["normal_score", "checked_normal_score"]
+    assert "def checked_normal_score(value):" in text
+
+
+def test_a_wrapper_around_little_has_its_name():
+    layers = library("""
+def checked(score_fn):
+    @functools.wraps(score_fn)
+    def wrapper(*args):
+        score = score_fn(*args)
+        mask = (score == score) & (jnp.abs(score) < 3.0) & (jnp.sin(score) < 2.0)
+        return jnp.where(mask, score, jnp.abs(score) - jnp.cos(score))
+    return wrapper
+
+@checked
+def score(value):
+    return jnp.sin(value)
+""")
+    text = recover(lambda x: layers.score(layers.score(x)), X)
+    assert defined(text)[0] == "score"
+    assert "def score(value):" in text
+
+
+def test_locals_have_no_number_of_a_function():
+    layers = library(SHAPES + WRAPPED)
+    narrow, wide = layers.Normal(X), layers.Normal(X[0])
+    flat = layers.Flat()
+
+    def model(x):
+        return narrow.score(x) + wide.score(x) * flat.score(x) + flat.score(x)
+
+    text = recover(model, X)
+    numbered = [name for name in defined(text) if re.search(r"_\d+$", name)]
+    for name in numbered:
+        assert not re.search(rf"^ +{name}\b.* = ", text, re.MULTILINE)
+
+
+def test_functions_that_differ_in_an_attribute_are_one():
+    layers = library(WRAPPED)
+    narrow, wide = layers.Normal(5.0), layers.Normal(2.5)
+    text = recover(lambda x: narrow.score(x) + wide.score(narrow.score(x)), X)
+    assert defined(text)[:2] == ["normal_score", "checked_normal_score"]
+    assert "def normal_score(value, scale):" in text
+    assert "def checked_normal_score(value, scale):" in text
+    assert "checked_normal_score(x, 5.0)" in text
+
+
+@pytest.mark.parametrize("name", ["body_fn", "step_fn"])
+def test_functions_that_are_passed_keep_the_names_of_their_roles(name):
+    layers = library(f"""
+def repeat(x):
+    def {name}(carry, _):
+        carry = jnp.sin(carry) * jnp.cos(carry) + jnp.tan(carry) - jnp.exp(carry)
+        return carry * jnp.tanh(carry) + jnp.log(carry * carry), None
+    return jax.lax.scan({name}, x, None, length=3)[0]
+""")
+    text = recover(lambda x: layers.repeat(x) * layers.repeat(2 * x), X)
+    assert f"jax.lax.scan({name}, " in text
+
+
+def test_a_local_keeps_a_name_that_only_ends_like_a_number():
+    def score(x, n):
+        y = jnp.sin(x) * n + jnp.cos(x) * jnp.tan(x) - jnp.exp(x) * jnp.log(x * x)
+        return y[:n] * jnp.tanh(y[:n])
+
+    def model(x):
+        score_2 = score(x, 2)
+        return score_2.sum() * score(x, 3) + jnp.sin(score_2).sum()
+
+    text = recover(model, X)
+    assert re.search(r"^    score_2(_2)? = ", text, re.MULTILINE)
