@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import subprocess
 import sys
 import traceback
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.capture.trees import accessors
 
 
 def area(width, height=2.0):
@@ -353,6 +355,34 @@ def test_numbers_that_the_function_branches_on_are_fixed(level):
     assert names == ["x", "scale"]  # a number that nobody needs to know is an input
     expected = repeated(x, 3, True, 3.0)
     assert jnp.array_equal(jax.jit(src.load())(x, 3.0), expected)
+
+
+def test_numbers_that_the_function_computes_with_in_python_are_fixed():
+    def damped(x, rate, scale):
+        return x * np.sqrt(1 - rate) ** math.ceil(scale)
+
+    src = untrace.source(damped)(jnp.ones(3), 0.19, 1.5)
+    assert src.report.strength == "identical"
+    assert "Leaves that are not arrays are fixed: float." in src.report.notes
+
+
+def test_numbers_that_equinox_holds_in_a_module_are_no_inputs():
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.Sequential([eqx.nn.Dropout(0.5), eqx.nn.LayerNorm(3)])
+
+    def loss(model, x, key):
+        return jnp.sum(model(x, key=key))
+
+    def step(model, x, key):
+        return eqx.apply_updates(model, eqx.filter_grad(loss)(model, x, key))
+
+    src = untrace.source(step)(model, jnp.ones(3), jax.random.key(0))
+    assert src.report.is_verified
+    assert "Leaves that are not arrays are fixed: bool, float." in src.report.notes
+    (parameter, *_) = src.captured.parameters
+    names = [path for _, path, _ in accessors(parameter.tree, "")]
+    assert names == [".layers[1].weight", ".layers[1].bias"]
+    assert "from its equations" not in str(src), src.report.notes
 
 
 def test_a_function_that_branches_on_an_array_raises_its_own_error():

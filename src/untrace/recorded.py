@@ -21,7 +21,7 @@ from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, snapshot
 from untrace.recovery.recorder import Recorder
 from untrace.result import Source
 from untrace.verification.check import check
@@ -41,7 +41,7 @@ def recording(
 
     def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
         recorder = Recorder(public_readers(), expand)
-        body = Body(None, run.__code__, arguments)
+        body = Body(None, run.__code__, snapshot(arguments))
         with recorder.recording(body):
             result = run()
         body.result = result
@@ -62,8 +62,11 @@ def untrace_recorded(
     recording would be.
     """
     note_progress = progress or (lambda stage: None)
-    for name in sorted(options.expand - occurring(captured.recording)):
+    known = occurring(captured.recording) if options.expand else frozenset[str]()
+    for name in sorted(options.expand - known):
         note = f'expand="{name}" changes nothing: the program makes no such call.'
+        if known:
+            note += f" It makes calls of: {', '.join(sorted(known))}."
         captured = replace(captured, notes=(*captured.notes, note))
     if is_opened_whole(captured.recording, options.expand):
         return untrace_captured(replace(captured, recording=None), options, progress)

@@ -307,7 +307,10 @@ def test_what_does_not_occur_is_noted():
     src = untrace.source(step, expand=("checkpoint", "grad"))(PARAMS, X)
     assert src.report.is_verified
     (note,) = src.report.notes
-    expected = 'expand="checkpoint" changes nothing: the program makes no such call.'
+    expected = (
+        'expand="checkpoint" changes nothing: the program makes no such call. '
+        "It makes calls of: grad, scan, vmap."
+    )
     assert note == expected
     src = untrace.source(jax.grad(loss), expand=("jit", "grad"))(PARAMS, X)
     assert len(src.report.notes) == 1 and '"jit"' in src.report.notes[0]

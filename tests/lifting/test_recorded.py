@@ -443,3 +443,32 @@ def test_public_functions_with_bound_arguments():
         "functools.partial(jax.nn.softmax, axis=0)",
     ]:
         assert line in text, text
+
+
+def test_numbers_that_were_passed_to_jitted_functions_are_written():
+    # A default that is not passed is no input of the jitted function.
+    assert "jnp.nan_to_num(x, nan=0.0)" in recover(
+        lambda x: jnp.nan_to_num(x, nan=0.0), X
+    )
+
+
+def scaled(x, *factors, power=1, **options):
+    return sum(factors, x) ** power + options["bias"]
+
+
+def test_functions_of_any_number_of_arguments_are_called_as_they_were():
+    def f(x, y):
+        return scaled(x, y, 2.0 * y, bias=jnp.sin(y))
+
+    text = recover(f, X, X)
+    assert "def scaled(x, *factors, **options):" in text
+    assert "return scaled(x, y, 2.0 * y, bias=jnp.sin(y))" in text
+
+
+def test_named_tuples_are_unpacked_as_they_were():
+    def f(x):
+        values, vectors = jnp.linalg.eigh(x @ x.T)
+        values = jnp.abs(values)
+        return values, vectors * values
+
+    assert "values, vectors = jnp.linalg.eigh(x @ x.T)" in recover(f, X)

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.capture.inputs import are_dynamic
 from untrace.capture.paths import argument_trees, result_tree
 from untrace.capture.trees import Leaf, Node, Tree, describe, plain
 from untrace.errors import CaptureError
@@ -98,7 +99,8 @@ def capture(
         become plain containers.
 
     Python numbers among the arguments are inputs, as under `jax.jit`, unless the function
-    cannot be traced then: flags and counts that it branches on stay what they are.
+    cannot be traced then: what it branches on or computes with in Python stays what it
+    is. So do the numbers that modules of equinox hold.
 
     Raises:
       CaptureError: If the arguments cannot be traced.
@@ -113,7 +115,7 @@ def capture(
         return traced(frozenset())
     except _NEEDS_VALUE as error:
         kinds = {type(leaf) for leaf in jax.tree.leaves((args, kwargs))}
-        for fixed in (frozenset({bool}), frozenset({bool, int})):
+        for fixed in _FIXED:
             if fixed & kinds and kinds - fixed:
                 with contextlib.suppress(*_NEEDS_VALUE):
                     return traced(fixed & kinds)
@@ -124,6 +126,14 @@ def capture(
 _NEEDS_VALUE = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerIntegerConversionError,
+    jax.errors.TracerArrayConversionError,
+)
+
+# What is tried then: flags, counts, and numbers that are computed with in Python.
+_FIXED = (
+    frozenset({bool}),
+    frozenset({bool, int}),
+    frozenset({bool, int, float}),
 )
 
 
@@ -140,8 +150,9 @@ def _capture(
     static = static_keys(function, args, kwargs, static_argnums, static_argnames)
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     bound = traced_arguments(function, args, kwargs, static)
-    leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
-    traced = [is_input(leaf, fixed) for leaf in leaves]
+    arguments = [given[item.key] for item in bound]
+    leaves, treedef = jax.tree.flatten(arguments)
+    traced = are_dynamic(arguments, fixed)
     out: list[Any] = []
     trees: list[Tree] = []
 
@@ -152,6 +163,10 @@ def _capture(
             i.key: value for i, value in zip(bound, jax.tree.unflatten(treedef, full))
         }
         passed = {**given, **dynamic}
+
+        if not keep_types:  # before the run, which may change what it is given
+            order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
+            trees[:] = [_plain(dynamic[item.key], order) for item in bound]
 
         def run() -> Any:
             return function(
@@ -164,11 +179,8 @@ def _capture(
         else:
             named = {item.name: dynamic[item.key] for item in bound}
             result = record(run, named)
-        if not keep_types:
-            order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
-            trees[:] = [_plain(dynamic[item.key], order) for item in bound]
         out_leaves, out_tree = jax.tree.flatten(result)
-        kept = [jaxapi.is_traceable(leaf) for leaf in out_leaves]
+        kept = are_dynamic([result], ())
         out[:] = [out_tree, kept]
         return [leaf for leaf, is_kept in zip(out_leaves, kept) if is_kept]
 
@@ -197,11 +209,6 @@ def _capture(
     )
 
 
-def is_input(leaf: Any, fixed: frozenset[type]) -> bool:
-    """Tell whether a leaf of the arguments is an input of the jaxpr."""
-    return type(leaf) not in fixed and jaxapi.is_traceable(leaf)
-
-
 def traced_arguments(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -216,7 +223,7 @@ def traced_arguments(
 def _plain(value: Any, order: Mapping[int, int]) -> Tree:
     """Describe an argument by its tracers, in plain containers."""
     found: list[Any] = []
-    tree = plain(value, lambda leaf: id(leaf) in order, found, False)
+    tree = plain(value, lambda leaf: id(leaf) in order, found, False, False)
     return _renumber(tree, [order[id(leaf)] for leaf in found])
 
 

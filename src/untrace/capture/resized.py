@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-from untrace.capture.capture import is_input, static_keys, traced_arguments
+from untrace.capture.capture import static_keys, traced_arguments
+from untrace.capture.inputs import are_dynamic
 
 
 def resized(
@@ -26,8 +27,9 @@ def resized(
     static = static_keys(function, args, kwargs, static_argnums, static_argnames)
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     bound = traced_arguments(function, args, kwargs, static)
-    leaves, treedef = jax.tree.flatten([given[item.key] for item in bound])
-    inputs = [i for i, leaf in enumerate(leaves) if is_input(leaf, fixed)]
+    arguments = [given[item.key] for item in bound]
+    leaves, treedef = jax.tree.flatten(arguments)
+    inputs = [i for i, is_input in enumerate(are_dynamic(arguments, fixed)) if is_input]
     for (position, axis), size in sizes.items():
         leaf = leaves[inputs[position]]
         shape = (*leaf.shape[:axis], size, *leaf.shape[axis + 1 :])

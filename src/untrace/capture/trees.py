@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from untrace.capture.attributes import attribute_names
+from untrace.capture.inputs import is_module
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier
 from untrace.syntax.text import quote
@@ -35,9 +37,9 @@ class Node:
     """An inner node.
 
     Attributes:
-      kind: "tuple", "list", "dict", "none", "fields" (called with keyword arguments),
-        "items" (called with a dict) or "replaced" (a NamedTuple that the generated
-        file defines).
+      kind: "tuple", "list", "dict", "none", "number" (the only key), "fields" (called
+        with keyword arguments), "items" (called with a dict) or "replaced" (a
+        NamedTuple that the generated file defines).
       cls: The class to call, where it is not a builtin.
       keys: Dict keys or field names, one for each child.
       children: The subtrees.
@@ -141,52 +143,86 @@ def _is_plain_key(key: Any) -> bool:
 
 
 def plain(
-    value: Any, is_array: Callable[[Any], bool], found: list[Any], keep_types: bool
+    value: Any,
+    is_array: Callable[[Any], bool],
+    found: list[Any],
+    keep_types: bool,
+    keep_numbers: bool = True,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
 
     Arrays are appended to `found`. What is no array becomes None; children of classes
     that are None are left out, so that a tree keeps its description when another
     library has split its arrays from the rest. Mappings become dicts and other classes
-    NamedTuples, unless types are to be kept.
+    NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
+    unless they are not to be kept; those in modules of equinox, which splits them from
+    arrays, never do.
     """
-    if is_array(value):
-        found.append(value)
-        return Leaf(len(found) - 1)
-    kind = type(value)
-    if kind in (tuple, list):
-        children = tuple([plain(v, is_array, found, keep_types) for v in value])
-        return Node(kind.__name__, None, tuple(range(len(children))), children)
-    if kind is dict and all(_is_plain_key(key) for key in value):
-        keys = tuple(_sorted_keys(value))
-        children = tuple([plain(value[k], is_array, found, keep_types) for k in keys])
-        return Node("dict", None, keys, children)
-    if value is None or isinstance(value, _SCALARS) or not _is_registered(kind, value):
-        return Node("none", None, (), ())
-    flat, _ = jax.tree_util.tree_flatten_with_path(
-        value, is_leaf=lambda child: child is not value
-    )
-    start = len(found)
-    children = tuple([plain(v, is_array, found, keep_types) for _, v in flat])
-    entries = [path[0] for path, _ in flat]
-    keys = [getattr(entry, "key", None) for entry in entries]
-    if isinstance(value, collections.abc.Mapping) and all(map(_is_plain_key, keys)):
-        return Node("dict", None, tuple(keys), children)
-    if keep_types and is_importable(kind):
-        del found[start:]
-        parts = [part for _, part in flat]
-        node = _node(value, entries, parts, children)
-        for part in parts:
-            plain(part, is_array, found, keep_types)
-        return node
-    fields = _field_names(value, entries)
-    pairs = [(f, c) for f, c in zip(fields, children) if not _is_none(c)]
-    return Node(
-        "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
-    )
+    return _Plain(is_array, found, keep_types, keep_numbers).tree(value, False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """How `plain` describes values."""
+
+    is_array: Callable[[Any], bool]
+    found: list[Any]
+    keep_types: bool
+    keep_numbers: bool
+
+    def tree(self, value: Any, in_class: bool) -> Tree:
+        """Describe a value; numbers only in classes."""
+        if self.is_array(value):
+            self.found.append(value)
+            return Leaf(len(self.found) - 1)
+        kind = type(value)
+        if kind in (tuple, list):
+            children = tuple([self.tree(part, in_class) for part in value])
+            return Node(kind.__name__, None, tuple(range(len(children))), children)
+        if kind is dict and all(_is_plain_key(key) for key in value):
+            keys = tuple(_sorted_keys(value))
+            children = tuple([self.tree(value[key], in_class) for key in keys])
+            return Node("dict", None, keys, children)
+        if in_class and isinstance(value, _NUMBERS):
+            return Node("number", None, (value,), ())
+        if (
+            value is None
+            or isinstance(value, _SCALARS)
+            or not _is_registered(kind, value)
+        ):
+            return Node("none", None, (), ())
+        return self._of_class(value, kind)
+
+    def _of_class(self, value: Any, kind: Any) -> Tree:
+        try:
+            flat, _ = jax.tree_util.tree_flatten_with_path(
+                value, is_leaf=lambda child: child is not value
+            )
+        except Exception:  # such as that of a state of equinox that has been used up
+            return Node("none", None, (), ())
+        in_class = self.keep_numbers and not is_module(value)
+        start = len(self.found)
+        children = tuple([self.tree(part, in_class) for _, part in flat])
+        entries = [path[0] for path, _ in flat]
+        keys = [getattr(entry, "key", None) for entry in entries]
+        if isinstance(value, collections.abc.Mapping) and all(map(_is_plain_key, keys)):
+            return Node("dict", None, tuple(keys), children)
+        if self.keep_types and is_importable(kind):
+            del self.found[start:]
+            parts = [part for _, part in flat]
+            node = _node(value, entries, parts, children)
+            for part in parts:
+                self.tree(part, in_class)
+            return node
+        fields = _field_names(value, entries)
+        pairs = [(f, c) for f, c in zip(fields, children) if not _is_nothing(c)]
+        return Node(
+            "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
+        )
 
 
 _SCALARS = (bool, int, float, complex, str, bytes)
+_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def _is_registered(kind: type, value: Any) -> bool:
@@ -200,8 +236,12 @@ def _is_registered(kind: type, value: Any) -> bool:
 _REGISTERED: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
-def _is_none(tree: Tree) -> bool:
-    return isinstance(tree, Node) and tree.kind == "none"
+def _is_nothing(tree: Tree) -> bool:
+    """Tell whether a tree is None, or an object without arrays that is no tuple."""
+    if isinstance(tree, Leaf) or tree.keys:
+        return False
+    is_object = tree.kind == "replaced" and not issubclass(tree.cls, tuple)
+    return tree.kind == "none" or is_object
 
 
 def _sorted_keys(value: dict[Any, Any]) -> list[Any]:
@@ -262,6 +302,8 @@ def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
     parts = [build(child, values, classes) for child in tree.children]
     if tree.kind == "none":
         return None
+    if tree.kind == "number":
+        return tree.keys[0]
     if tree.kind == "tuple":
         return tuple(parts)
     if tree.kind == "list":

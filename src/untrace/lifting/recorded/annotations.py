@@ -82,6 +82,8 @@ def _tree(tree: Tree, arrays: list[Any], writer: Writer) -> str:
         return _array(arrays[tree.index], writer)
     if tree.kind == "none":
         return "None"
+    if tree.kind == "number":
+        return type(tree.keys[0]).__name__
     if tree.kind in ("dict", "list"):
         return tree.kind
     if tree.kind != "tuple":

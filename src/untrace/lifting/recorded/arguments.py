@@ -39,7 +39,7 @@ def public_arguments(item: Call, writer: Writer) -> list[Term]:
     """Write arguments as the user did where that is known; no default values."""
     plain = jaxapi.open_boundary(item.function)
     if not isinstance(plain, types.FunctionType):
-        named = _named(item.kwargs, _signature(item.function), item, writer)
+        named = _named(item.kwargs, _droppable(item.function), item, writer)
         return [*[_public_argument(v, item, writer) for v in item.args], *named]
     parameters = inspect.signature(plain).parameters
     plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]
@@ -104,11 +104,24 @@ def _n_positional(
     return max(needed, required)
 
 
-def _signature(function: Any) -> Mapping[str, inspect.Parameter]:
+def _droppable(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters whose defaults need not be written.
+
+    A number that is passed to a jitted function is one of its inputs, a default is not.
+    """
     try:
-        return inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # some builtin and wrapped callables have none
         return {}
+    _, static = jaxapi.static_arguments(function)
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if name in static or not isinstance(parameter.default, _NUMBERS)
+    }
+
+
+_NUMBERS = (bool, int, float, complex)
 
 
 def is_default(value: Any, parameter: inspect.Parameter) -> bool:

@@ -6,11 +6,17 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments
 from untrace.lifting.recorded.custom_rules import custom_term
-from untrace.lifting.recorded.definitions import define, static_names
+from untrace.lifting.recorded.definitions import (
+    bound_arguments,
+    define,
+    static_names,
+)
 from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.plan import reason
@@ -54,7 +60,7 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
         return _transformed(layer.value, bodies, writer)
     if layer.kind == "custom":
         return custom_term(layer.value, bodies, writer)
-    body = writer.program.runs.last(function, bodies)
+    body = writer.program.runs.anywhere(function, bodies)
     if body is not None:
         return define(function, body, writer)
     if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
@@ -85,11 +91,21 @@ def decorator_term(made: jaxapi.Transformed, writer: Writer) -> Term:
     """Write `jax.jit`, or `functools.partial(jax.jit, static_argnums=0)`."""
     imports = writer.program.lifter.imports
     home = writer.program.home_term(made.maker)
-    if not made.options:
+    given = _given_options(made)
+    if not given:
         return home
-    options = [keyword(k, writer.value(v)) for k, v in made.options.items()]
+    options = [keyword(k, writer.value(v)) for k, v in given.items()]
     partial = f"{imports.module('functools')}.partial"
     return call(Term([partial]), [home, *options])
+
+
+def _given_options(made: jaxapi.Transformed) -> dict[str, Any]:
+    """Return the options but for shardings that are left to JAX."""
+    return {
+        name: value
+        for name, value in made.options.items()
+        if not name.endswith("_shardings") or jax.tree.leaves(value)
+    }
 
 
 def _opened(function: Any, bodies: Sequence[Body], writer: Writer) -> Term | None:
@@ -129,7 +145,7 @@ def _transformed(
     fixed = _fixed_arguments(made, bodies, writer)
     options = [
         keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
-        for k, v in made.options.items()
+        for k, v in _given_options(made).items()
     ]
     home = writer.program.home_term(made.maker)
     return call(home, [inner, *options])
@@ -179,7 +195,7 @@ def _decorated(
         return None
     if plain.value.__name__ == "<lambda>":
         return None
-    body = writer.program.runs.last(function, bodies)
+    body = writer.program.runs.anywhere(function, bodies)
     if body is None:
         raise Unwritable(f"`{function_name(function)}` was not run while recording")
     decorators = [decorator_term(maker, writer) for maker in makers]
@@ -194,7 +210,11 @@ def _fixed_arguments(
     if body is None:
         return frozenset()
     static = static_names(body)
-    return frozenset({i for i, n in enumerate(body.parameters) if n in static} | static)
+    names = list(body.parameters)
+    if body.opened is None:  # then they are those of a call, not of the function
+        n_bound, _ = bound_arguments(made.function)
+        names = names[n_bound : body.code.co_argcount]
+    return frozenset({i for i, n in enumerate(names) if n in static} | static)
 
 
 def _without(axes: Any, positions: frozenset[Any]) -> Any:

@@ -121,6 +121,18 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
 def bound_parameters(function: Any, body: Body) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     names = list(body.parameters)
+    n_bound, keywords = bound_arguments(function)
+    defaults = _defaults(innermost(function))
+    static = {
+        name
+        for name, value in body.parameters.items()
+        if not has_array(value) and (name in defaults and value is defaults[name])
+    }
+    return frozenset({*names[:n_bound], *keywords, *static})
+
+
+def bound_arguments(function: Any) -> tuple[int, frozenset[str]]:
+    """Count the positional arguments that are bound already; name the keyword ones."""
     n_bound = 0
     keywords: set[str] = set()
     for _ in range(64):
@@ -133,13 +145,7 @@ def bound_parameters(function: Any, body: Body) -> frozenset[str]:
         elif layer.kind == "method":
             n_bound += 1
         function = layer.inner
-    defaults = _defaults(innermost(function))
-    static = {
-        name
-        for name, value in body.parameters.items()
-        if not has_array(value) and (name in defaults and value is defaults[name])
-    }
-    return frozenset({*names[:n_bound], *keywords, *static})
+    return n_bound, frozenset(keywords)
 
 
 def static_names(body: Body) -> frozenset[str]:

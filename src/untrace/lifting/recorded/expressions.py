@@ -157,6 +157,8 @@ def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     parts = [_built(child, arrays, writer) for child in tree.children]
     if tree.kind == "none":
         return Term(["None"])
+    if tree.kind == "number":
+        return writer.value(tree.keys[0])
     if tree.kind in ("tuple", "list"):
         return display("()" if tree.kind == "tuple" else "[]", parts)
     if tree.kind == "dict":

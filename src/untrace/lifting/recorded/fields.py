@@ -68,7 +68,7 @@ def origins(classes: StandIns) -> list[str]:
 
 def without(tree: Tree, unread: Set[Field]) -> Tree:
     """Leave fields out of a tree, whose leaves keep their numbers."""
-    if isinstance(tree, Leaf) or not unread:
+    if isinstance(tree, Leaf) or not (unread and tree.children):
         return tree
     is_replaced = tree.kind == "replaced"
     kept = [

@@ -73,9 +73,11 @@ def _main_run(whole: Call | None, root: Body) -> Body:
 
 def _whole_call(root: Body) -> Call | None:
     """Return the call of a jitted or checkpointed function that is all of the program."""
-    if len(root.calls) != 1:
+    # Classes that are pytrees have functions that move arrays, and JAX calls them.
+    calls = [item for item in root.calls if not item.is_own or item.bodies[0].calls]
+    if len(calls) != 1:
         return None
-    item = root.calls[0]
+    item = calls[0]
     made = item.function
     if not isinstance(made, jaxapi.Transformed) or not item.bodies:
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from untrace.lifting.recorded.function import Names
 from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.values import has_array
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
 
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
 
 def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     """Make the names of a result and let them stand for its arrays."""
-    if (
-        isinstance(target, tuple)
-        and type(result) in (tuple, list)
-        and len(target) == len(result)
-    ):
+    if isinstance(target, tuple) and _is_unpacked(result, target):
         return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
     given = isinstance(target, str) and target != "_"
     hint = str(target) if given else result_hint(item)
@@ -32,10 +29,17 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     return name
 
 
+def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
+    """Tell whether a result is unpacked as it is written: a NamedTuple with all of it."""
+    if not isinstance(result, (tuple, list)) or len(result) != len(target):
+        return False
+    return type(result) in (tuple, list) or all(map(has_array, result))
+
+
 def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     """Name results after the local variables that held them in the end."""
     for hint, value in values.items():
-        key = writer.values.key(value)
+        key = _key_of_local(value, writer)
         if key is None or hint == "_":
             continue
         found = writer.values.find(key)
@@ -47,6 +51,17 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         name = found[0]
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
+
+
+def _key_of_local(value: Any, writer: Writer) -> Any:
+    """Return what identifies a local variable's value, which lives in the recording.
+
+    Most of the locals of a framework hold large trees, and are looked at in every pass.
+    """
+    known = writer.program.plan.keys
+    if id(value) not in known:
+        known[id(value)] = writer.values.key(value)
+    return known[id(value)]
 
 
 def rename(result: Any, target: Target, writer: Writer) -> None:

@@ -5,6 +5,9 @@ What a function needs from outside becomes a parameter: the smallest sub-tree.
 
 from __future__ import annotations
 
+import inspect
+import types
+from collections.abc import Mapping
 from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
@@ -14,7 +17,7 @@ from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.parameters import grouped, own_parameters
 from untrace.lifting.recorded.short_types import signature_types
-from untrace.lifting.recorded.terms import Global, Name, Term, call
+from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
@@ -50,7 +53,8 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     annotate(draft, dict(made), shown.result, inner)
     program.open_calls.pop()
     program.finish(draft)
-    arguments = _arguments(made, inner, writer)
+    stars = {} if inner.is_library else _stars(body.code)
+    arguments = _arguments(made, inner, writer, stars)
     function = program.function(draft, numbers=_numbers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
@@ -66,16 +70,32 @@ def _numbers(body: Body) -> dict[str, str]:
     return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
 
 
+def _stars(code: types.CodeType) -> dict[str, str]:
+    """Return the parameters that take what is left of the arguments, with their stars."""
+    names = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
+    flags = (inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")
+    given = [stars for flag, stars in flags if code.co_flags & flag]
+    return dict(zip(map(identifier, names), given))
+
+
 def _arguments(
-    made: list[tuple[Name, Any]], inner: Writer, writer: Writer
+    made: list[tuple[Name, Any]],
+    inner: Writer,
+    writer: Writer,
+    stars: Mapping[str, str],
 ) -> list[Term]:
     """Give a function the parameters that it uses; return what is passed by them."""
     draft = inner.draft
     arguments: list[Term] = []
+    rest: list[tuple[Name, Any]] = []
     for name, value in made:
-        if name.uses or name.captured:
-            draft.parameters.append(Parameter(name))
-            arguments.append(writer.value(value, name.hint))
+        if not (name.uses or name.captured):
+            continue
+        if name.hint in stars:
+            rest.append((name, value))
+            continue
+        draft.parameters.append(Parameter(name))
+        arguments.append(writer.value(value, name.hint))
     if inner.lifted:
         draft.types = ""
     front = 0
@@ -85,4 +105,10 @@ def _arguments(
         front += is_weight
         draft.parameters.insert(place, Parameter(name))
         arguments.insert(place, writer.reach(origin, name.is_tree))
+    for name, value in rest:
+        draft.parameters.append(Parameter(name, stars[name.hint]))
+        if isinstance(value, dict):
+            arguments += [keyword(k, writer.value(v, k)) for k, v in value.items()]
+        else:
+            arguments += [writer.value(item) for item in value]
     return arguments

@@ -49,6 +49,7 @@ class Plan:
       closed: Such calls that are written as they were made all the same, and why.
       needs: What of the results of a library's functions is used, found step by step.
       unnamed: Names that numbers are not to have.
+      keys: What identifies the values of local variables, by the `id` of each.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
       varying: Attributes of a library's classes that are arrays in some objects.
@@ -75,6 +76,7 @@ class Plan:
     closed: dict[Any, str] = field(default_factory=dict[Any, str])
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
     unnamed: set[str] = field(default_factory=set[str])
+    keys: dict[int, Any] = field(default_factory=dict[int, Any])
     levels: dict[tuple[str, ...], int] = field(
         default_factory=dict["tuple[str, ...]", int]
     )

@@ -18,6 +18,7 @@ class Runs:
         self._plan = plan
         self._last: dict[Any, Body] = {}
         self._opened: dict[Any, Body] = {}
+        self._all: dict[Any, Body] = {}
 
     def last(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return the last run of a function, in this call or an earlier one."""
@@ -27,6 +28,18 @@ class Runs:
             self._last[plain] = runs[-1]
             return runs[-1]
         return self._last.get(plain)
+
+    def anywhere(self, function: Any, bodies: Sequence[Body]) -> Body | None:
+        """Return the last run, or one that is not written, as those of `jax.eval_shape`.
+
+        JAX does not run a jitted function again that it has traced there.
+        """
+        found, plain = self.last(function, bodies), innermost(function)
+        if found is not None or plain is None:
+            return found
+        if not self._all:
+            self._all.update(_by_code(self._plan.recording))
+        return self._all.get(plain.__code__)
 
     def given_to(self, made: jaxapi.Transformed, bodies: Sequence[Body]) -> Body | None:
         """Return a run that shows the arguments of a transformed function."""
@@ -54,6 +67,17 @@ class Runs:
             yield run
             if run.opened is not None and run.opened in self._plan.closed:
                 yield from self._with_closed(run.opened.bodies)
+
+
+def _by_code(body: Body) -> dict[Any, Body]:
+    """Return the last finished run of every function that was passed to a call."""
+    found: dict[Any, Body] = {}
+    for item in body.calls:
+        for run in item.bodies:
+            found.update(_by_code(run))
+            if run.is_finished and run.opened is None and not item.is_own:
+                found[run.code] = run
+    return found
 
 
 def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:

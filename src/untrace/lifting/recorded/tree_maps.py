@@ -16,7 +16,12 @@ from untrace.lifting.recorded.parameters import passed_parameters
 from untrace.lifting.recorded.runs import runs_of
 from untrace.lifting.recorded.terms import Term, call
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
-from untrace.lifting.recorded.values import arrays_in, has_array, is_array
+from untrace.lifting.recorded.values import (
+    arrays_in,
+    has_array,
+    hides_arrays,
+    is_array,
+)
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call
 
@@ -43,7 +48,7 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     runs = _runs_on_arrays(item)
     if item.kwargs.get("is_leaf") is not None and any(map(_takes_trees, runs)):
         raise Unrolled
-    if any(map(_makes_arrays, runs)):
+    if any(map(_makes_arrays, runs)) or any(hides_arrays(run.result) for run in runs):
         raise Unrolled
     if not runs and is_map and _has_more(item):
         raise Unwritable("it makes arrays of what is none")

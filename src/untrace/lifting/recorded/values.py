@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Tree, access, plain
+from untrace.capture.trees import Leaf, Node, Tree, access, plain
 from untrace.lifting.recorded.fields import Field, by_length, without
 from untrace.lifting.recorded.terms import Name
 
@@ -37,6 +37,16 @@ def arrays_in(value: Any) -> list[Any]:
 def has_array(value: Any) -> bool:
     """Tell whether a value is an array or holds one."""
     return bool(arrays_in(value))
+
+
+def hides_arrays(value: Any) -> bool:
+    """Tell whether a value is an object of a class that JAX does not know."""
+    if value is None or is_array(value) or isinstance(value, _KNOWN):
+        return False
+    return not callable(value) and jax.tree_util.all_leaves([value])
+
+
+_KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
 
 
 class Values:
@@ -117,4 +127,9 @@ def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
     ]
     if not parts:
         return None
-    return (tree.kind, tree.cls, tuple(parts))
+    numbers = [
+        (label, repr(child.keys))
+        for label, child in zip(tree.keys, tree.children)
+        if isinstance(child, Node) and child.kind == "number"
+    ]
+    return (tree.kind, tree.cls, tuple(parts), *numbers)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from untrace import jaxapi
@@ -19,7 +20,7 @@ from untrace.lifting.recorded.naming import targets
 from untrace.lifting.recorded.rows import is_iteration, row_hint, row_of, rows_at_once
 from untrace.lifting.recorded.short_types import short_types
 from untrace.lifting.recorded.terms import Name, Ref, Term
-from untrace.lifting.recorded.values import Found, Values, is_array
+from untrace.lifting.recorded.values import Found, Values, hides_arrays, is_array
 from untrace.recovery import bytecode
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
@@ -238,7 +239,8 @@ class Writer:
 
     def statement(self, item: Call) -> None:
         """Write one recorded call."""
-        is_opened = item.is_own and self.program.is_dissolved(item)
+        is_opened = _is_object_map(item)
+        is_opened |= item.is_own and self.program.is_dissolved(item)
         if (
             not is_opened
             and not self.is_new(item.result)
@@ -296,3 +298,9 @@ class Writer:
         name = Name(draft.name, True)
         self.draft.statements.append(Statement(name, nested=draft))
         return self.ref((name, ""))
+
+
+def _is_object_map(item: Call) -> bool:
+    """Tell whether a function was mapped that returned arrays in objects of its own."""
+    is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
+    return is_map and any(hides_arrays(run.result) for run in item.bodies)

@@ -1,0 +1,151 @@
+"""Level "api": programs that change their arguments and objects while they are traced."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert "from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+class Variable:
+    """An array that may be replaced, as the variables of flax nnx."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+jax.tree_util.register_pytree_with_keys(
+    Variable,
+    lambda box: ([(jax.tree_util.GetAttrKey("value"), box.value)], None),
+    lambda aux, children: Variable(*children),
+)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["states"], meta_fields=[]
+)
+@dataclasses.dataclass(frozen=True)
+class States:
+    """What does not change itself, and holds what does."""
+
+    states: Any
+
+
+@jax.jit
+def scale(params, x):
+    return params["w"] * x
+
+
+def update(params, x):
+    y = scale(params, x)
+    params["w"] = params["w"] + 1.0
+    return scale(params, y)
+
+
+def test_a_dict_that_is_changed_in_place_is_an_argument():
+    text = recover(update, {"w": X}, X)
+    assert "y = scale(params, x)" in text
+    assert 'scale({"w": params["w"] + 1.0}, y)' in text
+
+
+def step(variable, x):
+    y = jax.jit(lambda box, x: box.states[0].value * x)(States((variable,)), x)
+    variable.value = variable.value + y
+    return variable.value * x
+
+
+def test_a_variable_that_is_changed_in_place_is_an_argument():
+    for level in ("api", "lax"):
+        src = untrace.source(step, level=level)(Variable(X), X)
+        assert src.report.is_verified, str(src.report)
+    text = recover(step, Variable(X), X)
+    assert "(States(states=(variable,)), x)" in text
+    assert "variable.value + y" in text
+
+
+class Applied:
+    """Calls a function on modules that were taken apart."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args):
+        return self.function(*args)
+
+
+def test_objects_are_transformed_whose_call_takes_any_arguments():
+    def f(params, x):
+        return jax.grad(Applied(lambda params, x: jnp.sum(params["w"] * x)))(params, x)
+
+    assert "(params, x)" in recover(f, {"w": X}, X)
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    """A class whose functions for JAX are the user's own."""
+
+    def __init__(self, first, second):
+        self.first = first
+        self.second = second
+
+    def tree_flatten(self):
+        return (self.first, self.second), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def product(pair, x):
+    return Pair(pair.first * x, pair.second + x)
+
+
+def test_a_jitted_function_of_a_class_is_the_main_function():
+    text = recover(product, Pair(X, X), X)
+    assert (
+        "@functools.partial(jax.jit, donate_argnums=(0,))\ndef product(pair, x):"
+        in text
+    )
+
+
+@jax.tree_util.register_pytree_node_class
+class Used:
+    """A state that must not be looked at once there is a later one."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def add(self, x):
+        value, self.value = self.value, None
+        return Used(value + x)
+
+    def tree_flatten(self):
+        if self.value is None:
+            raise ValueError("an old state")
+        return (self.value,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+def test_an_object_that_is_used_up_holds_no_arrays():
+    def f(state, x):
+        later = state.add(x)
+        return later.add(jnp.sin(x))
+
+    assert "jnp.sin(x)" in recover(f, Used(X), X)

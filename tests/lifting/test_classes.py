@@ -1,0 +1,108 @@
+"""Level "api": instances of registered classes come back with all that they hold."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+
+
+class State(NamedTuple):
+    """Of a loop, with a counter that is a Python number at first."""
+
+    i: Any
+    x: Any
+    limits: Any = (0, 3)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["x", "rate"], meta_fields=[]
+)
+@dataclasses.dataclass
+class Leaky:
+    x: Any
+    rate: Any = 0.5
+
+
+def count(x):
+    out = jax.lax.while_loop(
+        lambda s: s.i < s.limits[1],
+        lambda s: s._replace(i=s.i + 1, x=s.x * 2),
+        State(0, x),
+    )
+    return out.x
+
+
+def step(leaky):
+    return Leaky(leaky.x * leaky.rate, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (count, "State(i=0, x=x, limits=(0, 3)),"),
+        (lambda x: State(np.float32(2), x), "State(i=np.float32(2.0), x=x, limits="),
+        (lambda x: jax.jit(step)(Leaky(x)), "(Leaky(x=x, rate=0.5))"),
+        (lambda x: (step(step(Leaky(x))), 3), "rate=0.25)"),
+        (lambda x: [Leaky(x, 1.0), Leaky(x, True), Leaky(x, 1)], "rate=True"),
+    ],
+)
+def test_numbers_in_classes_are_written(function, line):
+    src = untrace.source(function)(X)
+    assert "from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    assert line in str(src)
+    expected, actual = jax.jit(function)(X), jax.jit(src.load())(X)
+    pairs = zip(jax.tree.leaves(expected), jax.tree.leaves(actual), strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+
+
+class Update:
+    """What JAX takes for a leaf, and holds arrays."""
+
+    def __init__(self, value, state):
+        self.value = value
+        self.state = state
+
+
+def momentum(grads, state):
+    def update(g, s):
+        new = 0.9 * s + g
+        return Update(jnp.sqrt(new) if g.ndim else -new, new)
+
+    out = jax.tree.map(update, grads, state)
+    values = jax.tree.map(lambda u: u.value, out)
+    return values, jax.tree.map(lambda u: u.state, out)
+
+
+def test_objects_that_a_mapped_function_returns_are_taken_apart():
+    trees = [{"a": X, "b": np.float32(2)}] * 2
+    src = untrace.source(momentum)(*trees)
+    assert "from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    assert 'new = 0.9 * state["a"] + grads["a"]' in str(src)
+
+
+@jax.jit
+def halved(x, scale):
+    return x / (2 * scale)
+
+
+def shaped(x):
+    shape = jax.eval_shape(halved, x, 1.5)
+    zeros = jnp.zeros(shape.shape)
+    return jax.lax.cond(x[0] > 0, lambda x: halved(x, 1.5), lambda x: zeros, x)
+
+
+def test_a_jitted_function_that_ran_only_in_eval_shape_comes_back():
+    src = untrace.source(shaped)(X)
+    assert "from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    assert "def halved(x, scale):" in str(src)
