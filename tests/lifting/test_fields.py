@@ -117,7 +117,7 @@ def test_what_nothing_reads_is_left_out():
 
     text = recover(model, X)
     assert fields(text, "Normal") == ["loc", "scale"]
-    assert "variance" not in text and "shift" not in text
+    assert "variance" not in text and "shifts" not in text
 
 
 @pytest.mark.parametrize("is_result", [True, False])
