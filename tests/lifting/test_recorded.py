@@ -340,6 +340,20 @@ def test_a_wrong_call_is_never_silent(monkeypatch):
     assert "primitive differs" in src.report.notes[0]
 
 
+def test_a_wrong_call_is_found_behind_differences_that_mean_nothing(monkeypatch):
+    from untrace.lifting.recorded import operators
+
+    def f(x, y):
+        jnp.exp(x)  # dead code, which is left out
+        return jnp.cos(jnp.tanh(x)) + (jnp.sin(x) - y)
+
+    monkeypatch.setitem(operators.BINARY, "sub", ("+", operators.ADD))
+    src = untrace.source(f)(X, X)
+    assert src.report.strength == "equivalent"
+    assert "sub f32[3,4]" in src.report.notes[0]
+    assert "jnp.cos(jnp.tanh(x))" in str(src) and "jnp.exp" not in str(src)
+
+
 def test_expand_shows_what_grad_makes_under_the_lines_it_comes_from():
     text = recover(jax.grad(loss), PARAMS, X, expand="grad")
     forward = '# hidden = jnp.tanh(x @ params["w"] + params["b"])  (test_recorded.py:'

@@ -45,8 +45,9 @@ def _verdict(
         difference = compare(captured.jaxpr, actual, unproved)
     if difference is None:
         return Report("identical", None, "", tuple(unproved), notes)
-    line = source_line(actual, difference, filename)
-    if equivalent(captured.jaxpr, actual) is None:
+    parting = equivalent(captured.jaxpr, actual)
+    line = source_line(actual, parting or difference, filename)
+    if parting is None:
         return Report(
             "equivalent", difference, line, tuple(unproved), notes, traced=actual
         )
@@ -60,8 +61,11 @@ def _verdict(
             tuple(unproved),
             (agreed, *notes),
             traced=actual,
+            parting=parting,
         )
-    return Report("different", difference, line, tuple(unproved), notes)
+    return Report(
+        "different", difference, line, tuple(unproved), notes, parting=parting
+    )
 
 
 def trace_module(module: Module, captured: Captured) -> tuple[Any, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Difference:
       expected: The expected equation, in one line.
       actual: The actual equation, in one line.
       reason: What differs, as `literal differs`.
+      equation: The actual equation itself, where the path does not lead to it.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Difference:
     expected: str
     actual: str
     reason: str
+    equation: Any = field(default=None, compare=False, repr=False)
 
     @property
     def index(self) -> int | None:

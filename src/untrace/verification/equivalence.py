@@ -286,8 +286,14 @@ def _descend(graph: _Graph, number: int, other: int) -> Difference:
         number, other = pairs[0]
     node, mate = (_with_equation(graph, n) for n in (node, mate))
     indices = (node.position,) if node.body is not None else ()
+    equation = None if mate.body is None else mate.body.eqns[mate.position]
     return Difference(
-        "data flow", indices, _text(node), _text(mate), _reason(node, mate)
+        "data flow",
+        indices,
+        _text(node),
+        _text(mate),
+        _reason(node, mate),
+        equation,
     )
 
 
@@ -304,8 +310,10 @@ def _text(node: Node) -> str:
 
 
 def _reason(node: Node, mate: Node) -> str:
-    if node.body is None or mate.body is None or node.head[0] != mate.head[0]:
+    if node.body is None or mate.body is None:
         return "computed differently"
+    if node.head[0] != mate.head[0]:
+        return "primitive differs"
     names = ("primitives", "params", "contexts", "types of results", "effects")
     for name, mine, theirs in zip(names, node.head, mate.head):
         if mine != theirs:

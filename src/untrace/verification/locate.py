@@ -11,7 +11,7 @@ from untrace.verification.difference import Difference
 
 def source_line(actual: Any, difference: Difference, filename: str) -> str:
     """Return the line of the generated file that made the differing equation, or ""."""
-    eqn = _equation(actual, difference)
+    eqn = difference.equation or _equation(actual, difference)
     line = 0 if eqn is None else jaxapi.line_in_file(eqn.source_info, filename)
     text = linecache.getline(filename, line).strip() if line else ""
     return f"line {line}: {text}" if text else ""

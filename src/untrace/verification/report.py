@@ -22,6 +22,8 @@ class Report:
       notes: What the header mentions: stand-ins, replaced classes.
       n_equations: Equations of the program, nested ones included.
       traced: The jaxpr that the text traced to, if it did.
+      parting: Where the data flow parts, if it does: the first difference may be one
+        that means nothing, such as dead code.
     """
 
     strength: str
@@ -31,6 +33,7 @@ class Report:
     notes: tuple[str, ...] = ()
     n_equations: int = 0
     traced: Any = None
+    parting: Any = None
 
     @property
     def is_verified(self) -> bool:
@@ -44,7 +47,7 @@ class Report:
         if isinstance(self.difference, Exception):
             return [f"{type(self.difference).__name__}: {self.difference}"]
         return [
-            str(self.difference),
+            str(self.parting or self.difference),
             *([f"  made by {self.line}"] if self.line else []),
         ]
 
