@@ -24,7 +24,8 @@ from untrace.recovery.record import Body
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
 
-MAX_VARIANTS = 8
+# Rules of rules that are written; the proof follows them about as deep.
+MAX_NESTED = 2
 
 
 def custom_term(
@@ -48,7 +49,8 @@ def custom_term(
     known = customs.get(key)
     if known is not None:
         return known
-    if sum(made[0] == id(function) for made in customs) > MAX_VARIANTS:
+    opened = writer.program.open_customs
+    if opened.count(id(function)) > MAX_NESTED:
         name = function_name(function.fun)
         raise Unwritable(f"the rules of `{name}` call it at ever new fixed arguments")
     body = _primal(function, bodies, args, writer.program)
@@ -57,7 +59,11 @@ def custom_term(
     fixed = function.nondiff_argnums
     made = define(function, body, writer, [decorator], key=key, fixed=fixed)
     customs[key] = made  # its rules may call it
-    defined = _rules(function, body, bodies, writer)
+    opened.append(id(function))
+    try:
+        defined = _rules(function, body, bodies, writer)
+    finally:
+        opened.pop()
     is_global = _is_global(made)
     if is_global and not any(list(term.refs()) for term in defined):
         texts = ", ".join(term.render() for term in defined)

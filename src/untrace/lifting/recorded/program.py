@@ -72,6 +72,7 @@ class Program:
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
         self.customs: dict[Any, Term] = {}
+        self.open_customs: list[int] = []
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self.locals: set[str] = set()
         self.hidden: set[str] = set()
