@@ -21,8 +21,9 @@ from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
-from untrace.recovery.record import Body, snapshot
+from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
+from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
 from untrace.verification.check import check
 from untrace.verification.report import Report
@@ -41,7 +42,7 @@ def recording(
 
     def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
         recorder = Recorder(public_readers(), expand)
-        body = Body(None, run.__code__, snapshot(arguments))
+        body = Body(None, run.__code__, Snapshots().take(arguments))
         with recorder.recording(body):
             result = run()
         body.result = result

@@ -7,13 +7,10 @@ program may change its own later.
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import jax
 
 from untrace import jaxapi
 from untrace.recovery.formulas import Formula
@@ -163,67 +160,3 @@ class Call:
 def is_library(code: types.CodeType) -> bool:
     """Tell whether code belongs to an installed library, and not to the user."""
     return "site-packages" in code.co_filename
-
-
-CONTAINERS = frozenset({tuple, list, dict})
-
-
-def snapshot(value: Any) -> Any:
-    """Copy the containers that a program may change in place."""
-    kind = type(value)
-    known = _KINDS.get(kind) or _learn(kind, value)
-    if known == "whole":
-        return value
-    if known == "dict":
-        return {key: snapshot(item) for key, item in value.items()}
-    if known == "list":
-        return [snapshot(item) for item in value]
-    if kind is tuple:
-        return tuple([snapshot(item) for item in value])
-    return _copied(value) if _changes(value) else value
-
-
-def _copied(value: Any) -> Any:
-    """Copy a pytree of a registered class by taking it apart and together again."""
-    try:
-        parts, treedef = jax.tree.flatten(value, is_leaf=lambda part: part is not value)
-        return jax.tree.unflatten(treedef, [snapshot(part) for part in parts])
-    except Exception:  # such as that of an object that is still being made
-        return value
-
-
-def _changes(value: Any) -> bool:
-    """Tell whether a pytree, or one of a registered class in it, may change in place."""
-    kind = type(value)
-    known = _KINDS.get(kind) or _learn(kind, value)
-    if known == "whole":
-        return False
-    if known == "frozen":
-        fields: Mapping[str, Any] = kind.__dataclass_fields__
-        return any([_changes(getattr(value, name, None)) for name in fields])
-    if known == "object":
-        return True
-    return any(map(_changes, value.values() if known == "dict" else value))
-
-
-def _learn(kind: type, value: Any) -> str:
-    """Learn once how values of a class may change; "whole" is what is never copied."""
-    if len(_KINDS) > _MAX_KINDS:  # classes that are made anew in every run
-        _KINDS.clear()
-        _KINDS.update({kind: kind.__name__ for kind in CONTAINERS})
-    _KINDS[kind] = known = _kind(kind, value)
-    return known
-
-
-def _kind(kind: type, value: Any) -> str:
-    if issubclass(kind, _FIXED) or jax.tree_util.all_leaves([value]):
-        return "whole"
-    if issubclass(kind, tuple):
-        return "tuple"
-    settings = getattr(kind, "__dataclass_params__", None)
-    return "frozen" if settings is not None and settings.frozen else "object"
-
-
-_FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
-_KINDS: dict[type, str] = {kind: kind.__name__ for kind in CONTAINERS}
-_MAX_KINDS = 4096

@@ -29,7 +29,6 @@ from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
 from untrace.recovery.numbers import named_arrays, named_numbers
 from untrace.recovery.record import (
-    CONTAINERS,
     RETURNED,
     Bind,
     Body,
@@ -37,8 +36,8 @@ from untrace.recovery.record import (
     Place,
     Span,
     is_library,
-    snapshot,
 )
+from untrace.recovery.snapshots import CONTAINERS, Snapshots
 from untrace.recovery.transformations import opened_layer
 from untrace.recovery.watching import watching
 
@@ -108,6 +107,7 @@ class Recorder:
         self._kinds: dict[int, Any] = dict(readers)
         self._kinds.update((id(code), _BIND) for code in self._alive)
         self._passed: dict[int, _Passed] = {}
+        self._snapshot = Snapshots().take
         self._log: list[Bind] = []
         self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
@@ -152,7 +152,7 @@ class Recorder:
         if top.call is not None:
             self._begin_inside(frame, kind, top)
         elif type(kind) is _Own:
-            body = Body(None, frame.f_code, _parameters(frame, kind.parameters))
+            body = Body(None, frame.f_code, self._parameters(frame, kind.parameters))
             self._enter(frame, None, body, {}).is_run = True
         else:
             called = kind(frame)
@@ -177,7 +177,7 @@ class Recorder:
                 return
             body.wrapped = _wrapped(frame)
             entry.call = Call(None, (), {}, None, bodies=[body])
-        value = snapshot(value[0] if entry.is_first and value else value)
+        value = self._snapshot(value[0] if entry.is_first and value else value)
         for one in (entry.around, body):
             if one is not None:
                 one.result = value
@@ -185,7 +185,7 @@ class Recorder:
         if entry.around is not None and entry.call is not None:
             entry.around.calls.append(entry.call)
         if body is not None:
-            body.locals = _arrays(frame)
+            body.locals = self._arrays(frame)
         if entry.call is not None:
             self._finish(entry.call, entry, value)
 
@@ -230,7 +230,7 @@ class Recorder:
         if type(function) is list:
             self._begin_opened(frame, kind, call, function)
             return
-        body = Body(function, code, _parameters(frame, _parameter_names(code)))
+        body = Body(function, code, self._parameters(frame, _parameter_names(code)))
         call.bodies.append(body)
         self._enter(frame, None, body, {})
 
@@ -265,9 +265,10 @@ class Recorder:
 
     def _enter_call(self, frame: types.FrameType, called: jaxapi.Called) -> _Entry:
         function, args, kwargs = called.function, called.args, called.kwargs
+        snapshot = self._snapshot
         call = Call(
             function,
-            tuple([snapshot(arg) for arg in args]),
+            tuple(map(snapshot, args)),
             {key: snapshot(value) for key, value in kwargs.items()} if kwargs else {},
             None,
         )
@@ -278,6 +279,24 @@ class Recorder:
         entry = self._enter(frame, call, None, codes)
         entry.is_first = called.is_first
         return entry
+
+    def _parameters(
+        self, frame: types.FrameType, names: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Return what the parameters of a frame that begins hold."""
+        if not names:
+            return {}
+        # Each look-up in `f_locals` would search all names; `items` goes over them once.
+        values = dict(frame.f_locals.items())
+        return {n: self._snapshot(values[n]) for n in names if n in values}
+
+    def _arrays(self, frame: types.FrameType) -> dict[str, Any]:
+        """Return the local variables of a frame that ends which may hold arrays."""
+        return {
+            name: self._snapshot(value)
+            for name, value in frame.f_locals.items()
+            if not isinstance(value, _NO_ARRAYS) and not name.startswith(("_", "."))
+        }
 
     def _watch(self, passed: _Passed, call: Call, codes: dict[int, Any]) -> None:
         """Watch for the functions inside what an opaque call was given."""
@@ -316,15 +335,6 @@ def _parameter_names(code: types.CodeType) -> tuple[str, ...]:
     return code.co_varnames[:n]
 
 
-def _parameters(frame: types.FrameType, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return what the parameters of a frame that begins hold."""
-    if not names:
-        return {}
-    # Each look-up in `f_locals` would search all names; `items` goes over them once.
-    values = dict(frame.f_locals.items())
-    return {name: snapshot(values[name]) for name in names if name in values}
-
-
 def _wrapped(frame: types.FrameType) -> types.FunctionType | None:
     """Return the only function in the closure of a library's frame."""
     code = frame.f_code
@@ -334,15 +344,6 @@ def _wrapped(frame: types.FrameType) -> types.FunctionType | None:
     held = [values.get(name) for name in code.co_freevars]
     functions = [value for value in held if isinstance(value, types.FunctionType)]
     return functions[0] if len(functions) == 1 else None
-
-
-def _arrays(frame: types.FrameType) -> dict[str, Any]:
-    """Return the local variables of a frame that ends which may hold arrays."""
-    return {
-        name: snapshot(value)
-        for name, value in frame.f_locals.items()
-        if not isinstance(value, _NO_ARRAYS) and not name.startswith(("_", "."))
-    }
 
 
 _NO_ARRAYS = (
