@@ -239,3 +239,20 @@ class Shift:
     text = recover(f, X[0], X)
     assert "def shift(value, by):" in text and "unused" not in text
     assert "    return shift(shift(x, a), a)\n" in text
+
+
+def test_a_formula_of_a_library_that_is_used_twice_is_a_function():
+    layers = library("""
+def safe_increment(count):
+    limit = jnp.array(2147483647, jnp.int32)
+    return jnp.where(count < limit, count + jnp.array(1, jnp.int32), limit)
+
+def step(state):
+    first = safe_increment(state["first"])
+    return {"first": first, "second": safe_increment(state["second"])}
+""")
+    state = {"first": np.int32(0), "second": np.int32(3)}
+    text = recover(lambda state: layers.step(state), state)
+    assert "def safe_increment(count):" in text
+    assert text.count("jnp.where(") == 1
+    assert 'safe_increment(state["second"])' in text

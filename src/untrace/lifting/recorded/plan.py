@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import types
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from untrace.ir import Block
 from untrace.lifting.recorded.fields import Field
 from untrace.lifting.recorded.needs import Need, References, called_once, needs
 from untrace.lifting.recorded.values import arrays_in
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, Place
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -52,6 +53,7 @@ class Plan:
       keys: What identifies the values of local variables, by the `id` of each.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
+      places: Where functions of users and libraries were called, by the id of their code.
       varying: Attributes of a library's classes that are arrays in some objects.
       unread: Fields of stand-ins that the program has no need for.
       prunes: Whether these are left out.
@@ -81,6 +83,9 @@ class Plan:
         default_factory=dict["tuple[str, ...]", int]
     )
     numbered: set[str] = field(default_factory=set[str])
+    places: dict[int, set[Place | None]] = field(
+        default_factory=dict[int, "set[Place | None]"]
+    )
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     unread: set[Field] = field(default_factory=set[Field])
     prunes: bool = True
@@ -107,6 +112,14 @@ class Plan:
         once = called_once(references) - self.dissolved
         self.dissolved |= once
         return bool(found or once)
+
+    def is_called_again(self, code: types.CodeType) -> bool:
+        """Tell whether a function was called from more than one place."""
+        if not self.places:
+            for item in _own_calls(self.recording):
+                places = self.places.setdefault(id(item.bodies[0].code), set())
+                places.add(item.place)
+        return len(self.places.get(id(code), ())) > 1
 
     def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
         """Dissolve the functions that hand an array on without returning it.
@@ -195,3 +208,12 @@ def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
         is_here = any(r is array for bind in span.binds() for r in bind.results)
         return (item,) if is_here and not item.is_own else None
     return None
+
+
+def _own_calls(body: Body) -> Iterator[Call]:
+    """Yield the calls of Python functions in a run, and in all runs inside it."""
+    for item in body.calls:
+        if item.is_own:
+            yield item
+        for inner in item.bodies:
+            yield from _own_calls(inner)

@@ -15,6 +15,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.callables import callable_term
 from untrace.lifting.recorded.calls import write_as_made
+from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
@@ -27,7 +28,7 @@ from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.rows import unpack_rows
 from untrace.lifting.recorded.runs import Runs
 from untrace.lifting.recorded.terms import Global, Term, text_term
-from untrace.lifting.recorded.values import has_array
+from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
@@ -276,7 +277,10 @@ class Program:
         body = item.bodies[0]
         known = self.plan.short.get(id(body))
         if known is None:
-            limit = SHORT if code.co_name == "__call__" else LONG
+            is_named = code.co_name == "__call__" or (
+                _is_formula(body) and self.plan.is_called_again(code)
+            )
+            limit = SHORT if is_named else LONG
             known = is_wrapper(body) or count_calls(body) < limit
             self.plan.short[id(body)] = known
         return known
@@ -286,6 +290,16 @@ def _is_in(text: str, line: str) -> bool:
     """Tell whether an expression is written in a line, or the line is a part of it."""
     text, line = "".join(text.split()), "".join(line.split()).rstrip(",")
     return text in line or (len(line) > 3 and line in text)
+
+
+def _is_formula(body: Body) -> bool:
+    """Tell whether a function makes one array of arrays and numbers, and of no object."""
+    given = body.parameters.values()
+    return (
+        not body.code.co_freevars
+        and is_array(body.result)
+        and all(is_array(value) or is_plain(value) for value in given)
+    )
 
 
 def is_wrapper(body: Body) -> bool:
