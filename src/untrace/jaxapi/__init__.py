@@ -166,6 +166,11 @@ from untrace.jaxapi.rules import (
     lost_capture,
     sub_jaxprs,
 )
+from untrace.jaxapi.settings import MANAGERS as MANAGERS
+from untrace.jaxapi.settings import SETTINGS as SETTINGS
+from untrace.jaxapi.settings import STRICTER as STRICTER
+from untrace.jaxapi.settings import Setting as Setting
+from untrace.jaxapi.settings import current_setting as current_setting
 from untrace.jaxapi.sharding import (
     ambient_mesh,
     formats,

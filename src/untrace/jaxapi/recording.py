@@ -97,8 +97,8 @@ Reader = Callable[[types.FrameType], Called | None]
 FUNCTION_RESULTS: tuple[type, ...] = (_api.VJP, jax.tree_util.Partial)
 """What `jax.vjp` and `jax.linearize` return as functions."""
 
-SCOPE_FILES = (contextlib.__file__, _source_info_util.__file__)
-"""Files whose wrappers only enter a context, such as `jax.named_scope`."""
+SCOPE_FILES = (contextlib.__file__, _source_info_util.__file__, _config.__file__)
+"""Files whose wrappers only enter a context, such as `jax.named_scope` or a setting."""
 
 UFUNC = _ufunc_api.ufunc
 CUSTOM_JVP = _custom_derivatives.custom_jvp
