@@ -136,16 +136,23 @@ class Draft:
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
 
-    def render(self, taken: Set[str] = frozenset()) -> Function:
-        """Write the function; `taken` are names that numbers must not make of others."""
+    def render(
+        self, taken: Set[str] = frozenset(), imported: Set[str] = frozenset()
+    ) -> Function:
+        """Write the function.
+
+        Args:
+          taken: Names that numbers must not make of others.
+          imported: Names that the module imports, which locals must not hide.
+        """
         hints = {identifier(name.hint) for name in self.locals()}
-        forbidden = {*self._foreign_names(), *(taken - hints)}
+        forbidden = {*self._foreign_names(imported), *(taken - hints)}
         for parameter in self.parameters:
             parameter.name.text = _free(parameter.name.hint, forbidden)
             forbidden.add(parameter.name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
-        rows = self._rows(forbidden, fixed, taken)
+        rows = self._rows(forbidden, fixed, taken, imported)
         if self.result is not None:
             text = self.result.render()
             if text != "None":
@@ -196,7 +203,11 @@ class Draft:
                 yield from statement.nested.locals()
 
     def _rows(
-        self, forbidden: set[str], parameters: set[str], taken: Set[str]
+        self,
+        forbidden: set[str],
+        parameters: set[str],
+        taken: Set[str],
+        imported: Set[str],
     ) -> list[Line]:
         """Write the statements, giving names in order."""
         holders = {p.name.text: p.name for p in self.parameters}
@@ -208,7 +219,8 @@ class Draft:
                 continue
             if statement.nested is not None:
                 statement.nested.name = _target(statement.targets)
-                _define(statement, rows, taken)
+                made = statement.nested.render(taken, imported)
+                _define(made, statement.items, rows)
                 continue
             lines: list[str] = []
             if statement.loop is None:
@@ -218,13 +230,15 @@ class Draft:
             rows += [(statement.items, line) for line in lines]
         return rows
 
-    def _foreign_names(self) -> Iterator[str]:
+    def _foreign_names(self, imported: Set[str]) -> Iterator[str]:
         """Yield the names from outside that the function mentions."""
         own = {id(p.name) for p in self.parameters}
         own |= {id(n) for s in self.statements for n in flat(s.targets)}
         for part in self.parts():
             if type(part) is Global:
                 yield from _FIRST_WORD.findall(part.text)
+            elif type(part) is str:
+                yield from (name for name in imported if name in part)
             elif type(part) is Ref:
                 name = part.resolved().name
                 if id(name) not in own and name.text:
@@ -467,15 +481,12 @@ def _free(hint: str, forbidden: set[str]) -> str:
     return f"{name}_{count}"
 
 
-def _define(statement: Statement, rows: list[Line], taken: Set[str]) -> None:
+def _define(made: Function, items: Items, rows: list[Line]) -> None:
     """Write a nested function; before the `with` that it would be the first under."""
-    assert statement.nested is not None
-    before = rows[-1][0] if rows else ()
-    items = shared(before, statement.items)
+    items = shared(rows[-1][0] if rows else (), items)
     if rows and rows[-1][1]:
         rows.append((items, ""))
-    lines = [*statement.nested.render(taken).text_lines(), ""]
-    rows += [(items, line) for line in lines]
+    rows += [(items, line) for line in (*made.text_lines(), "")]
 
 
 def _is_long_tuple(text: str) -> bool:

@@ -245,7 +245,8 @@ class Program:
 
     def render(self, draft: Draft) -> Function:
         """Write a complete function, and note the names that it gives."""
-        made = draft.render(self.plan.numbered)
+        imported = frozenset(self.lifter.imports.attributes.values())
+        made = draft.render(self.plan.numbered, imported)
         for name in draft.locals():
             self.locals.add(name.text)
             if name.is_given and not name.is_foreign and name.text != name.hint:
