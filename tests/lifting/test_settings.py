@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import compute_on as jax_compute_on
 from jax.experimental.compute_on import compute_on
 from jax.experimental.xla_metadata import set_xla_metadata
 
@@ -225,3 +226,14 @@ def test_place_of_computation_is_entered() -> None:
             return x @ w
 
     assert '    with compute_on("device_host"):\n        return' in recover(f)
+
+
+def test_function_that_is_computed_elsewhere_has_one_result() -> None:
+    transform = getattr(jax_compute_on, jaxapi.COMPUTE_ON)
+    space = jax.memory.Space.Device
+
+    def f(x: Any, w: Any) -> Any:
+        sine = transform(jnp.sin, compute_type="device_host", out_memory_spaces=space)
+        return sine(x) + w
+
+    assert "[0]" not in recover(f).partition("def f")[2]

@@ -149,9 +149,11 @@ from untrace.jaxapi.recording import elementwise_rules as elementwise_rules
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
 from untrace.jaxapi.recording import is_linearized as is_linearized
+from untrace.jaxapi.recording import is_transposed as is_transposed
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
 from untrace.jaxapi.recording import is_wrapper as is_wrapper
 from untrace.jaxapi.recording import open_boundary as open_boundary
+from untrace.jaxapi.recording import plain_map as plain_map
 from untrace.jaxapi.recording import transformed as transformed
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches

@@ -366,6 +366,24 @@ def is_linearized(function: Any) -> bool:
     return isinstance(function, _tree_util._HashableCallableShim)
 
 
+def _read_transposed(frame: types.FrameType) -> Called | None:
+    """Read a call of the function that `jax.linear_transpose` returns."""
+    back = frame.f_back
+    if back is None or not is_wrapper(back.f_code):
+        return None
+    return Called(back.f_locals["fun"], (frame.f_locals["out_cotangent"],), {})
+
+
+def is_transposed(function: Any) -> bool:
+    """Tell whether a function is what `jax.linear_transpose` returns, as above."""
+    return getattr(function, "__code__", None) is _TRANSPOSED
+
+
+def plain_map(function: Any) -> Any:
+    """Return the function by which a call of a linear map is known: no residuals."""
+    return open_boundary(function.func)
+
+
 def _read_ufunc(frame: types.FrameType) -> Called:
     values = frame.f_locals
     return Called(values["self"], values["args"], {})
@@ -460,6 +478,7 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
         _tree_util._HashableCallableShim.__call__.__code__: _read_linearized,
+        _TRANSPOSED: _read_transposed,
         _core.Primitive.bind.__code__: _read_bind,
     }
     # Operators and methods of concrete arrays do not pass through a tracer's.
@@ -537,6 +556,7 @@ _JITTED: Any = type(jax.jit(lambda: None))
 _BOUNDARY = _find_code(
     _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
 )
+_TRANSPOSED = _inner_code(_api.linear_transpose, "transposed_fun")
 
 
 # ---- caches ------------------------------------------------------------------------

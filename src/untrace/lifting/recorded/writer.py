@@ -267,6 +267,8 @@ class Writer:
     def is_new(self, result: Any) -> bool:
         """Tell whether a result holds anything that has no name yet."""
         arrays = self.values.tree(result)[1]
+        if isinstance(result, jax.tree_util.Partial):
+            return self.find(id(jaxapi.plain_map(result))) is None
         if not arrays:
             made = isinstance(result, jaxapi.FUNCTION_RESULTS)
             return made and self.values.find(id(result)) is None
