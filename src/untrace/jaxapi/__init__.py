@@ -146,6 +146,7 @@ from untrace.jaxapi.recording import Update as Update
 from untrace.jaxapi.recording import bound_arguments as bound_arguments
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import elementwise_rules as elementwise_rules
+from untrace.jaxapi.recording import gradient_function as gradient_function
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
 from untrace.jaxapi.recording import is_linearized as is_linearized

@@ -207,6 +207,19 @@ def elementwise_rules(function: Any) -> list[Any]:
     return list(_closure(rule)["jvps"])
 
 
+def gradient_function(function: Any) -> Any:
+    """Return what `jax.custom_gradient` was given; None if that made no function.
+
+    Its options, which came with jax 0.12, make functions of another kind.
+    """
+    if not isinstance(function, CUSTOM_VJP):
+        return None
+    if getattr(function.fwd, "__code__", None) is not _GRADIENT_FORWARD:
+        return None
+    held = _closure(function.fwd)
+    return None if held.get("with_logs") else held.get("fun")
+
+
 def _jitted(function: Any, info: Any) -> Transformed:
     options: dict[str, Any] = {}
     if info.donate_argnums or info.donate_argnames:
@@ -556,6 +569,7 @@ _JITTED: Any = type(jax.jit(lambda: None))
 _BOUNDARY = _find_code(
     _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
 )
+_GRADIENT_FORWARD = _inner_code(_custom_derivatives.custom_gradient, "fwd")
 _TRANSPOSED = _inner_code(_api.linear_transpose, "transposed_fun")
 
 
