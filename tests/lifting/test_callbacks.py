@@ -216,3 +216,63 @@ def test_errors_that_another_checkify_collected() -> None:
     for x in (jnp.ones(3), -jnp.ones(3), jnp.array([-1.0, 2.0, 3.0])):
         expected, _ = checkify.checkify(function)(x)
         assert again(x)[0].get() == expected.get()
+
+
+def local(x: Any) -> Any:
+    """Only stands for a function that a program has for itself."""
+    return lambda value: np.asarray(x) + value
+
+
+def like(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def callback_tree(x: Any) -> Any:
+    return jax.pure_callback(local(1), (like(x), {"y": like(x)}), x)[1]["y"]
+
+
+def callback_of_io(x: Any) -> Any:
+    return io_callback(local(1), like(x), x, ordered=True) + 1
+
+
+def callback_of_debug(x: Any) -> Any:
+    y = jnp.sin(x)
+    jax.debug.callback(local(1), y, name="y")
+    return y
+
+
+def callback_in_vmap(x: Any) -> Any:
+    def run(value: Any) -> Any:
+        return jax.pure_callback(double, like(value), value, vmap_method="sequential")
+
+    return jax.vmap(run)(x)
+
+
+def callback_by_keyword(x: Any) -> Any:
+    return jax.pure_callback(callback=local(1), result_shape_dtypes=x, value=x)
+
+
+def callback_of_partial(x: Any) -> Any:
+    return jax.pure_callback(functools.partial(np.add, 1.0), like(x), x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        callback_tree,
+        callback_of_io,
+        callback_of_debug,
+        callback_in_vmap,
+        callback_by_keyword,
+        callback_of_partial,
+    ],
+)
+def test_callback_is_written_as_it_was_called(function: Any) -> None:
+    src = untrace.source(function)(X)
+    assert src.report.strength == "identical", f"{src.report}\n{src}"
+    assert "from its equations" not in str(src), str(src)
+    module: dict[str, Any] = {"__name__": "module"}
+    exec(str(src), module)
+    found = jax.eval_shape(module[function.__name__], X)
+    assert found == jax.eval_shape(function, X)
+    jax.block_until_ready(jax.jit(module[function.__name__])(X))

@@ -409,6 +409,36 @@ def test_functions_that_transformations_return_are_called():
     assert "jax.linearize(jnp.cos, x)[1](g)" in text
 
 
+def test_transposes_of_linear_functions_are_called():
+    def f(x, w):
+        def apply(a, b):
+            return {"y": 2 * a - b @ w}
+
+        transpose = jax.linear_transpose(apply, jax.ShapeDtypeStruct((3,), "f"), x)
+        a, b = transpose({"y": x})
+        return a + b + jax.linear_transpose(lambda v: w @ v, x)(b)[0]
+
+    text = recover(f, X[0, :3], X[:, :3])
+    assert '    a, b = transpose({"y": x})\n' in text
+    assert "jax.linear_transpose(lambda v: w @ v, x)(b)[0]" in text
+
+
+def test_transposes_are_passed_to_transformations():
+    def f(x, w):
+        first = jax.linear_transpose(lambda v: v @ w, x)
+        second = jax.linear_transpose(lambda v: w @ v, x)
+
+        @jax.jit
+        def both(map_, y):
+            return jax.vmap(map_)(y)[0] + map_(y[0])[0]
+
+        return both(first, w) + jax.vmap(second)(w)[0]
+
+    text = recover(f, X[0, :3], X[:, :3])
+    assert "jax.vmap(map_)(y)[0] + map_(y[0])[0]" in text
+    assert "both(first, w) + jax.vmap(second)(w)[0]" in text
+
+
 def test_static_arguments_make_variants():
     power = jax.jit(lambda x, n: x**n, static_argnums=1)
 

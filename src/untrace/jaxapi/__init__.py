@@ -146,12 +146,15 @@ from untrace.jaxapi.recording import Update as Update
 from untrace.jaxapi.recording import bound_arguments as bound_arguments
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import elementwise_rules as elementwise_rules
+from untrace.jaxapi.recording import gradient_function as gradient_function
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
 from untrace.jaxapi.recording import is_linearized as is_linearized
+from untrace.jaxapi.recording import is_transposed as is_transposed
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
 from untrace.jaxapi.recording import is_wrapper as is_wrapper
 from untrace.jaxapi.recording import open_boundary as open_boundary
+from untrace.jaxapi.recording import plain_map as plain_map
 from untrace.jaxapi.recording import transformed as transformed
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
@@ -166,6 +169,11 @@ from untrace.jaxapi.rules import (
     lost_capture,
     sub_jaxprs,
 )
+from untrace.jaxapi.settings import MANAGERS as MANAGERS
+from untrace.jaxapi.settings import SETTINGS as SETTINGS
+from untrace.jaxapi.settings import STRICTER as STRICTER
+from untrace.jaxapi.settings import Setting as Setting
+from untrace.jaxapi.settings import current_setting as current_setting
 from untrace.jaxapi.sharding import (
     ambient_mesh,
     formats,

@@ -97,8 +97,8 @@ Reader = Callable[[types.FrameType], Called | None]
 FUNCTION_RESULTS: tuple[type, ...] = (_api.VJP, jax.tree_util.Partial)
 """What `jax.vjp` and `jax.linearize` return as functions."""
 
-SCOPE_FILES = (contextlib.__file__, _source_info_util.__file__)
-"""Files whose wrappers only enter a context, such as `jax.named_scope`."""
+SCOPE_FILES = (contextlib.__file__, _source_info_util.__file__, _config.__file__)
+"""Files whose wrappers only enter a context, such as `jax.named_scope` or a setting."""
 
 UFUNC = _ufunc_api.ufunc
 CUSTOM_JVP = _custom_derivatives.custom_jvp
@@ -205,6 +205,19 @@ def elementwise_rules(function: Any) -> list[Any]:
     if code is not _inner_code(CUSTOM_JVP.defjvps, "jvp"):
         return []
     return list(_closure(rule)["jvps"])
+
+
+def gradient_function(function: Any) -> Any:
+    """Return what `jax.custom_gradient` was given; None if that made no function.
+
+    Its options, which came with jax 0.12, make functions of another kind.
+    """
+    if not isinstance(function, CUSTOM_VJP):
+        return None
+    if getattr(function.fwd, "__code__", None) is not _GRADIENT_FORWARD:
+        return None
+    held = _closure(function.fwd)
+    return None if held.get("with_logs") else held.get("fun")
 
 
 def _jitted(function: Any, info: Any) -> Transformed:
@@ -366,6 +379,24 @@ def is_linearized(function: Any) -> bool:
     return isinstance(function, _tree_util._HashableCallableShim)
 
 
+def _read_transposed(frame: types.FrameType) -> Called | None:
+    """Read a call of the function that `jax.linear_transpose` returns."""
+    back = frame.f_back
+    if back is None or not is_wrapper(back.f_code):
+        return None
+    return Called(back.f_locals["fun"], (frame.f_locals["out_cotangent"],), {})
+
+
+def is_transposed(function: Any) -> bool:
+    """Tell whether a function is what `jax.linear_transpose` returns, as above."""
+    return getattr(function, "__code__", None) is _TRANSPOSED
+
+
+def plain_map(function: Any) -> Any:
+    """Return the function by which a call of a linear map is known: no residuals."""
+    return open_boundary(function.func)
+
+
 def _read_ufunc(frame: types.FrameType) -> Called:
     values = frame.f_locals
     return Called(values["self"], values["args"], {})
@@ -460,6 +491,7 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
         _tree_util._HashableCallableShim.__call__.__code__: _read_linearized,
+        _TRANSPOSED: _read_transposed,
         _core.Primitive.bind.__code__: _read_bind,
     }
     # Operators and methods of concrete arrays do not pass through a tracer's.
@@ -537,6 +569,8 @@ _JITTED: Any = type(jax.jit(lambda: None))
 _BOUNDARY = _find_code(
     _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
 )
+_GRADIENT_FORWARD = _inner_code(_custom_derivatives.custom_gradient, "fwd")
+_TRANSPOSED = _inner_code(_api.linear_transpose, "transposed_fun")
 
 
 # ---- caches ------------------------------------------------------------------------

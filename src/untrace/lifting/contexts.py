@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -23,6 +23,22 @@ def managers(context: Any, ambient: Any, lifter: Lifter) -> list[str]:
             value = _added(value, before.get(field))
         items.append(WRITERS[field](value, lifter))
     return items
+
+
+def entered(
+    setting: jaxapi.Setting, around: jaxapi.Setting, lifter: Lifter
+) -> tuple[str, ...]:
+    """List the `with` items that turn the settings around a call into its own."""
+    items: list[str] = []
+    if setting == around:
+        return ()
+    for field, value, before in zip(jaxapi.SETTINGS, setting, around):
+        if value == before or (field, value) in jaxapi.STRICTER:
+            continue
+        if field == "xla_metadata":
+            value = _added(dict(value or ()), dict(before or ()))
+        items.append(WRITERS[field](value, lifter))
+    return tuple(items)
 
 
 def named_scope(eqn: Equation, lifter: Lifter) -> list[str]:
@@ -55,9 +71,23 @@ def ambient_managers(lifter: Lifter) -> list[str]:
             )
         else:
             items.append(WRITERS[field](value, lifter))
+    items += _ambient_settings(now, lifter)
     if not legacy.empty:
         items.append(lifter.spell(legacy))
     return items
+
+
+def _ambient_settings(known: Container[str], lifter: Lifter) -> list[str]:
+    """List the `with` items for settings that no equation has in its context."""
+    setting = dict(zip(jaxapi.SETTINGS, jaxapi.current_setting()))
+    return [
+        WRITERS[name](setting[name], lifter)
+        for name, plain in jaxapi.MANAGERS.items()
+        if setting[name] != plain
+        and (name, setting[name]) not in jaxapi.STRICTER
+        and name not in known
+        and name not in _STATEMENTS
+    ]
 
 
 def tracing_context(items: Sequence[str], lifter: Lifter) -> list[str]:
@@ -84,6 +114,8 @@ def _added(metadata: Any, before: Any) -> Any:
 
 
 _MISSING = object()
+_STATEMENTS = frozenset({"enable_x64"})
+"""Settings that a module has as statements."""
 
 
 def _compute_on(value: Any, lifter: Lifter) -> str:
@@ -100,8 +132,15 @@ def _metadata(value: Any, lifter: Lifter) -> str:
     return f"{name}(**{lifter.spell(dict(items))})"
 
 
-def _threefry(value: Any, lifter: Lifter) -> str:
-    return f"{lifter.imports.module('jax')}.threefry_partitionable({value!r})"
+def _manager(name: str) -> Callable[[Any, Lifter], str]:
+    def write(value: Any, lifter: Lifter) -> str:
+        return f"{lifter.imports.module('jax')}.{name}({lifter.spell(value)})"
+
+    return write
+
+
+def _disable_jit(value: Any, lifter: Lifter) -> str:
+    return f"{lifter.imports.module('jax')}.disable_jit({'' if value else 'False'})"
 
 
 def _mesh(value: Any, lifter: Lifter) -> str:
@@ -122,9 +161,10 @@ def _layout_mode(value: Any, lifter: Lifter) -> str:
 
 
 WRITERS: dict[str, Callable[[Any, Lifter], str]] = {
+    **{name: _manager(name) for name in jaxapi.MANAGERS},
     "compute_type": _compute_on,
+    "disable_jit": _disable_jit,
     "xla_metadata": _metadata,
-    "threefry_partitionable": _threefry,
     "cur_abstract_mesh": _mesh,
     "remove_size_one_mesh_axis": _config("remove_size_one_mesh_axis_from_type"),
     "no_collectives": _config("no_collectives"),

@@ -116,9 +116,21 @@ def _public_names(n_modules: int) -> dict[int, tuple[Any, Home]]:
                 names.setdefault(id(value), (value, ("jax", f"{space}.{name}")))
     for module in _public_modules():
         for name, value in vars(sys.modules[module]).items():
-            if not name.startswith("_") and not isinstance(value, _VALUES):
+            if not (
+                name.startswith("_") or isinstance(value, _VALUES) or _is_python(value)
+            ):
                 names.setdefault(id(value), (value, (module, name)))
     return names
+
+
+def _is_python(value: Any) -> bool:
+    """Tell whether a class or function is one of Python's, which a module imports."""
+    module = getattr(value, "__module__", None)
+    return (
+        isinstance(value, (type, types.FunctionType))
+        and isinstance(module, str)
+        and module.partition(".")[0] in sys.stdlib_module_names
+    )
 
 
 def _public_modules() -> list[str]:

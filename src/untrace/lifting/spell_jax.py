@@ -64,7 +64,9 @@ def _spell_struct(speller: Speller, value: Any) -> str:
     if value.sharding is not None:
         kwargs["sharding"] = value.sharding
     name = speller.name("jax", "ShapeDtypeStruct")
-    return speller.call(name, [value.shape, value.dtype], **kwargs)
+    parts = [speller.spell(value.shape), spell_dtype(value.dtype, speller.imports)]
+    parts += [f"{k}={speller.spell(v)}" for k, v in kwargs.items()]
+    return f"{name}({', '.join(parts)})"
 
 
 @writes(*jaxapi.NATIVE_ENUMS)

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
+from untrace.capture.trees import quoted
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.spelling import Unspellable
@@ -20,9 +23,15 @@ from untrace.syntax.names import identifier
 
 def host_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
     """Return the name of a host function: imported, or that of a stand-in."""
-    zeros = [_zeros(aval, lifter) for aval in result_avals]
-    lines = [f"return {zeros[0] if len(zeros) == 1 else '(' + ', '.join(zeros) + ')'}"]
-    return _imported(function, lines if zeros else [], lifter)
+    several = result_avals[0] if len(result_avals) == 1 else tuple(result_avals)
+    return host_function_of(function, several, lifter)
+
+
+def host_function_of(function: Any, result: Any, lifter: Lifter) -> str:
+    """Return the name of a host function; its result is a tree of types."""
+    has_result = bool(jax.tree.leaves(result))
+    lines = [f"return {_zeros(result, lifter)}"] if has_result else []
+    return _imported(function, lines, lifter)
 
 
 def rule_function(function: Any, lifter: Lifter) -> str:
@@ -65,6 +74,16 @@ def _name(origin: str) -> str:
 
 
 def _zeros(aval: Any, lifter: Lifter) -> str:
+    if type(aval) is dict:
+        items = [f"{quoted(k)}: {_zeros(v, lifter)}" for k, v in aval.items()]
+        return f"{{{', '.join(items)}}}"
+    if type(aval) in (tuple, list):
+        items = [_zeros(item, lifter) for item in aval]
+        begin, end = "()" if type(aval) is tuple else "[]"
+        comma = "," if len(items) == 1 and begin == "(" else ""
+        return f"{begin}{', '.join(items)}{comma}{end}"
+    if aval is None:
+        return "None"
     lifter.imports.module("numpy")
     shape, dtype = lifter.spell(tuple(aval.shape)), lifter.spell(aval.dtype, "dtype")
     return f"np.zeros({shape}, {dtype})"

@@ -65,6 +65,35 @@ def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:
     )
 
 
+def trace_gradient(function: Any, run: Body, readers: Readers) -> tuple[Body, Body]:
+    """Trace a function for `jax.custom_gradient`, and the rule that it returns.
+
+    Args:
+      function: What it was given.
+      run: A run of the function, which shows the types.
+      readers: How to read calls from frames.
+
+    Returns:
+      Runs of the function and of the rule, whose arrays are of one trace.
+    """
+    args = tuple(map(_struct, run.parameters.values()))
+    root = Body(None, run.code, {})
+
+    def traced(cotangent: Any, *args: Any) -> Any:
+        with Recorder(readers).recording(root):
+            _, rule = function(*args)
+            return rule(cotangent)
+
+    jax.eval_shape(traced, _struct(run.result[0]), *args)
+    runs = [item.bodies[0] for item in root.calls if item.is_own]
+    codes = [run.code for run in runs]
+    plain = innermost(runs[0].result[1]) if runs else None
+    if codes != [run.code, getattr(plain, "__code__", None)]:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise LiftingError(f"the gradient of `{name}` could not be traced apart")
+    return runs[0], runs[1]
+
+
 def run_apart(
     rule: Callable[..., Any],
     args: tuple[Any, ...],

@@ -36,7 +36,8 @@ def peel(function: Any) -> Layer | None:
     if isinstance(function, types.MethodType):
         return Layer("method", function, function.__func__)
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
-        return Layer("custom", function, function.fun)
+        given = jaxapi.gradient_function(function)
+        return Layer("custom", function, function.fun if given is None else given)
     made = jaxapi.transformed(function)
     if made is not None:
         return Layer("transformed", made, made.function)

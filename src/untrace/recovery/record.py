@@ -99,6 +99,7 @@ class Body:
       error: What went wrong while recording.
       opened: The only call, if this stands for a run of what a transformation made.
       wrapped: The only function that a library's function has in its closure.
+      setting: JAX's settings when it began.
     """
 
     function: Any
@@ -111,6 +112,7 @@ class Body:
     error: Exception | None = None
     opened: Call | None = None
     wrapped: types.FunctionType | None = None
+    setting: jaxapi.Setting = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -134,6 +136,7 @@ class Call:
         (`recovery.numbers`).
       arrays: The names that it has for constant arrays among them, by identity.
       formulas: How the caller's source computes floats among them.
+      setting: JAX's settings when it was made.
     """
 
     function: Any
@@ -150,6 +153,7 @@ class Call:
     numbers: tuple[tuple[Any, str], ...] = ()
     arrays: tuple[tuple[int, str], ...] = ()
     formulas: tuple[Formula, ...] = ()
+    setting: jaxapi.Setting = ()
 
     @property
     def is_own(self) -> bool:

@@ -83,6 +83,7 @@ class _Entry:
     start: int = 0
     bound: jaxapi.Bound | None = None
     around: Body | None = None
+    setting: jaxapi.Setting = ()
 
 
 class Recorder:
@@ -118,6 +119,7 @@ class Recorder:
         """Record all calls below the caller's frame into `body`."""
         caller = sys._getframe(2)  # below `contextmanager`'s own frame
         trace = jaxapi.current_trace()
+        body.setting = jaxapi.current_setting()
         self._stack = [_Entry(caller, caller.f_code, None, body, {}, trace=trace)]
         with jaxapi.without_trace_caches(), watching(self):
             yield
@@ -195,6 +197,7 @@ class Recorder:
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
         call.place = _place(entry.frame)
+        call.setting = entry.setting
         parent = self._stack[-1]
         if parent.body is None:
             return
@@ -233,6 +236,8 @@ class Recorder:
         body = Body(function, code, self._parameters(frame, _parameter_names(code)))
         call.bodies.append(body)
         self._enter(frame, None, body, {})
+        if _enters_context(frame):
+            body.setting = top.setting  # the setting is a part of what it does
 
     def _enter(
         self,
@@ -243,7 +248,9 @@ class Recorder:
     ) -> _Entry:
         entry = _Entry(frame, frame.f_code, call, body, codes)
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
-        entry.axes = jaxapi.current_axes()
+        entry.axes, entry.setting = jaxapi.current_axes(), jaxapi.current_setting()
+        if body is not None:
+            body.setting = entry.setting
         self._stack.append(entry)
         return entry
 
@@ -366,6 +373,12 @@ def _place(frame: types.FrameType) -> Place | None:
     if back is None:
         return None
     return Place(back.f_code.co_filename, back.f_lineno, back.f_lasti)
+
+
+def _enters_context(frame: types.FrameType) -> bool:
+    """Tell whether a decorator entered a context before a frame began."""
+    back = frame.f_back
+    return back is not None and back.f_code.co_filename in jaxapi.SCOPE_FILES
 
 
 def _is_direct(frame: types.FrameType, parent: types.FrameType) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.expressions import shape_term
+from untrace.lifting.recorded.host_calls import host_term, is_host_function
 from untrace.lifting.recorded.library import takes_shape_of_another
 from untrace.lifting.recorded.runs import runs_of
 from untrace.lifting.recorded.terms import Term, display, keyword
@@ -71,6 +72,8 @@ def _named(
 
 def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> Term:
     """Write an argument of a public function, which has run the functions among them."""
+    if is_host_function(role, item):
+        return host_term(value, item, writer)
     if role == "shape" and takes_shape_of_another(item):
         return shape_term(value, writer)
     return _argument(value, writer, item.bodies, role)

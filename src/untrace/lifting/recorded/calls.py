@@ -41,7 +41,8 @@ def write_as_made(item: Call, writer: Writer) -> None:
     elif isinstance(function, jaxapi.Update):
         writer.assign(item, update_term(item, writer))
     elif isinstance(function, jaxapi.Primitive):
-        writer.assign(item, equation_term(item, writer))
+        term, shown = equation_term(item, writer)
+        writer.assign(item, term, shown)
     elif not _is_maker(item):
         spelled = plain_convolution(spelled)
         shown = unwrapped(spelled) if writer.in_library else spelled
@@ -58,11 +59,11 @@ def write_as_made(item: Call, writer: Writer) -> None:
 def _public_call(item: Call, writer: Writer) -> Term:
     """Write a call of a function that is no Python function of the user's or a library's."""
     function = item.function
-    is_linearized = jaxapi.is_linearized(function)
-    key = id(function) if is_linearized else writer.values.key(function)
+    is_map = jaxapi.is_linearized(function) or jaxapi.is_transposed(function)
+    key = id(function) if is_map else writer.values.key(function)
     known = writer.find(key) if key is not None else None
-    if known is None and is_linearized:
-        raise Unwritable("a function of `jax.linearize` that no recorded call made")
+    if known is None and is_map:
+        raise Unwritable("it is a linear map that no recorded call made")
     if known is not None:
         return call(writer.ref(known), plain_arguments(item.args, item.kwargs, writer))
     home = public_name(function)

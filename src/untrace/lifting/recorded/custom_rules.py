@@ -17,7 +17,7 @@ from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
-from untrace.recovery.apart import trace_primal, trace_rules
+from untrace.recovery.apart import trace_gradient, trace_primal, trace_rules
 from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body
 
@@ -49,6 +49,11 @@ def custom_term(
     known = customs.get(key)
     if known is not None:
         return known
+    if jaxapi.gradient_function(function) is not None:
+        made = _gradient_term(function, bodies, writer)
+        if _is_global(made):
+            customs[key] = made
+        return made
     opened = writer.program.open_customs
     if opened.count(id(function)) > MAX_NESTED:
         name = function_name(function.fun)
@@ -77,6 +82,21 @@ def custom_term(
     term = Term([*placed(made, ATOM), f".{method}(", *joined(defined), ")"])
     writer.draft.statements.append(Statement(None, term, True))
     return made
+
+
+def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
+    """Define a function with `jax.custom_gradient`, which returns its rule, too."""
+    program, given = writer.program, jaxapi.gradient_function(function)
+    run = program.runs.last(function, bodies)
+    if run is None:
+        raise Unwritable(f"`{function_name(given)}` was not run")
+    known, key = program.plan.rules, (id(function), id(run))
+    if key not in known:
+        known[key] = trace_gradient(given, run, public_readers())
+    body, rule = known[key]
+    program.runs.last(body.result[1], [rule])  # the result is written by this run
+    decorator = program.home_term(("jax", "custom_gradient"))
+    return define(given, body, writer, [decorator])
 
 
 def _key(function: Any, args: Sequence[Any]) -> Any:

@@ -46,7 +46,7 @@ def define(
     is_module = body.code.co_name == "__call__" and not (decorators or is_called)
     parent, caller = (None, writer) if is_module else (writer, None)
     is_foreign = is_library(body.code)
-    inner = Writer(program, draft, parent, caller, is_foreign, is_module)
+    inner = Writer(program, draft, parent, caller, is_foreign, is_module, body.setting)
     dropped = bound_parameters(function, body)
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -41,8 +42,12 @@ _WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
 _MARK = re.compile("\x00(\\d+)\x00")
 
 
-def equation_term(item: Call, writer: Writer) -> Term:
+def equation_term(item: Call, writer: Writer) -> tuple[Term, Call]:
     """Write the expression of a bound primitive.
+
+    Returns:
+      The expression, and the call with the result that the expression has: the array
+      instead of a list of one.
 
     Raises:
       Unwritable: If it takes more than one expression, as those with sub-programs do.
@@ -67,7 +72,16 @@ def equation_term(item: Call, writer: Writer) -> Term:
     plain = ", ".join(RESULTS[:n_results])
     if found is None or found[1] not in (plain, f"({plain},)"):
         raise Unwritable(f"`{item.function.name}` has a sub-program")
-    return found[0]
+    is_bare = n_results == 1 and found[1] == plain
+    return found[0], _bare(item) if is_bare else item
+
+
+def _bare(item: Call) -> Call:
+    """Return a call with the only one of its results instead of the list of it."""
+    if not isinstance(item.result, (list, tuple)):
+        return item
+    target = item.target[0] if isinstance(item.target, tuple) else None
+    return replace(item, result=item.result[0], target=target)
 
 
 def expression(

@@ -8,11 +8,14 @@ topmost ones if it evaluates them in the same order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.withs import Items, shared, under_contexts
+from untrace.lifting.recorded.withs import Row as Line
 from untrace.lifting.wholes import MIN_WHOLE, kept_whole
 from untrace.syntax.names import RESERVED, identifier
 
@@ -22,6 +25,7 @@ Names = Name | tuple["Names", ...]
 # one that a library had given a name.
 MAX_FOLDED, MAX_FOREIGN, MAX_RETURNED = 72, 56, 79
 FOREVER = 1 << 60
+_FIRST_WORD = re.compile(r"^\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Statement:
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
       site: Where the call that it writes was written.
       roles: The names that the program has for numbers in it.
+      context: The `with` items that it stands under; None if nobody has said yet.
     """
 
     targets: Names | None = None
@@ -87,6 +92,12 @@ class Statement:
     whole: Name | None = None
     site: object = None
     roles: dict[str, str] = field(default_factory=dict[str, str])
+    context: Items | None = None
+
+    @property
+    def items(self) -> Items:
+        """The `with` items that it stands under."""
+        return self.context or ()
 
 
 @dataclass(eq=False, slots=True)
@@ -122,23 +133,33 @@ class Draft:
     """Names another part of what they come from."""
     names: tuple[str, ...] = ()
     """The names that it may have, from short to telling; `name` is one of them."""
+    returned_in: Items = ()
+    """The `with` items that the result is returned under."""
 
-    def render(self, taken: Set[str] = frozenset()) -> Function:
-        """Write the function; `taken` are names that numbers must not make of others."""
+    def render(
+        self, taken: Set[str] = frozenset(), imported: Set[str] = frozenset()
+    ) -> Function:
+        """Write the function.
+
+        Args:
+          taken: Names that numbers must not make of others.
+          imported: Names that the module imports, which locals must not hide.
+        """
         hints = {identifier(name.hint) for name in self.locals()}
-        forbidden = {*self._foreign_names(), *(taken - hints)}
+        forbidden = {*self._foreign_names(imported), *(taken - hints)}
         for parameter in self.parameters:
             parameter.name.text = _free(parameter.name.hint, forbidden)
             forbidden.add(parameter.name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
-        lines = self._lines(forbidden, fixed, taken)
+        rows = self._rows(forbidden, fixed, taken, imported)
         if self.result is not None:
             text = self.result.render()
             if text != "None":
-                lines.append(f"return {_bare_tuple(text)}")
-        rows = [flat(s.targets) for s in self.statements if s.is_row]
-        values = {name.text for row in rows for name in row}
+                rows.append((self.returned_in, f"return {_bare_tuple(text)}"))
+        lines = under_contexts(rows)
+        unpacked = [flat(s.targets) for s in self.statements if s.is_row]
+        values = {name.text for names in unpacked for name in names}
         if len(values) >= MIN_WHOLE:
             lines = kept_whole(lines, str, 0, values)
         decorators = [term.render() for term in self.decorators]
@@ -181,12 +202,16 @@ class Draft:
             if statement.nested is not None:
                 yield from statement.nested.locals()
 
-    def _lines(
-        self, forbidden: set[str], parameters: set[str], taken: Set[str]
-    ) -> list[str]:
+    def _rows(
+        self,
+        forbidden: set[str],
+        parameters: set[str],
+        taken: Set[str],
+        imported: Set[str],
+    ) -> list[Line]:
         """Write the statements, giving names in order."""
         holders = {p.name.text: p.name for p in self.parameters}
-        lines: list[str] = []
+        rows: list[Line] = []
         origin = ""
         for index, statement in enumerate(self.statements):
             _give_names(statement, index, holders, forbidden)
@@ -194,28 +219,26 @@ class Draft:
                 continue
             if statement.nested is not None:
                 statement.nested.name = _target(statement.targets)
-                _define(statement.nested, lines, taken)
+                made = statement.nested.render(taken, imported)
+                _define(made, statement.items, rows)
                 continue
-            loop = statement.loop
-            if loop is None:
+            lines: list[str] = []
+            if statement.loop is None:
                 origin = _write(statement, lines, origin)
-                continue
-            names = [name.text for name in loop.variables] or ["_"]
-            lines.append(f"for {', '.join(names)} in {loop.over.render()}:")
-            body: list[str] = []
-            for inner in loop.body:
-                if not _is_folded(inner.targets):
-                    origin = _write(inner, body, origin)
-            lines += [INDENT + line for line in body]
-        return lines
+            else:
+                origin = _write_loop(statement.loop, lines, origin)
+            rows += [(statement.items, line) for line in lines]
+        return rows
 
-    def _foreign_names(self) -> Iterator[str]:
+    def _foreign_names(self, imported: Set[str]) -> Iterator[str]:
         """Yield the names from outside that the function mentions."""
         own = {id(p.name) for p in self.parameters}
         own |= {id(n) for s in self.statements for n in flat(s.targets)}
         for part in self.parts():
             if type(part) is Global:
-                yield part.text.partition(".")[0]
+                yield from _FIRST_WORD.findall(part.text)
+            elif type(part) is str:
+                yield from (name for name in imported if name in part)
             elif type(part) is Ref:
                 name = part.resolved().name
                 if id(name) not in own and name.text:
@@ -228,14 +251,17 @@ class Draft:
                 yield from statement.nested.parts()
             else:
                 yield from _parts(statement)
+            for item in statement.items:
+                yield Global(item)
         for term in self.decorators:
             yield from term.parts
         if self.result is not None:
             yield from self.result.parts
 
     def statements_left(self) -> int:
-        """Count the statements that are not folded away."""
-        return sum(not _is_folded(s.targets) for s in self.statements)
+        """Count the statements that are not folded away; `with` is one, too."""
+        n_left = sum(not _is_folded(s.targets) for s in self.statements)
+        return n_left + bool(self.returned_in)
 
     # ---- folding -------------------------------------------------------------------
 
@@ -266,6 +292,8 @@ class Draft:
             if _is_long_tuple(self.result.render()):
                 for name, _ in waiting:
                     name.folded = None
+            if any(name.folded is not None for name, _ in waiting):
+                self.returned_in = waiting[-1][1].items
 
     def _fold_all(
         self, statements: Sequence[Statement]
@@ -275,6 +303,8 @@ class Draft:
         for statement in statements:
             if statement.nested is not None:
                 continue
+            if pending and pending[-1][1].items != statement.items:
+                pending.clear()
             if statement.loop is not None:
                 self._fold_all(statement.loop.body)
                 pending.clear()
@@ -427,6 +457,20 @@ def _write(statement: Statement, lines: list[str], origin: str) -> str:
     return origin
 
 
+def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
+    """Write a loop; return where the latest comment says it comes from."""
+    names = [name.text for name in loop.variables] or ["_"]
+    lines.append(f"for {', '.join(names)} in {loop.over.render()}:")
+    rows: list[Line] = []
+    for inner in loop.body:
+        written: list[str] = []
+        if not _is_folded(inner.targets):
+            origin = _write(inner, written, origin)
+        rows += [(inner.items, line) for line in written]
+    lines += [INDENT + line for line in under_contexts(rows)]
+    return origin
+
+
 def _free(hint: str, forbidden: set[str]) -> str:
     name = identifier(hint)
     if name not in forbidden and name not in RESERVED:
@@ -437,10 +481,12 @@ def _free(hint: str, forbidden: set[str]) -> str:
     return f"{name}_{count}"
 
 
-def _define(draft: Draft, lines: list[str], taken: Set[str]) -> None:
-    if lines and lines[-1]:
-        lines.append("")
-    lines += [*draft.render(taken).text_lines(), ""]
+def _define(made: Function, items: Items, rows: list[Line]) -> None:
+    """Write a nested function; before the `with` that it would be the first under."""
+    items = shared(rows[-1][0] if rows else (), items)
+    if rows and rows[-1][1]:
+        rows.append((items, ""))
+    rows += [(items, line) for line in (*made.text_lines(), "")]
 
 
 def _is_long_tuple(text: str) -> bool:

@@ -40,7 +40,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     elif len(root.calls) == 1 and not root.calls[0].is_own:
         name = _wrapper_name(root.calls[0], name)
     draft = Draft(name)
-    writer = Writer(program, draft)
+    writer = Writer(program, draft, setting=root.setting)
     for parameter in captured.parameters:
         made = Name(parameter.name, True, is_parameter=True)
         writer.define(values[parameter.name], made)

@@ -42,7 +42,13 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program = writer.program
     shown = narrowed(item, program.plan.needs.get(item, ()))
     draft = start(body, program.plan.levels, is_called=True)
-    inner = Writer(program, draft, caller=writer, is_library=is_library(body.code))
+    inner = Writer(
+        program,
+        draft,
+        caller=writer,
+        is_library=is_library(body.code),
+        setting=body.setting,
+    )
     made = own_parameters(body, inner)
     program.open_calls.append(item)
     inner.unpack_parameters(body.parameters, body.code)

@@ -17,6 +17,7 @@ from untrace.lifting.recorded.callables import callable_term
 from untrace.lifting.recorded.calls import write_as_made
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.kept_contexts import KeptContexts
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
 from untrace.lifting.recorded.numbers import Numbers, constant_name, named_floats
@@ -196,6 +197,16 @@ class Program:
         draft.drop_dead()
         self.references.add(draft)
         unpack_rows(draft)
+        contexts = KeptContexts(draft.statements)
+        if contexts.is_empty:
+            self._reroll(draft)
+        elif contexts.is_regular and self.options.reroll in ("auto", "for"):
+            write_loops(draft, self.options.reroll, MAX_IN_LOOP)
+            contexts.restore(draft.statements)
+        draft.finish()
+
+    def _reroll(self, draft: Draft) -> None:
+        """Write loops and functions for statements that repeat."""
         reroll = self.options.reroll
         if reroll in ("auto", "for"):
             write_loops(draft, reroll, MAX_IN_LOOP)
@@ -204,7 +215,6 @@ class Program:
             self.lifter.imports.module("jax.numpy")
         if reroll != "none":
             write_loops(draft, reroll)
-        draft.finish()
 
     def function(
         self, draft: Draft, key: Any = None, numbers: dict[str, str] | None = None
@@ -237,7 +247,8 @@ class Program:
 
     def render(self, draft: Draft) -> Function:
         """Write a complete function, and note the names that it gives."""
-        made = draft.render(self.plan.numbered)
+        imported = frozenset(self.lifter.imports.attributes.values())
+        made = draft.render(self.plan.numbered, imported)
         for name in draft.locals():
             self.locals.add(name.text)
             if name.is_given and not name.is_foreign and name.text != name.hint:

@@ -35,6 +35,7 @@ from untrace.lifting.recorded.terms import Global, Name, Term, call
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.source_names import source_names
+from untrace.recovery.functions import innermost
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier
 
@@ -204,7 +205,7 @@ def _name(item: Call) -> str:
     elif isinstance(function, jaxapi.Transformed):
         name = function.maker[1]
     elif isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
-        name = function_name(function.fun)
+        name = function_name(innermost(function) or function.fun)
     else:
         name = getattr(function, "name", "") or function_name(function)
     return identifier(name.strip("<>_"), "function")

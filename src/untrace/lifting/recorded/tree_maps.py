@@ -95,7 +95,7 @@ def _runs_on_arrays(item: Call) -> list[Body]:
 def _run_text(run: Body, writer: Writer) -> Any:
     """Return the text of one run of a function, to compare it with others."""
     draft = Draft("run")
-    inner = Writer(writer.program, draft, parent=writer)
+    inner = Writer(writer.program, draft, parent=writer, setting=run.setting)
     dropped = bound_parameters(run.function, run)
     passed_parameters(run.parameters, run.code, dropped, inner)
     inner.unpack_parameters(run.parameters, run.code)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, access, plain
+from untrace.capture.trees import Leaf, Node, Tree, access, plain, quoted
 from untrace.lifting.recorded.fields import Field, by_length, without
 from untrace.lifting.recorded.terms import Name
 
@@ -77,12 +77,16 @@ class Values:
         self._define_functions(value, name, path)
 
     def _define_functions(self, value: Any, name: Name, path: str) -> None:
-        """Let the name stand for the functions that `jax.linearize` returns."""
+        """Let the name stand for linear maps: `jax.linearize`, `jax.linear_transpose`."""
         if type(value) in (tuple, list):
             for index, item in enumerate(value):
                 self._define_functions(item, name, f"{path}[{index}]")
+        elif type(value) is dict:
+            for key, item in value.items():
+                self._define_functions(item, name, f"{path}[{quoted(key)}]")
         elif isinstance(value, jax.tree_util.Partial):
-            self._known[id(value.func)] = name, path
+            self._known[id(jaxapi.plain_map(value))] = name, path
+            self._known.setdefault(self.key(value), (name, path))
 
     def _define(self, tree: Tree, arrays: list[Any], name: Name, path: str) -> None:
         if isinstance(tree, Leaf):
@@ -113,7 +117,10 @@ class Values:
         tree, arrays = self.tree(value)
         if not arrays:
             return id(value) if callable(value) else None
-        return tree_key(tree, arrays)
+        key = tree_key(tree, arrays)
+        if isinstance(value, jax.tree_util.Partial):  # others may hold the same arrays
+            return id(jaxapi.plain_map(value)), key
+        return key
 
 
 def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:

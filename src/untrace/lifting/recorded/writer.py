@@ -13,6 +13,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Tree
+from untrace.lifting.contexts import entered
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.library import skip_move
@@ -44,6 +45,7 @@ class Writer:
         parameter.
       is_library: Whether the function is a library's, not the user's.
       is_method: Whether it is a method that is passed, whose object it needs.
+      setting: JAX's settings around its statements.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Writer:
         caller: Writer | None = None,
         is_library: bool = False,
         is_method: bool = False,
+        setting: jaxapi.Setting = (),
     ) -> None:
         self.program = program
         self.draft = draft
@@ -62,6 +65,7 @@ class Writer:
         self.is_library = is_library
         self.values = Values(program.options.keep_types, program.plan.unread)
         self.is_method = is_method
+        self.setting = setting
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: set[int] = set()
@@ -146,19 +150,28 @@ class Writer:
         """Write recorded calls, in order."""
         rest = list(calls)
         while rest:
-            taken = self._rows_of_parameter(rest)
-            if taken:
-                del rest[:taken]
-                continue
-            item = rest.pop(0)
-            n_calls, rows = rows_at_once(item, rest)
-            if n_calls:
-                del rest[:n_calls]
-                self.unpack(item, rows)
-            elif is_iteration(item):
-                self.unpack_nameless(item)
-            else:
-                self.statement(item)
+            setting, first = rest[0].setting, len(self.draft.statements)
+            self._next(rest)
+            items = entered(setting, self.setting, self.program.lifter)
+            for statement in self.draft.statements[first:]:
+                if statement.context is None:  # no call inside this one has said it
+                    statement.context = items
+
+    def _next(self, rest: list[Call]) -> None:
+        """Write the first of the calls that are left, and those that belong to it."""
+        taken = self._rows_of_parameter(rest)
+        if taken:
+            del rest[:taken]
+            return
+        item = rest.pop(0)
+        n_calls, rows = rows_at_once(item, rest)
+        if n_calls:
+            del rest[:n_calls]
+            self.unpack(item, rows)
+        elif is_iteration(item):
+            self.unpack_nameless(item)
+        else:
+            self.statement(item)
 
     def unpack_parameters(
         self, values: Mapping[str, Any], code: types.CodeType
@@ -254,6 +267,8 @@ class Writer:
     def is_new(self, result: Any) -> bool:
         """Tell whether a result holds anything that has no name yet."""
         arrays = self.values.tree(result)[1]
+        if isinstance(result, jax.tree_util.Partial):
+            return self.find(id(jaxapi.plain_map(result))) is None
         if not arrays:
             made = isinstance(result, jaxapi.FUNCTION_RESULTS)
             return made and self.values.find(id(result)) is None
