@@ -75,6 +75,21 @@ def two_carries(x):
     return a - b
 
 
+def three_carries(x):
+    a, b, c = x, x + 1, x + 2
+    for _ in range(4):
+        a, b, c = b * c, jnp.cos(a) * b, -a + c
+    return a - b + c
+
+
+def late_carry(x):
+    a, b = x, x + 1
+    for _ in range(4):
+        c = jnp.sin(a + b)
+        b, a = jnp.tanh(a) @ b, jnp.cos(c) - b
+    return a - b
+
+
 def last_turn(layers, x):
     for one in layers:
         y = x @ one["w"]
@@ -155,7 +170,17 @@ LISTS = [X, X + 1, X + 2, X + 3]
             (jax.random.key(0), X),
             ["for _ in range(3):", "key, subkey = jax.random.split(key)"],
         ),
-        (two_carries, (X,), ["return a - b"]),  # both at once: no loop of ours
+        (
+            two_carries,
+            (X,),
+            ["a = x", "a, b = jnp.sin(b), jnp.cos(a) * b", "return a - b"],
+        ),
+        (three_carries, (X,), ["a, b, c = b * c, jnp.cos(a) * b, -a + c"]),
+        (
+            late_carry,
+            (X,),
+            ["for _ in range(4):", "b, a = jnp.tanh(a) @ b, jnp.cos(c) - b"],
+        ),
         (last_turn, (LAYERS, X), ["for one in layers:", "return x, y"]),
         (twice, (LAYERS, X), ["x = layer(one, x * 2)"]),
         (

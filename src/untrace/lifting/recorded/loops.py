@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
 from untrace.lifting.recorded.held import item_hint, length_of
+from untrace.lifting.recorded.joint import joined
 from untrace.lifting.recorded.scans import scan_of
 from untrace.lifting.recorded.terms import (
     ATOM,
@@ -149,8 +150,10 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
     for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1
+    loop.body = joined(body, run.turns[0], run.at_once)
     targets = (*loop.variables, *variables)
-    return [*starts.values(), Statement(targets, loop=loop)]
+    begins = [starts[local] for local in sorted(starts)]
+    return [*begins, Statement(targets, loop=loop)]
 
 
 class _Header:

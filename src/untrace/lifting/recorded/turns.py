@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.function import Draft, Statement, flat
 from untrace.lifting.recorded.held import is_leaf, leading, n_leaves
+from untrace.lifting.recorded.joint import assigned_at_once
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref
 
 MIN_TURNS = 3
@@ -50,7 +51,8 @@ class Slot:
 class Run:
     """Stretches of statements that one loop can make.
 
-    `rows` are the names of rows of arrays, with the statements that unpack these.
+    `rows` are the names of rows of arrays, with the statements that unpack these,
+    `at_once` the statements of a turn that are one assignment.
     """
 
     period: int
@@ -58,6 +60,7 @@ class Run:
     draft: Draft
     rows: dict[int, tuple[Statement, int]]
     slots: list[list[Slot]] = field(default_factory=list[list[Slot]])
+    at_once: range = range(0)
 
     def origin(self, ref: Ref) -> tuple[Name, str]:
         """Return where a value comes from: a name, and a path from there."""
@@ -232,10 +235,10 @@ def _is_closed(run: Run) -> bool:
 
 
 def _carries(run: Run) -> bool:
-    """Tell whether something runs through, and is used before it is made anew."""
+    """Tell whether something runs through, and begins as one value."""
     starts: dict[int, tuple[object, str]] = {}
-    made = 0
-    for statement, slots in zip(run.turns[0], run.slots):
+    needed: list[tuple[int, int]] = []
+    for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
         for part, slot in zip(statement.term.parts, slots):
             if slot.kind != "carry":
                 continue
@@ -243,10 +246,13 @@ def _carries(run: Run) -> bool:
             start = (
                 (id(ref.name), ref.path) if ref is not None else (plain_text(part), "")
             )
-            if slot.local < made or starts.setdefault(slot.local, start) != start:
+            if starts.setdefault(slot.local, start) != start:
                 return False
-        made += len(list(flat(statement.targets)))
-    return bool(starts)
+            needed.append((index, slot.local))
+    at_once = assigned_at_once(run.turns[0], needed)
+    if at_once is not None:
+        run.at_once = at_once
+    return bool(starts) and at_once is not None
 
 
 def _first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
