@@ -75,6 +75,36 @@ def two_carries(x):
     return a - b
 
 
+def enumerated(layers, x):
+    for i, one in enumerate(layers):
+        x = jnp.roll(jnp.tanh(x @ one["w"]), i)
+    return x
+
+
+def two_enumerated(layers, x):
+    for i, (one, scale) in enumerate(zip(layers, (0.5, 1.5, 2.5, 3.5, 4.5))):
+        x = jnp.tanh(x @ one["w"] * scale) + i
+    return x
+
+
+def sliced(x):
+    for low, high in ((1, 2), (1, 4), (2, 3)):
+        x = x * x[low:high].sum()
+    return x
+
+
+def shifts(x):
+    for shift in (1, 3, 4):
+        x = jnp.roll(x, shift) * x
+    return x
+
+
+def by_key(params, x):
+    for name in ("q", "k", "v"):
+        x = jnp.tanh(x @ params[name]["w"] + params[name]["b"])
+    return x @ params["out"]["w"]
+
+
 def three_carries(x):
     a, b, c = x, x + 1, x + 2
     for _ in range(4):
@@ -174,6 +204,19 @@ LISTS = [X, X + 1, X + 2, X + 3]
             two_carries,
             (X,),
             ["a = x", "a, b = jnp.sin(b), jnp.cos(a) * b", "return a - b"],
+        ),
+        (enumerated, (LAYERS, X), ["for i, one in enumerate(layers):"]),
+        (
+            two_enumerated,
+            (LAYERS, X),
+            ["for i, (one, scale) in enumerate(zip(layers, (0.5, 1.5,"],
+        ),
+        (sliced, (X,), ["for low, high in zip((1, 1, 2), (2, 4, 3)):"]),
+        (shifts, (X,), ["for shift in (1, 3, 4):"]),
+        (
+            by_key,
+            (dict(zip("qkv", LAYERS), out=LAYERS[0]), X),
+            ['for name in ("q", "k", "v"):', 'x @ params[name]["w"]'],
         ),
         (three_carries, (X,), ["a, b, c = b * c, jnp.cos(a) * b, -a + c"]),
         (

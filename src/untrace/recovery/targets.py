@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import dis
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from untrace.recovery.instructions import instructions_of
 from untrace.recovery.record import RETURNED, Target
@@ -110,6 +110,29 @@ def _taken_by(
         is_unpacked = isinstance(around, tuple) and len(around) == count
         return around[count - 1 - above] if is_unpacked and around else None
     return None
+
+
+def loop_variables(code: types.CodeType) -> frozenset[str]:
+    """Return the names of the variables of a function's loops."""
+    return _loop_variables(code, 0)
+
+
+@once_per_site
+def _loop_variables(code: types.CodeType, start: int) -> frozenset[str]:
+    instructions, _ = instructions_of(code)
+    found = [
+        target_at(instructions, index + 1)
+        for index, instruction in enumerate(instructions[start:])
+        if instruction.opname == "FOR_ITER"
+    ]
+    return frozenset(name for one in found for name in _leaves(one))
+
+
+def _leaves(names: Target) -> Iterator[str]:
+    for name in names if isinstance(names, tuple) else ():
+        yield from _leaves(name)
+    if isinstance(names, str):
+        yield names
 
 
 # ---- elements of what is unpacked -----------------------------------------------------

@@ -43,7 +43,7 @@ class Row:
 class Loop:
     """`for variables in over:` and the statements of one turn."""
 
-    variables: tuple[Name, ...]
+    variables: tuple[Names, ...]
     over: Term
     body: list[Statement]
 
@@ -200,8 +200,9 @@ class Draft:
             if loop is None:
                 origin = _write(statement, lines, origin)
                 continue
-            names = [name.text for name in loop.variables] or ["_"]
-            lines.append(f"for {', '.join(names)} in {loop.over.render()}:")
+            several = loop.variables
+            names = several if len(several) > 1 else several[0] if several else None
+            lines.append(f"for {_target(names) or '_'} in {loop.over.render()}:")
             body: list[str] = []
             for inner in loop.body:
                 if not _is_folded(inner.targets):

@@ -18,9 +18,10 @@ which is another program of the same values: it compiles once for all layers.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.function import Draft, Loop, Names, Statement, flat
 from untrace.lifting.recorded.held import item_hint, length_of
 from untrace.lifting.recorded.joint import joined
 from untrace.lifting.recorded.scans import scan_of
@@ -115,7 +116,9 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
     header = _Header(run, draft)
     starts: dict[int, Statement] = {}
     body: list[Statement] = []
-    for first, statement, slots in zip(run.turns[0], last, run.slots):
+    for index, (first, statement, slots) in enumerate(
+        zip(run.turns[0], last, run.slots)
+    ):
         parts: list[Part] = []
         for part, slot in zip(first.term.parts, slots):
             mine = part.resolved() if type(part) is Ref else None
@@ -125,9 +128,12 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
                 start = Statement(variable, Term([part]), is_start=True)
                 starts.setdefault(slot.local, start)
             elif mine is None or slot.kind in ("same", "number"):
-                parts += header.number(part, slot) if slot.kind == "number" else [part]
+                is_number = slot.kind == "number"
+                parts += header.number(part, slot, index) if is_number else [part]
             elif slot.kind == "index":
                 parts += header.item(mine, slot)
+            elif slot.kind == "key":
+                parts += header.key(mine, slot)
             elif slot.kind == "leaf":
                 parts.append(header.leaf(mine, slot))
             elif slot.kind == "row":
@@ -183,6 +189,15 @@ class _Header:
         name = self._variable(bounds, "i", Term([f"range({bounds})"]))
         return [whole, "[", Ref(name), f"]{rest}"]
 
+    def key(self, ref: Ref, slot: Slot) -> list[Part]:
+        """Write what a turn takes from a dict: the item of its key."""
+        owner, path = self.run.origin(ref)
+        keys = slot.keys[: self.run.n_turns]
+        whole = self._container(ref, owner, path[: slot.start])
+        over = Term([f"({', '.join(key[1:-1] for key in keys)})"])
+        name = self._variable(tuple(keys), "name", over)
+        return [whole, "[", Ref(name), f"]{path[slot.start + len(keys[0]) :]}"]
+
     def _container(self, ref: Ref, owner: Name, path: str) -> Ref:
         """Refer to a container, which may have to become a parameter."""
         if owner is ref.name or self.draft.lift is None:
@@ -213,13 +228,13 @@ class _Header:
         name = self._variable(id(array), self.hints[id(array)], over)
         return Ref(name, ref.path, ref.level)
 
-    def number(self, part: Part, slot: Slot) -> list[Part]:
-        """Write a number that is another one in every turn."""
+    def number(self, part: Part, slot: Slot, index: int) -> list[Part]:
+        """Write a number that is another one in every turn, in one of its statements."""
         assert isinstance(part, str)
         numbers = tuple(slot.numbers[: self.run.n_turns])
-        statements = [s for turn in self.run.turns for s in turn]
-        roles = [s.roles[n] for s in statements for n in numbers if n in s.roles]
-        hint = roles[0] if roles else "value"
+        known = [t[index].roles.get(n, "") for t, n in zip(self.run.turns, numbers)]
+        roles = Counter(role for role in known if role)
+        hint = roles.most_common(1)[0][0] if roles else "value"
         over = Term([f"({', '.join(numbers)})"])
         if all(_WHOLE.fullmatch(number) for number in numbers):
             first, *_ = values = [int(number) for number in numbers]
@@ -237,15 +252,27 @@ class _Header:
         name = self.items[key][0]
         return name
 
-    def finished(self) -> tuple[tuple[Name, ...], Term]:
+    def finished(self) -> tuple[tuple[Names, ...], Term]:
         """Return the variables and what the loop is over."""
-        names = tuple([name for name, _ in self.items.values()])
-        terms = [term for _, term in self.items.values()]
-        if not names:
+        count = self._count()
+        names: list[Name] = []
+        parts: list[Part] = []
+        for name, term in self.items.values():
+            if name is not count:
+                parts += [*([", "] if names else []), *term.parts]
+                names.append(name)
+        if not self.items:
             return (), Term([f"range({self.run.n_turns})"])
-        if len(names) == 1:
-            return names, terms[0]
-        parts: list[Part] = ["zip("]
-        for index, term in enumerate(terms):
-            parts += [*([", "] if index else []), *term.parts]
-        return names, Term([*parts, ")"])
+        if len(names) > 1:
+            parts = ["zip(", *parts, ")"]
+        if count is None:
+            return tuple(names), Term(parts)
+        inner = names[0] if len(names) == 1 else tuple(names)
+        return (count, inner), Term(["enumerate(", *parts, ")"])
+
+    def _count(self) -> Name | None:
+        """Return the variable that counts the turns beside others, if there is one."""
+        plain = f"range({self.run.n_turns})"
+        texts = [(name, term.parts) for name, term in self.items.values()]
+        counts = [name for name, parts in texts if parts == [plain]]
+        return counts[0] if len(counts) == 1 < len(texts) else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.function import Draft, Statement, flat
-from untrace.lifting.recorded.held import is_leaf, leading, n_leaves
+from untrace.lifting.recorded.held import differing_key, is_leaf, leading, n_leaves
 from untrace.lifting.recorded.joint import assigned_at_once
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref
 
@@ -32,12 +32,14 @@ class Slot:
     Attributes:
       kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
         "index" (an item of a container, the next one in every turn), "leaf" (the next
-        leaf of a tree), "row" (the next row of an array) or "number".
+        leaf of a tree), "key" (an item of a dict), "row" (the next row of an array) or
+        "number".
       local: Which value of a turn.
       array: The statement that unpacks the rows.
       numbers: The number of every turn, or the index of the first; the trees whose leaf
         it may be.
-      start: The place of an index in the path.
+      start: The place of an index or key in the path.
+      keys: The key of every turn, in brackets.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Slot:
     array: Statement | None = None
     numbers: list[str] = field(default_factory=list[str])
     start: int = 0
+    keys: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
@@ -164,7 +167,9 @@ def _slot(
     found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
     if found is not None and known is not None and found.kind == known.kind == "leaf":
         found.numbers = [tree for tree in known.numbers if tree in found.numbers]
-        return found if found.numbers else None
+        is_same = found.start == known.start and known.keys and found.keys
+        found.keys = [*known.keys, found.keys[-1]] if is_same else []
+        return found if found.numbers or found.keys else None
     if found is None or known is None or found == known:
         return found
     return None
@@ -211,7 +216,10 @@ def _ref_slot(
         if moved + begin[match.end() :] == path:
             return Slot("index", numbers=[match[0]], start=match.start())
     trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
-    return Slot("leaf", numbers=trees) if trees else None
+    start, keys = differing_key(begin, path)
+    return (
+        Slot("leaf", numbers=trees, start=start, keys=keys) if trees or keys else None
+    )
 
 
 def _is_private(turn: Sequence[Statement], following: Sequence[Statement]) -> bool:
@@ -261,13 +269,14 @@ def _first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
 
 
 def _are_all_leaves(run: Run, part: Part, slot: Slot) -> bool:
-    """Choose the tree whose leaves the turns take; tell whether there is one."""
+    """Choose the tree whose leaves the turns take, or keys; tell whether there are any."""
     if slot.kind != "leaf":
         return True
     assert type(part) is Ref
     owner, _ = run.origin(part.resolved())
     slot.numbers = [t for t in slot.numbers if n_leaves(owner, t) == run.n_turns]
-    return bool(slot.numbers)
+    slot.kind = "leaf" if slot.numbers else "key"
+    return bool(slot.numbers) or len(slot.keys) >= run.n_turns
 
 
 def _are_all_rows(run: Run, slot: Slot) -> bool:
