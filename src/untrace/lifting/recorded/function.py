@@ -32,11 +32,13 @@ class Row:
       index: Which one.
       length: How many there are.
       can_move: No cotangent depends on when it is taken.
+      is_next: Python took it, as the next one of a loop.
     """
 
     index: int
     length: int
     can_move: bool
+    is_next: bool = False
 
 
 @dataclass(eq=False, slots=True)

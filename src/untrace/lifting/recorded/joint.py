@@ -85,7 +85,7 @@ def joined(
 
     `turn` is the first turn, where what a statement makes has no name of a carry.
     """
-    if not group:
+    if len(group) == 0:
         return list(body)
     statements, first = (s[group.start : group.stop] for s in (body, turn))
     finals: list[Name] = []

@@ -34,7 +34,7 @@ from untrace.lifting.recorded.terms import (
     Term,
     text_term,
 )
-from untrace.lifting.recorded.turns import Run, Slot, plain_text, run_at
+from untrace.lifting.recorded.turns import Run, Slot, n_next_rows, plain_text, run_at
 
 MAX_PERIOD = 400
 _WHOLE = re.compile(r"\d+")
@@ -86,7 +86,10 @@ def _site(statement: Statement, reroll: str) -> object:
     if statement.targets is None:
         return None
     if reroll == "auto":
-        return statement.site
+        if statement.row is None or not statement.row.is_next:
+            return statement.site
+        # JAX takes the rows of all arrays at one place.
+        return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
     parts = ["·" if type(p) is Ref else plain_text(p) for p in statement.term.parts]
     return _WHOLE.sub("#", "".join(parts))
 
@@ -116,9 +119,11 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
     header = _Header(run, draft)
     starts: dict[int, Statement] = {}
     body: list[Statement] = []
-    for index, (first, statement, slots) in enumerate(
-        zip(run.turns[0], last, run.slots)
-    ):
+    n_rows = n_next_rows(run)
+    for statement in last[:n_rows]:
+        header.next_row(statement)
+    for index in range(n_rows, run.period):
+        first, statement, slots = run.turns[0][index], last[index], run.slots[index]
         parts: list[Part] = []
         for part, slot in zip(first.term.parts, slots):
             mine = part.resolved() if type(part) is Ref else None
@@ -156,7 +161,8 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
     for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1
-    loop.body = joined(body, run.turns[0], run.at_once)
+    at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
+    loop.body = joined(body, run.turns[0][n_rows:], at_once)
     targets = (*loop.variables, *variables)
     begins = [starts[local] for local in sorted(starts)]
     return [*begins, Statement(targets, loop=loop)]
@@ -227,6 +233,13 @@ class _Header:
         over = Term([Ref(whole)])
         name = self._variable(id(array), self.hints[id(array)], over)
         return Ref(name, ref.path, ref.level)
+
+    def next_row(self, statement: Statement) -> None:
+        """Let the loop take the next row of an array, as the statement does."""
+        assert isinstance(statement.targets, Name)
+        (array,) = statement.term.refs()
+        over = Term([Ref(array.name, array.path)])
+        self.items[id(statement)] = statement.targets, over
 
     def number(self, part: Part, slot: Slot, index: int) -> list[Part]:
         """Write a number that is another one in every turn, in one of its statements."""

@@ -263,6 +263,25 @@ def _carries(run: Run) -> bool:
     return bool(starts) and at_once is not None
 
 
+def n_next_rows(run: Run) -> int:
+    """Count the statements that a turn begins with by taking the next rows of arrays."""
+    count = 0
+    while count < run.period and _takes_next_row(run, count):
+        count += 1
+    return count
+
+
+def _takes_next_row(run: Run, index: int) -> bool:
+    rows = [turn[index].row for turn in run.turns]
+    slots = zip(run.turns[0][index].term.parts, run.slots[index])
+    return all(
+        slot.kind == "same" for part, slot in slots if type(part) is Ref
+    ) and all(
+        row is not None and row.is_next and (row.index, row.length) == (n, run.n_turns)
+        for n, row in enumerate(rows)
+    )
+
+
 def _first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
     for statement, slots in zip(run.turns[0], run.slots):
         yield from zip(statement.term.parts, slots)
