@@ -105,6 +105,22 @@ def by_key(params, x):
     return x @ params["out"]["w"]
 
 
+class State(NamedTuple):
+    position: jax.Array
+    speed: jax.Array
+
+
+def moved(state, force):
+    speed = state.speed - jnp.sin(state.position) * force
+    return State(state.position + speed, speed)
+
+
+def states(state, forces):
+    for force in forces:
+        state = moved(state, force * jnp.cos(state.speed))
+    return state
+
+
 def three_carries(x):
     a, b, c = x, x + 1, x + 2
     for _ in range(4):
@@ -218,6 +234,11 @@ LISTS = [X, X + 1, X + 2, X + 3]
             (dict(zip("qkv", LAYERS), out=LAYERS[0]), X),
             ['for name in ("q", "k", "v"):', 'x @ params[name]["w"]'],
         ),
+        (
+            states,
+            (State(X, X + 1), LISTS),
+            ["for force in forces:", "moved(state, force * jnp.cos(state.speed))"],
+        ),
         (three_carries, (X,), ["a, b, c = b * c, jnp.cos(a) * b, -a + c"]),
         (
             late_carry,
@@ -251,7 +272,7 @@ def test_loops_come_back(function, args, lines):
     for line in lines:
         assert line in text, text
     plain = untrace.source(function, reroll="none")(*args)
-    assert plain.report.is_verified and "for " not in str(plain)
+    assert plain.report.is_verified and "    for " not in str(plain)
 
 
 @pytest.mark.parametrize("function", [decay, decay_of_a_part, reversed_leaves])

@@ -34,7 +34,14 @@ from untrace.lifting.recorded.terms import (
     Term,
     text_term,
 )
-from untrace.lifting.recorded.turns import Run, Slot, n_next_rows, plain_text, run_at
+from untrace.lifting.recorded.turns import (
+    Run,
+    Slot,
+    begin_of,
+    n_next_rows,
+    plain_text,
+    run_at,
+)
 
 MAX_PERIOD = 400
 _WHOLE = re.compile(r"\d+")
@@ -145,11 +152,10 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
                 parts.append(header.row(mine, slot))
             else:
                 variable = variables[slot.local]
-                parts.append(
-                    Ref(variable, "" if slot.kind == "carry" else mine.path, mine.level)
-                )
+                path = slot.path if slot.kind == "carry" else mine.path
+                parts.append(Ref(variable, path, mine.level))
                 if slot.kind == "carry" and slot.local not in starts:
-                    begin = Term([Ref(mine.name, mine.path)])
+                    begin = Term([Ref(*begin_of(mine, slot))])
                     starts[slot.local] = Statement(variable, begin, is_start=True)
         made = Statement(statement.targets, Term(parts, first.term.level))
         made.comment, made.origin = first.comment, first.origin

@@ -40,6 +40,7 @@ class Slot:
         it may be.
       start: The place of an index or key in the path.
       keys: The key of every turn, in brackets.
+      path: The part of a carry that is taken.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Slot:
     numbers: list[str] = field(default_factory=list[str])
     start: int = 0
     keys: list[str] = field(default_factory=list[str])
+    path: str = ""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,7 @@ class Run:
         return (
             self.period == 1
             and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
+            and not any(slot.path for _, slot in pairs)
             and all(type(part) is Ref for part in starts)
         )
 
@@ -200,8 +203,9 @@ def _ref_slot(
         is_alike = first.get(id(mine.name)) == local and mine.path == other.path
         return Slot("local", local) if is_alike else None
     if id(other.name) in before:
-        is_start = not other.path and id(mine.name) not in first
-        return Slot("carry", before[id(other.name)]) if is_start else None
+        is_start = mine.path.endswith(other.path) and id(mine.name) not in first
+        local = before[id(other.name)]
+        return Slot("carry", local, path=other.path) if is_start else None
     if mine.name is other.name and mine.path == other.path:
         return Slot("same")
     if id(mine.name) in rows and id(other.name) in rows:
@@ -242,18 +246,21 @@ def _is_closed(run: Run) -> bool:
     )
 
 
+def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
+    """Return what a carry begins as whose part is taken in the first turn."""
+    return ref.name, ref.path.removesuffix(slot.path)
+
+
 def _carries(run: Run) -> bool:
     """Tell whether something runs through, and begins as one value."""
-    starts: dict[int, tuple[object, str]] = {}
+    starts: dict[int, object] = {}
     needed: list[tuple[int, int]] = []
     for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
         for part, slot in zip(statement.term.parts, slots):
             if slot.kind != "carry":
                 continue
             ref = part.resolved() if type(part) is Ref else None
-            start = (
-                (id(ref.name), ref.path) if ref is not None else (plain_text(part), "")
-            )
+            start = plain_text(part) if ref is None else begin_of(ref, slot)
             if starts.setdefault(slot.local, start) != start:
                 return False
             needed.append((index, slot.local))
