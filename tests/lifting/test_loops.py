@@ -75,6 +75,67 @@ def two_carries(x):
     return a - b
 
 
+def enumerated(layers, x):
+    for i, one in enumerate(layers):
+        x = jnp.roll(jnp.tanh(x @ one["w"]), i)
+    return x
+
+
+def two_enumerated(layers, x):
+    for i, (one, scale) in enumerate(zip(layers, (0.5, 1.5, 2.5, 3.5, 4.5))):
+        x = jnp.tanh(x @ one["w"] * scale) + i
+    return x
+
+
+def sliced(x):
+    for low, high in ((1, 2), (1, 4), (2, 3)):
+        x = x * x[low:high].sum()
+    return x
+
+
+def shifts(x):
+    for shift in (1, 3, 4):
+        x = jnp.roll(x, shift) * x
+    return x
+
+
+def by_key(params, x):
+    for name in ("q", "k", "v"):
+        x = jnp.tanh(x @ params[name]["w"] + params[name]["b"])
+    return x @ params["out"]["w"]
+
+
+class State(NamedTuple):
+    position: jax.Array
+    speed: jax.Array
+
+
+def moved(state, force):
+    speed = state.speed - jnp.sin(state.position) * force
+    return State(state.position + speed, speed)
+
+
+def states(state, forces):
+    for force in forces:
+        state = moved(state, force * jnp.cos(state.speed))
+    return state
+
+
+def three_carries(x):
+    a, b, c = x, x + 1, x + 2
+    for _ in range(4):
+        a, b, c = b * c, jnp.cos(a) * b, -a + c
+    return a - b + c
+
+
+def late_carry(x):
+    a, b = x, x + 1
+    for _ in range(4):
+        c = jnp.sin(a + b)
+        b, a = jnp.tanh(a) @ b, jnp.cos(c) - b
+    return a - b
+
+
 def last_turn(layers, x):
     for one in layers:
         y = x @ one["w"]
@@ -155,7 +216,35 @@ LISTS = [X, X + 1, X + 2, X + 3]
             (jax.random.key(0), X),
             ["for _ in range(3):", "key, subkey = jax.random.split(key)"],
         ),
-        (two_carries, (X,), ["return a - b"]),  # both at once: no loop of ours
+        (
+            two_carries,
+            (X,),
+            ["a = x", "a, b = jnp.sin(b), jnp.cos(a) * b", "return a - b"],
+        ),
+        (enumerated, (LAYERS, X), ["for i, one in enumerate(layers):"]),
+        (
+            two_enumerated,
+            (LAYERS, X),
+            ["for i, (one, scale) in enumerate(zip(layers, (0.5, 1.5,"],
+        ),
+        (sliced, (X,), ["for low, high in zip((1, 1, 2), (2, 4, 3)):"]),
+        (shifts, (X,), ["for shift in (1, 3, 4):"]),
+        (
+            by_key,
+            (dict(zip("qkv", LAYERS), out=LAYERS[0]), X),
+            ['for name in ("q", "k", "v"):', 'x @ params[name]["w"]'],
+        ),
+        (
+            states,
+            (State(X, X + 1), LISTS),
+            ["for force in forces:", "moved(state, force * jnp.cos(state.speed))"],
+        ),
+        (three_carries, (X,), ["a, b, c = b * c, jnp.cos(a) * b, -a + c"]),
+        (
+            late_carry,
+            (X,),
+            ["for _ in range(4):", "b, a = jnp.tanh(a) @ b, jnp.cos(c) - b"],
+        ),
         (last_turn, (LAYERS, X), ["for one in layers:", "return x, y"]),
         (twice, (LAYERS, X), ["x = layer(one, x * 2)"]),
         (
@@ -183,7 +272,7 @@ def test_loops_come_back(function, args, lines):
     for line in lines:
         assert line in text, text
     plain = untrace.source(function, reroll="none")(*args)
-    assert plain.report.is_verified and "for " not in str(plain)
+    assert plain.report.is_verified and "    for " not in str(plain)
 
 
 @pytest.mark.parametrize("function", [decay, decay_of_a_part, reversed_leaves])

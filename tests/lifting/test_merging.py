@@ -1,5 +1,7 @@
 """Functions that differ in one or two numbers become one that is given them."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,3 +141,26 @@ def test_a_local_variable_keeps_the_number_that_becomes_free():
     assert [f.name for f in functions] == ["f", "f_2", "f_3"]
     merge_alike(functions, main)
     assert functions[-1].name == "f_3"
+
+
+class Cache(NamedTuple):
+    k: jax.Array
+    position: jax.Array
+
+
+def attend(cache, x, layer):
+    k = jax.lax.dynamic_update_slice(cache.k, x[None], (layer, cache.position))
+    return jnp.tanh(x * jnp.sin(k[layer])), cache._replace(k=k)
+
+
+def test_a_parameter_that_was_an_index_is_one_again():
+    def decode(x):
+        cache = Cache(jnp.zeros((2, 4)), jnp.zeros((), int))
+        x, cache = attend(cache, x, 0)
+        x, cache = attend(cache, x, 1)
+        return x, cache._replace(position=cache.position + 1)
+
+    text = recover(decode, X[0])
+    assert text.count("def attend(cache, x, layer):") == 1 and "attend_2" not in text
+    assert "x, cache = attend(cache, x, 1)" in text
+    assert "return x, Cache(k=cache.k, position=cache.position + 1)" in text

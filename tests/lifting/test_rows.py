@@ -78,3 +78,30 @@ def test_a_row_under_a_closure():
 
     text = recover(noisy, KEY, X)
     assert "first, second = jax.random.split(key)" in text
+
+
+def test_loops_over_the_rows_of_arrays():
+    def over_two(xs):
+        total = 0.0
+        for a, b in zip(xs["a"], xs["b"]):
+            total = total + jnp.sum(a * b) * jnp.max(b)
+        return total
+
+    def over_one(w, x):
+        for row in w:
+            x = jnp.tanh(x * row) + jnp.sum(row)
+        return x
+
+    def at_once(w, x, y):
+        for row in w:
+            x, y = y * row, jnp.sin(x)
+        return x - y
+
+    text = recover(over_two, {"a": X, "b": X + 1})
+    assert 'for a, b in zip(xs["a"], xs["b"]):' in text
+    text = recover(over_one, X, X[0])
+    assert "for row in w:" in text and "index_in_dim" not in text
+    text = recover(at_once, X, X[0], X[1])
+    assert "x, y = y * row, jnp.sin(x)" in text
+    recover(jax.grad(lambda w, x: over_one(w, x).sum()), X, X[0])
+    recover(jax.grad(over_two), {"a": X, "b": X + 1})

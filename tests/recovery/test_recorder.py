@@ -132,13 +132,26 @@ def test_an_error_in_the_function_leaves_nothing_behind():
         ("return f(x)", RETURNED),
         ("g(f(x))", None),
         ("y = z = f(x)", "y"),
+        ("a, b = f(x), g(x)", "a"),
+        ("a, b = x, f(x)", "b"),
+        ("a, b = g, f(x * 2 + self.n[0], n=1)[1:]", None),
+        ("a, b = f(x), -g(x, n=2)[1:]", "a"),
+        ("a, b, c, d = g, f(x), self, x", "b"),
+        ("(a, b), c = f(x), g(x)", ("a", "b")),
+        ("a, (b, c) = self, f(x)", ("b", "c")),
+        ("self.a, b = f(x), g(x)", "a"),
+        ("a, self.b = f(x), x", "a"),
+        ("a, x[0], b = self, x, f(x)", "b"),
+        ("a = f(x), g(x)", None),
+        ("return f(x), g(x)", None),
     ],
 )
 def test_targets_of_assignments(statement, expected):
     space = {}
     exec(f"def h(self, f, g, x):\n    {statement}", space)
     code = space["h"].__code__
-    calls = [i.offset for i in dis.get_instructions(code) if i.opname == "CALL"]
+    names = "CALL", "CALL_KW"
+    calls = [i.offset for i in dis.get_instructions(code) if i.opname in names]
     assert bytecode.target(code, calls[0]) == expected
 
 

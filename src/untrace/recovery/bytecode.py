@@ -14,41 +14,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from untrace.recovery.instructions import instructions_of
 from untrace.recovery.record import RETURNED, Spelling, Target
 from untrace.recovery.sites import once_per_site
-
-_STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
-_LOADS = frozenset({"LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF"})
-_PAIRS = frozenset({"STORE_FAST_STORE_FAST"})
+from untrace.recovery.targets import appended, target, target_at
 
 
 class Site(NamedTuple):
-    """What surrounds a call: the names that take its result, and its arguments."""
+    """What surrounds a call: the names that take its result, and its arguments.
+
+    `elements` are the names of all elements if it makes one of a list that is unpacked.
+    """
 
     target: Target
     spelling: Spelling | None
+    elements: tuple[Target, ...]
 
 
 @once_per_site
 def site(code: types.CodeType, lasti: int) -> Site:
     """Return what surrounds the call at `lasti`."""
-    return Site(target(code, lasti), spelling(code, lasti))
-
-
-def target(code: types.CodeType, lasti: int) -> Target:
-    """Return the names that take the result of the instruction at `lasti`.
-
-    `RETURNED` stands for a result that is returned at once; None for one that is used
-    in an expression.
-    """
-    instructions, offsets = _instructions(code)
-    names = _Targets(instructions, bisect.bisect_right(offsets, lasti))
-    return names.read()
+    return Site(target(code, lasti), spelling(code, lasti), appended(code, lasti))
 
 
 def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
     """Return how the arguments of the call at `lasti` are written, if that is plain."""
-    instructions, offsets = _instructions(code)
+    instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti) - 1
     if index < 0:
         return None
@@ -71,14 +62,14 @@ def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
 
 def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     """Return the parameters that a function unpacks, with the names that it uses."""
-    instructions, _ = _instructions(code)
+    instructions, _ = instructions_of(code)
     parameters = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     found: dict[str, Target] = {}
     for index, (load, unpack) in enumerate(itertools.pairwise(instructions)):
         if unpack.opname != "UNPACK_SEQUENCE" or load.argval not in parameters:
             continue
         if load.opname.startswith("LOAD_"):
-            found.setdefault(load.argval, _Targets(instructions, index + 1).read())
+            found.setdefault(load.argval, target_at(instructions, index + 1))
     return found
 
 
@@ -104,7 +95,7 @@ def taken_sizes(code: types.CodeType) -> Iterator[TakenSize]:
 
     Read are `a, b = x.shape`, `a, b = x.shape[:2]` and `a = x.shape[-1]`.
     """
-    instructions, _ = _instructions(code)
+    instructions, _ = instructions_of(code)
     stored = _stored(instructions)
     for index, instruction in enumerate(instructions[1:], 1):
         before = instructions[index - 1]
@@ -143,7 +134,7 @@ def _sizes(
         index += 1
     while index < len(instructions) and instructions[index].opname in _SUBSCRIPTS:
         index += 1
-    found = _Targets(instructions, index).read()
+    found = target_at(instructions, index)
     match constants:
         case [int(axis)] if isinstance(found, str):
             targets: list[tuple[int, Target]] = [(axis, found)]
@@ -178,7 +169,7 @@ def loads(code: types.CodeType, lasti: int) -> tuple[Chain, ...]:
 
 
 def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
-    instructions, offsets = _instructions(code)
+    instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti) - 1
     where = _positions(instructions[index]) if index >= 0 else None
     if where is None:
@@ -229,68 +220,3 @@ def _positions(instruction: dis.Instruction) -> _Range | None:
         return None
     line, column, end_line, end_column = (number or 0 for number in numbers)
     return (line, column), (end_line, end_column)
-
-
-class _Targets:
-    """Reads the targets of an assignment, from one instruction on."""
-
-    def __init__(self, instructions: list[dis.Instruction], index: int) -> None:
-        self._instructions = instructions
-        self._index = index
-        self._pending: list[str] = []
-
-    def read(self) -> Target:
-        if self._pending:
-            return self._pending.pop(0)
-        instruction = self._next()
-        if instruction is None:
-            return None
-        name = instruction.opname
-        if name in _STORES:
-            return str(instruction.argval)
-        if name in _PAIRS:
-            first, second = instruction.argval
-            self._pending.append(second)
-            return str(first)
-        if name == "STORE_FAST_LOAD_FAST":
-            return str(instruction.argval[0])
-        if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
-            if name == "UNPACK_EX":
-                return None
-            return tuple([self.read() for _ in range(instruction.arg or 0)])
-        if name in ("COPY", "DUP_TOP"):  # a = b = ...
-            return self.read()
-        if name == "RETURN_VALUE":
-            return RETURNED
-        if name in _LOADS:  # self.x = ...
-            following = self._next()
-            if following is not None and following.opname == "STORE_ATTR":
-                return str(following.argval)
-        return None
-
-    def _next(self) -> dis.Instruction | None:
-        if self._index >= len(self._instructions):
-            return None
-        self._index += 1
-        return self._instructions[self._index - 1]
-
-
-def _instructions(code: types.CodeType) -> tuple[list[dis.Instruction], list[int]]:
-    known = _KNOWN.get(id(code))
-    if known is not None and known[0] is code:
-        return known[1]
-    if len(_KNOWN) >= MAX_KNOWN:
-        _KNOWN.clear()
-    read = _read(code)
-    _KNOWN[id(code)] = code, read
-    return read
-
-
-MAX_KNOWN = 4096
-# By the `id` of the code: its hash would cost more than the look-up saves.
-_KNOWN: dict[int, tuple[types.CodeType, tuple[list[dis.Instruction], list[int]]]] = {}
-
-
-def _read(code: types.CodeType) -> tuple[list[dis.Instruction], list[int]]:
-    found = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP")]
-    return found, [instruction.offset for instruction in found]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.recovery import bytecode
+from untrace.recovery.targets import loop_variables
 
 NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
@@ -50,18 +51,40 @@ def named_numbers(
       frame: The caller's, which is at the call.
       values: What the call was given.
     """
-    given = {key for value in values if (key := number_key(value)) is not None}
+    turning = loop_variables(frame.f_code)
+    flat = [*_flat(values)] if turning else values
+    given = {key for value in flat if (key := _key(value, bool(turning))) is not None}
     if not given:
         return ()
     names: dict[NumberKey, set[str]] = {key: set() for key in given}
     for chain in bytecode.loads(frame.f_code, frame.f_lasti):
-        key = number_key(_held(frame, chain))
-        if key not in names or (key[0] is int and not chain.is_global):
+        is_turning = chain.path[0] in turning
+        key = _key(_held(frame, chain), is_turning)
+        if key not in names:
             continue
-        names[key].add(chain.path[-1])
+        if key[0] is float or chain.is_global or is_turning:
+            names[key].add(chain.path[-1])
     return tuple(
         [(key, found.pop()) for key, found in names.items() if len(found) == 1]
     )
+
+
+def _key(value: Any, is_turning: bool) -> NumberKey | None:
+    """Return what identifies a number; a small one, if it is a loop's."""
+    if is_turning and type(value) is int:
+        return int, repr(value)
+    return number_key(value)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield what a call was given, with the parts of indices."""
+    for value in values:
+        if type(value) is tuple:
+            yield from _flat(value)
+        elif type(value) is slice:
+            yield from (value.start, value.stop, value.step)
+        else:
+            yield value
 
 
 def named_arrays(

@@ -15,6 +15,7 @@ import contextlib
 import inspect
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,9 +36,11 @@ from untrace.recovery.record import (
     Call,
     Place,
     Span,
+    Target,
     is_library,
 )
 from untrace.recovery.snapshots import CONTAINERS, Snapshots
+from untrace.recovery.targets import element_names
 from untrace.recovery.transformations import opened_layer
 from untrace.recovery.watching import watching
 
@@ -112,6 +115,7 @@ class Recorder:
         self._log: list[Bind] = []
         self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
+        self._n_elements: Counter[Place] = Counter()
         self.error: Exception | None = None
 
     @contextlib.contextmanager
@@ -208,13 +212,24 @@ class Recorder:
             if site.target == RETURNED:
                 call.returns = True
             else:
-                call.target = site.target
+                call.target = site.target or self._element(site.elements, call)
             call.spelling = site.spelling
             call.numbers = named_numbers(frame, given)
             call.arrays = named_arrays(frame, given)
             if not is_library(parent.code):
                 call.formulas = formulas(frame, given)
+        else:
+            names = element_names(_caller(entry.frame), parent.frame)
+            call.target = self._element(names, call)
         parent.body.calls.append(call)
+
+    def _element(self, names: tuple[Target, ...], call: Call) -> Target:
+        """Return the name of an element of what is unpacked: they are made in order."""
+        if not names or call.place is None:
+            return None
+        n_made = self._n_elements[call.place]
+        self._n_elements[call.place] += 1
+        return names[n_made % len(names)]
 
     def _begin_inside(self, frame: types.FrameType, kind: Any, top: _Entry) -> None:
         """Record what an opaque call binds, and runs of functions passed to it."""
@@ -367,9 +382,7 @@ _NO_ARRAYS = (
 
 
 def _place(frame: types.FrameType) -> Place | None:
-    back = frame.f_back
-    while back is not None and jaxapi.is_wrapper(back.f_code):
-        back = back.f_back
+    back = _caller(frame)
     if back is None:
         return None
     return Place(back.f_code.co_filename, back.f_lineno, back.f_lasti)
@@ -379,6 +392,14 @@ def _enters_context(frame: types.FrameType) -> bool:
     """Tell whether a decorator entered a context before a frame began."""
     back = frame.f_back
     return back is not None and back.f_code.co_filename in jaxapi.SCOPE_FILES
+
+
+def _caller(frame: types.FrameType) -> types.FrameType | None:
+    """Return the frame that called a function, behind wrappers of JAX's."""
+    back = frame.f_back
+    while back is not None and jaxapi.is_wrapper(back.f_code):
+        back = back.f_back
+    return back
 
 
 def _is_direct(frame: types.FrameType, parent: types.FrameType) -> bool:

@@ -36,18 +36,20 @@ class Row:
       index: Which one.
       length: How many there are.
       can_move: No cotangent depends on when it is taken.
+      is_next: Python took it, as the next one of a loop.
     """
 
     index: int
     length: int
     can_move: bool
+    is_next: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Loop:
     """`for variables in over:` and the statements of one turn."""
 
-    variables: tuple[Name, ...]
+    variables: tuple[Names, ...]
     over: Term
     body: list[Statement]
 
@@ -459,8 +461,9 @@ def _write(statement: Statement, lines: list[str], origin: str) -> str:
 
 def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
     """Write a loop; return where the latest comment says it comes from."""
-    names = [name.text for name in loop.variables] or ["_"]
-    lines.append(f"for {', '.join(names)} in {loop.over.render()}:")
+    several = loop.variables
+    names = several if len(several) > 1 else several[0] if several else None
+    lines.append(f"for {_target(names) or '_'} in {loop.over.render()}:")
     rows: list[Line] = []
     for inner in loop.body:
         written: list[str] = []

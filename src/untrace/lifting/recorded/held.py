@@ -52,6 +52,21 @@ def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool
     )
 
 
+def differing_key(first: str, path: str) -> tuple[int, list[str]]:
+    """Return where two paths have other keys of a dict, and these; else no keys.
+
+    >>> differing_key('["a"][0]', '["b"][0]')
+    (0, ['["a"]', '["b"]'])
+    """
+    one, other = steps(first), steps(path)
+    places = [n for n, pair in enumerate(zip(one, other)) if pair[0] != pair[1]]
+    if len(one) != len(other) or len(places) != 1:
+        return 0, []
+    keys = [one[places[0]], other[places[0]]]
+    is_dict = all(key.startswith(("['", '["')) for key in keys)
+    return len("".join(one[: places[0]])), keys if is_dict else []
+
+
 def n_leaves(name: Name, tree: str) -> int:
     """Count the leaves of a tree."""
     return len(jax.tree.leaves(_part(name.held, tree)))

@@ -18,10 +18,12 @@ which is another program of the same values: it compiles once for all layers.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.function import Draft, Loop, Names, Statement, flat
 from untrace.lifting.recorded.held import item_hint, length_of
+from untrace.lifting.recorded.joint import joined
 from untrace.lifting.recorded.scans import scan_of
 from untrace.lifting.recorded.terms import (
     ATOM,
@@ -32,7 +34,14 @@ from untrace.lifting.recorded.terms import (
     Term,
     text_term,
 )
-from untrace.lifting.recorded.turns import Run, Slot, plain_text, run_at
+from untrace.lifting.recorded.turns import (
+    Run,
+    Slot,
+    begin_of,
+    n_next_rows,
+    plain_text,
+    run_at,
+)
 
 MAX_PERIOD = 400
 _WHOLE = re.compile(r"\d+")
@@ -84,7 +93,10 @@ def _site(statement: Statement, reroll: str) -> object:
     if statement.targets is None:
         return None
     if reroll == "auto":
-        return statement.site
+        if statement.row is None or not statement.row.is_next:
+            return statement.site
+        # JAX takes the rows of all arrays at one place.
+        return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
     parts = ["·" if type(p) is Ref else plain_text(p) for p in statement.term.parts]
     return _WHOLE.sub("#", "".join(parts))
 
@@ -114,7 +126,11 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
     header = _Header(run, draft)
     starts: dict[int, Statement] = {}
     body: list[Statement] = []
-    for first, statement, slots in zip(run.turns[0], last, run.slots):
+    n_rows = n_next_rows(run)
+    for statement in last[:n_rows]:
+        header.next_row(statement)
+    for index in range(n_rows, run.period):
+        first, statement, slots = run.turns[0][index], last[index], run.slots[index]
         parts: list[Part] = []
         for part, slot in zip(first.term.parts, slots):
             mine = part.resolved() if type(part) is Ref else None
@@ -124,20 +140,22 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
                 start = Statement(variable, Term([part]), is_start=True)
                 starts.setdefault(slot.local, start)
             elif mine is None or slot.kind in ("same", "number"):
-                parts += header.number(part, slot) if slot.kind == "number" else [part]
+                is_number = slot.kind == "number"
+                parts += header.number(part, slot, index) if is_number else [part]
             elif slot.kind == "index":
                 parts += header.item(mine, slot)
+            elif slot.kind == "key":
+                parts += header.key(mine, slot)
             elif slot.kind == "leaf":
                 parts.append(header.leaf(mine, slot))
             elif slot.kind == "row":
                 parts.append(header.row(mine, slot))
             else:
                 variable = variables[slot.local]
-                parts.append(
-                    Ref(variable, "" if slot.kind == "carry" else mine.path, mine.level)
-                )
+                path = slot.path if slot.kind == "carry" else mine.path
+                parts.append(Ref(variable, path, mine.level))
                 if slot.kind == "carry" and slot.local not in starts:
-                    begin = Term([Ref(mine.name, mine.path)])
+                    begin = Term([Ref(*begin_of(mine, slot))])
                     starts[slot.local] = Statement(variable, begin, is_start=True)
         made = Statement(statement.targets, Term(parts, first.term.level))
         made.comment, made.origin = first.comment, first.origin
@@ -149,8 +167,11 @@ def _loop(run: Run, draft: Draft) -> list[Statement]:
     for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1
+    at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
+    loop.body = joined(body, run.turns[0][n_rows:], at_once)
     targets = (*loop.variables, *variables)
-    return [*starts.values(), Statement(targets, loop=loop)]
+    begins = [starts[local] for local in sorted(starts)]
+    return [*begins, Statement(targets, loop=loop)]
 
 
 class _Header:
@@ -179,6 +200,15 @@ class _Header:
         bounds = f"{begin}, {stop}" if begin else str(stop)
         name = self._variable(bounds, "i", Term([f"range({bounds})"]))
         return [whole, "[", Ref(name), f"]{rest}"]
+
+    def key(self, ref: Ref, slot: Slot) -> list[Part]:
+        """Write what a turn takes from a dict: the item of its key."""
+        owner, path = self.run.origin(ref)
+        keys = slot.keys[: self.run.n_turns]
+        whole = self._container(ref, owner, path[: slot.start])
+        over = Term([f"({', '.join(key[1:-1] for key in keys)})"])
+        name = self._variable(tuple(keys), "name", over)
+        return [whole, "[", Ref(name), f"]{path[slot.start + len(keys[0]) :]}"]
 
     def _container(self, ref: Ref, owner: Name, path: str) -> Ref:
         """Refer to a container, which may have to become a parameter."""
@@ -210,13 +240,20 @@ class _Header:
         name = self._variable(id(array), self.hints[id(array)], over)
         return Ref(name, ref.path, ref.level)
 
-    def number(self, part: Part, slot: Slot) -> list[Part]:
-        """Write a number that is another one in every turn."""
+    def next_row(self, statement: Statement) -> None:
+        """Let the loop take the next row of an array, as the statement does."""
+        assert isinstance(statement.targets, Name)
+        (array,) = statement.term.refs()
+        over = Term([Ref(array.name, array.path)])
+        self.items[id(statement)] = statement.targets, over
+
+    def number(self, part: Part, slot: Slot, index: int) -> list[Part]:
+        """Write a number that is another one in every turn, in one of its statements."""
         assert isinstance(part, str)
         numbers = tuple(slot.numbers[: self.run.n_turns])
-        statements = [s for turn in self.run.turns for s in turn]
-        roles = [s.roles[n] for s in statements for n in numbers if n in s.roles]
-        hint = roles[0] if roles else "value"
+        known = [t[index].roles.get(n, "") for t, n in zip(self.run.turns, numbers)]
+        roles = Counter(role for role in known if role)
+        hint = roles.most_common(1)[0][0] if roles else "value"
         over = Term([f"({', '.join(numbers)})"])
         if all(_WHOLE.fullmatch(number) for number in numbers):
             first, *_ = values = [int(number) for number in numbers]
@@ -234,15 +271,27 @@ class _Header:
         name = self.items[key][0]
         return name
 
-    def finished(self) -> tuple[tuple[Name, ...], Term]:
+    def finished(self) -> tuple[tuple[Names, ...], Term]:
         """Return the variables and what the loop is over."""
-        names = tuple([name for name, _ in self.items.values()])
-        terms = [term for _, term in self.items.values()]
-        if not names:
+        count = self._count()
+        names: list[Name] = []
+        parts: list[Part] = []
+        for name, term in self.items.values():
+            if name is not count:
+                parts += [*([", "] if names else []), *term.parts]
+                names.append(name)
+        if not self.items:
             return (), Term([f"range({self.run.n_turns})"])
-        if len(names) == 1:
-            return names, terms[0]
-        parts: list[Part] = ["zip("]
-        for index, term in enumerate(terms):
-            parts += [*([", "] if index else []), *term.parts]
-        return names, Term([*parts, ")"])
+        if len(names) > 1:
+            parts = ["zip(", *parts, ")"]
+        if count is None:
+            return tuple(names), Term(parts)
+        inner = names[0] if len(names) == 1 else tuple(names)
+        return (count, inner), Term(["enumerate(", *parts, ")"])
+
+    def _count(self) -> Name | None:
+        """Return the variable that counts the turns beside others, if there is one."""
+        plain = f"range({self.run.n_turns})"
+        texts = [(name, term.parts) for name, term in self.items.values()]
+        counts = [name for name, parts in texts if parts == [plain]]
+        return counts[0] if len(counts) == 1 < len(texts) else None

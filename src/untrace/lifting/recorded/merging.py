@@ -2,7 +2,7 @@
 
 The layers of a framework fold their own number into the random key, scale by their own
 width, and so on. This works on the finished text: all calls have to be plain, and the
-numbers no indices.
+numbers no indices, unless the program had a parameter for them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _merge(
     kinds = list(dict.fromkeys(columns[i] for i in differing))
     if not 0 < len(kinds) <= MAX_NUMBERS or "*" in first.parameters:
         return False
-    if any(_is_index(text, places[i]) for i in differing):
+    indices = {columns[i] for i in differing if _is_index(text, places[i])}
+    if any(not _known_name(group, kind) for kind in indices):
         return False
     others = [f for f in [*functions, main] if f not in group]
     calls = _Calls({f.name: i for i, f in enumerate(group)}, kinds)
@@ -155,11 +156,14 @@ def _hint(
     numbers: Sequence[str],
 ) -> str:
     """Name a parameter as the program did, or after the keyword that takes the number."""
-    known = {f.numbers.get(number, "") for f, number in zip(group, numbers)}
-    if len(known) == 1 and known != {""}:
-        return known.pop()
     keyword = _KEYWORD.search(text[: place.start()])
-    return keyword[1] if keyword else "number"
+    return _known_name(group, numbers) or (keyword[1] if keyword else "number")
+
+
+def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
+    """Return the name that the program has for a number; "" if it has none or several."""
+    known = {f.numbers.get(number, "") for f, number in zip(group, numbers)}
+    return known.pop() if len(known) == 1 else ""
 
 
 def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:

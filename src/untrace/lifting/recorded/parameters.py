@@ -120,7 +120,16 @@ def _can_pass(value: Any, writer: Writer) -> bool:
     key = writer.values.key(value)
     if writer.caller is not None and key is not None and writer.caller.find(key):
         return True
-    return _is_constructible(value)
+    return _is_constructible(value) or (not writer.is_library and _is_named(value))
+
+
+def _is_named(value: Any) -> bool:
+    """Tell whether a value is a NamedTuple of arrays, as programs build them."""
+    return (
+        isinstance(value, tuple)
+        and hasattr(value, "_fields")
+        and all(map(_is_constructible, value))
+    )
 
 
 def _is_constructible(value: Any) -> bool:

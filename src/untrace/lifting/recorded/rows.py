@@ -7,9 +7,11 @@ perhaps dead ones.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,6 +22,7 @@ from untrace.lifting.recorded.values import is_array
 from untrace.recovery.record import Call
 
 MAX_ROWS = 8
+_JAX = os.path.dirname(jax.__file__) + os.sep
 
 
 def rows_at_once(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
@@ -77,7 +80,14 @@ def row_of(item: Call) -> Row | None:
     ):
         return None
     is_linear = jnp.issubdtype(array.dtype, jnp.inexact)
-    return Row(index, np.shape(array)[0], not is_linear) if not others else None
+    if others:
+        return None
+    return Row(index, np.shape(array)[0], not is_linear, _is_taken_by_jax(item))
+
+
+def _is_taken_by_jax(item: Call) -> bool:
+    """Tell whether JAX made a call, as it does when Python iterates over an array."""
+    return item.place is not None and item.place.filename.startswith(_JAX)
 
 
 def unpack_rows(draft: Draft) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.function import Draft, Statement, flat
-from untrace.lifting.recorded.held import is_leaf, leading, n_leaves
+from untrace.lifting.recorded.held import differing_key, is_leaf, leading, n_leaves
+from untrace.lifting.recorded.joint import assigned_at_once
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref
 
 MIN_TURNS = 3
@@ -31,12 +32,15 @@ class Slot:
     Attributes:
       kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
         "index" (an item of a container, the next one in every turn), "leaf" (the next
-        leaf of a tree), "row" (the next row of an array) or "number".
+        leaf of a tree), "key" (an item of a dict), "row" (the next row of an array) or
+        "number".
       local: Which value of a turn.
       array: The statement that unpacks the rows.
       numbers: The number of every turn, or the index of the first; the trees whose leaf
         it may be.
-      start: The place of an index in the path.
+      start: The place of an index or key in the path.
+      keys: The key of every turn, in brackets.
+      path: The part of a carry that is taken.
     """
 
     kind: str
@@ -44,13 +48,16 @@ class Slot:
     array: Statement | None = None
     numbers: list[str] = field(default_factory=list[str])
     start: int = 0
+    keys: list[str] = field(default_factory=list[str])
+    path: str = ""
 
 
 @dataclass(slots=True)
 class Run:
     """Stretches of statements that one loop can make.
 
-    `rows` are the names of rows of arrays, with the statements that unpack these.
+    `rows` are the names of rows of arrays, with the statements that unpack these,
+    `at_once` the statements of a turn that are one assignment.
     """
 
     period: int
@@ -58,6 +65,7 @@ class Run:
     draft: Draft
     rows: dict[int, tuple[Statement, int]]
     slots: list[list[Slot]] = field(default_factory=list[list[Slot]])
+    at_once: range = range(0)
 
     def origin(self, ref: Ref) -> tuple[Name, str]:
         """Return where a value comes from: a name, and a path from there."""
@@ -82,6 +90,7 @@ class Run:
         return (
             self.period == 1
             and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
+            and not any(slot.path for _, slot in pairs)
             and all(type(part) is Ref for part in starts)
         )
 
@@ -161,7 +170,9 @@ def _slot(
     found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
     if found is not None and known is not None and found.kind == known.kind == "leaf":
         found.numbers = [tree for tree in known.numbers if tree in found.numbers]
-        return found if found.numbers else None
+        is_same = found.start == known.start and known.keys and found.keys
+        found.keys = [*known.keys, found.keys[-1]] if is_same else []
+        return found if found.numbers or found.keys else None
     if found is None or known is None or found == known:
         return found
     return None
@@ -192,8 +203,9 @@ def _ref_slot(
         is_alike = first.get(id(mine.name)) == local and mine.path == other.path
         return Slot("local", local) if is_alike else None
     if id(other.name) in before:
-        is_start = not other.path and id(mine.name) not in first
-        return Slot("carry", before[id(other.name)]) if is_start else None
+        is_start = mine.path.endswith(other.path) and id(mine.name) not in first
+        local = before[id(other.name)]
+        return Slot("carry", local, path=other.path) if is_start else None
     if mine.name is other.name and mine.path == other.path:
         return Slot("same")
     if id(mine.name) in rows and id(other.name) in rows:
@@ -208,7 +220,10 @@ def _ref_slot(
         if moved + begin[match.end() :] == path:
             return Slot("index", numbers=[match[0]], start=match.start())
     trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
-    return Slot("leaf", numbers=trees) if trees else None
+    start, keys = differing_key(begin, path)
+    return (
+        Slot("leaf", numbers=trees, start=start, keys=keys) if trees or keys else None
+    )
 
 
 def _is_private(turn: Sequence[Statement], following: Sequence[Statement]) -> bool:
@@ -231,22 +246,47 @@ def _is_closed(run: Run) -> bool:
     )
 
 
+def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
+    """Return what a carry begins as whose part is taken in the first turn."""
+    return ref.name, ref.path.removesuffix(slot.path)
+
+
 def _carries(run: Run) -> bool:
-    """Tell whether something runs through, and is used before it is made anew."""
-    starts: dict[int, tuple[object, str]] = {}
-    made = 0
-    for statement, slots in zip(run.turns[0], run.slots):
+    """Tell whether something runs through, and begins as one value."""
+    starts: dict[int, object] = {}
+    needed: list[tuple[int, int]] = []
+    for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
         for part, slot in zip(statement.term.parts, slots):
             if slot.kind != "carry":
                 continue
             ref = part.resolved() if type(part) is Ref else None
-            start = (
-                (id(ref.name), ref.path) if ref is not None else (plain_text(part), "")
-            )
-            if slot.local < made or starts.setdefault(slot.local, start) != start:
+            start = plain_text(part) if ref is None else begin_of(ref, slot)
+            if starts.setdefault(slot.local, start) != start:
                 return False
-        made += len(list(flat(statement.targets)))
-    return bool(starts)
+            needed.append((index, slot.local))
+    at_once = assigned_at_once(run.turns[0], needed)
+    if at_once is not None:
+        run.at_once = at_once
+    return bool(starts) and at_once is not None
+
+
+def n_next_rows(run: Run) -> int:
+    """Count the statements that a turn begins with by taking the next rows of arrays."""
+    count = 0
+    while count < run.period and _takes_next_row(run, count):
+        count += 1
+    return count
+
+
+def _takes_next_row(run: Run, index: int) -> bool:
+    rows = [turn[index].row for turn in run.turns]
+    slots = zip(run.turns[0][index].term.parts, run.slots[index])
+    return all(
+        slot.kind == "same" for part, slot in slots if type(part) is Ref
+    ) and all(
+        row is not None and row.is_next and (row.index, row.length) == (n, run.n_turns)
+        for n, row in enumerate(rows)
+    )
 
 
 def _first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
@@ -255,13 +295,14 @@ def _first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
 
 
 def _are_all_leaves(run: Run, part: Part, slot: Slot) -> bool:
-    """Choose the tree whose leaves the turns take; tell whether there is one."""
+    """Choose the tree whose leaves the turns take, or keys; tell whether there are any."""
     if slot.kind != "leaf":
         return True
     assert type(part) is Ref
     owner, _ = run.origin(part.resolved())
     slot.numbers = [t for t in slot.numbers if n_leaves(owner, t) == run.n_turns]
-    return bool(slot.numbers)
+    slot.kind = "leaf" if slot.numbers else "key"
+    return bool(slot.numbers) or len(slot.keys) >= run.n_turns
 
 
 def _are_all_rows(run: Run, slot: Slot) -> bool:

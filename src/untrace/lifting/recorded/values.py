@@ -90,7 +90,11 @@ class Values:
 
     def _define(self, tree: Tree, arrays: list[Any], name: Name, path: str) -> None:
         if isinstance(tree, Leaf):
-            self._known.setdefault(id(arrays[tree.index]), (name, path))
+            key = id(arrays[tree.index])
+            known, before = self._known.setdefault(key, (name, path))
+            # The latest of `state = state._replace(...)`, or what has no other name.
+            if path and (before == path or not known.is_given):
+                self._known[key] = name, path
             return
         key = tree_key(tree, arrays)
         if key is not None:

@@ -237,7 +237,10 @@ class Writer:
         names = tuple([Name(hint) for _ in item.result])
         for row, name in zip(item.result, names):
             self.define(row, name)
-        self.draft.statements.append(Statement(names, whole))
+        statement = Statement(names, whole)
+        if len(whole.parts) == 1:  # a loop may take the rows of what it is
+            statement.whole = Name("rows", folded=whole)
+        self.draft.statements.append(statement)
 
     def main_body(self, calls: Sequence[Call]) -> None:
         """Write the calls of the main function, which is what the user's own one does."""

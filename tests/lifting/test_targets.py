@@ -1,0 +1,63 @@
+"""Values have the names of the assignment that they are a part of."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
+PARAMS = {"a": X, "b": X + 1, "c": X + 2}
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def turned(x):
+    return jnp.sin(x) * jnp.cos(x) + x
+
+
+def from_a_generator(params, x):
+    q, k, v = (jnp.dot(x, params[name]) for name in "abc")
+    q, k = turned(q), turned(k)
+    return q @ k + v * q * k
+
+
+def from_a_list(params, x):
+    q, k, v = [jnp.dot(x, params[name]) for name in "abc"]
+    q, k = turned(q), turned(k)
+    return q @ k + v * q * k
+
+
+@pytest.mark.parametrize("function", [from_a_generator, from_a_list])
+def test_elements_of_a_comprehension_that_is_unpacked(function):
+    text = recover(function, PARAMS, X)
+    for line in ['q = jnp.dot(x, params["a"])', 'k = jnp.dot(x, params["b"])']:
+        assert line in text, text
+    assert "q = turned(q)" in text and "k = turned(k)" in text
+
+
+def test_elements_of_a_comprehension_in_a_loop():
+    def f(x):
+        for scale in (1.0, 2.0, 3.0):
+            left, right = (turned(x * scale) for x in (x, x + scale))
+            x = left * right + jnp.sum(left) - jnp.sum(right)
+        return x
+
+    text = recover(f, X)
+    assert "left = turned(" in text and "right = turned(" in text
+    assert "turned_out" not in text
+
+
+def test_values_that_are_assigned_at_once():
+    def f(x):
+        a, (b, c), d = turned(x), jnp.frexp(x), (x * 2).sum()
+        a, b = a * b + jnp.sum(c), b - a
+        return a * a + b * b * d
+
+    text = recover(f, X)
+    assert "a = turned(x)" in text and "b, c = jnp.frexp(x)" in text
+    assert "d = (x * 2).sum()" in text
