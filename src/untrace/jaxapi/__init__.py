@@ -132,33 +132,21 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
-from untrace.jaxapi.recording import CUSTOM_JVP as CUSTOM_JVP
-from untrace.jaxapi.recording import CUSTOM_VJP as CUSTOM_VJP
-from untrace.jaxapi.recording import FUNCTION_RESULTS as FUNCTION_RESULTS
-from untrace.jaxapi.recording import SCOPE_FILES as SCOPE_FILES
-from untrace.jaxapi.recording import UFUNC as UFUNC
 from untrace.jaxapi.recording import Called as Called
 from untrace.jaxapi.recording import Method as Method
 from untrace.jaxapi.recording import Operator as Operator
 from untrace.jaxapi.recording import Property as Property
-from untrace.jaxapi.recording import Transformed as Transformed
 from untrace.jaxapi.recording import Update as Update
 from untrace.jaxapi.recording import bound_arguments as bound_arguments
 from untrace.jaxapi.recording import call_readers as call_readers
-from untrace.jaxapi.recording import elementwise_rules as elementwise_rules
-from untrace.jaxapi.recording import gradient_function as gradient_function
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
 from untrace.jaxapi.recording import is_linearized as is_linearized
 from untrace.jaxapi.recording import is_transposed as is_transposed
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
-from untrace.jaxapi.recording import is_wrapper as is_wrapper
-from untrace.jaxapi.recording import open_boundary as open_boundary
 from untrace.jaxapi.recording import plain_map as plain_map
-from untrace.jaxapi.recording import transformed as transformed
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
-from untrace.jaxapi.recording import wrapper_code as wrapper_code
 from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rules import (
     MAX_RULE_REPEATS,
@@ -220,6 +208,18 @@ from untrace.jaxapi.tracing import (
     trace_computation,
     trace_flat,
 )
+from untrace.jaxapi.wrappers import CUSTOM_JVP as CUSTOM_JVP
+from untrace.jaxapi.wrappers import CUSTOM_VJP as CUSTOM_VJP
+from untrace.jaxapi.wrappers import FUNCTION_RESULTS as FUNCTION_RESULTS
+from untrace.jaxapi.wrappers import SCOPE_FILES as SCOPE_FILES
+from untrace.jaxapi.wrappers import UFUNC as UFUNC
+from untrace.jaxapi.wrappers import Transformed as Transformed
+from untrace.jaxapi.wrappers import elementwise_rules as elementwise_rules
+from untrace.jaxapi.wrappers import gradient_function as gradient_function
+from untrace.jaxapi.wrappers import is_wrapper as is_wrapper
+from untrace.jaxapi.wrappers import open_boundary as open_boundary
+from untrace.jaxapi.wrappers import transformed as transformed
+from untrace.jaxapi.wrappers import wrapper_code as wrapper_code
 
 __all__ = [
     "AVAL_FIELDS",

@@ -2,8 +2,7 @@
 
 A call of the public API under a trace enters Python, so its frame shows the function
 and its actual arguments. `call_readers` maps code objects to functions that read them
-from a frame. The wrappers that transformations return are opened through their
-closures, since `__wrapped__` would skip the transformation.
+from a frame.
 """
 
 # These are JAX's private hooks; `tests/recovery` checks each on every version.
@@ -11,7 +10,6 @@ closures, since `__wrapped__` would skip the transformation.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import types
@@ -19,23 +17,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import jax
-from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
 from jax._src import array as _array
 from jax._src import config as _config
 from jax._src import core as _core
-from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import debugging as _debugging
 from jax._src import pjit as _pjit
-from jax._src import shard_map as _shard_map
-from jax._src import source_info_util as _source_info_util
-from jax._src import traceback_util as _traceback_util
 from jax._src import tree_util as _tree_util
 from jax._src.numpy import array_methods as _array_methods
 from jax._src.numpy import scalar_types as _scalar_types
 from jax._src.numpy import ufunc_api as _ufunc_api
-from jax._src.numpy import vectorize as _vectorize
+
+from untrace.jaxapi.wrappers import (
+    CUSTOM_JVP,
+    CUSTOM_VJP,
+    JITTED,
+    TRANSPOSED,
+    Maker,
+    inner_code,
+    is_default,
+    is_wrapper,
+    makers,
+    open_boundary,
+    read_jit,
+)
 
 
 class Operator(NamedTuple):
@@ -62,23 +67,6 @@ class Update(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Transformed:
-    """A function that a transformation made: `jax.vmap(f, in_axes=1)`.
-
-    Attributes:
-      maker: Module and name of the transformation.
-      function: What was transformed.
-      options: Keyword arguments that are not the default.
-      static: Positions and names of arguments that are no arrays.
-    """
-
-    maker: tuple[str, str]
-    function: Any
-    options: Mapping[str, Any]
-    static: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())
-
-
 class Called(NamedTuple):
     """A function and its actual arguments.
 
@@ -93,162 +81,6 @@ class Called(NamedTuple):
 
 
 Reader = Callable[[types.FrameType], Called | None]
-
-FUNCTION_RESULTS: tuple[type, ...] = (_api.VJP, jax.tree_util.Partial)
-"""What `jax.vjp` and `jax.linearize` return as functions."""
-
-SCOPE_FILES = (contextlib.__file__, _source_info_util.__file__, _config.__file__)
-"""Files whose wrappers only enter a context, such as `jax.named_scope` or a setting."""
-
-UFUNC = _ufunc_api.ufunc
-CUSTOM_JVP = _custom_derivatives.custom_jvp
-CUSTOM_VJP = _custom_derivatives.custom_vjp
-
-
-# ---- transformations ---------------------------------------------------------------
-
-
-def open_boundary(function: Any) -> Any:
-    """Remove the wrappers that only filter tracebacks."""
-    while type(function) is types.FunctionType and function.__code__ is _BOUNDARY:
-        function = _closure(function)["fun"]
-    return function
-
-
-def transformed(function: Any) -> Transformed | None:
-    """Tell which transformation made a function, or return None."""
-    if isinstance(function, _JITTED):
-        info = function._jit_info  # pyright: ignore[reportAttributeAccessIssue]
-        return _jitted(function.__wrapped__, info)
-    function = open_boundary(function)
-    if type(function) is not types.FunctionType:
-        return None
-    maker = _makers().get(function.__code__)
-    return maker.read(_closure(function)) if maker is not None else None
-
-
-def wrapper_code(function: Any) -> types.CodeType | None:
-    """Return the code whose frames show the calls of what a transformation made.
-
-    All functions that were made in the same way share it.
-    """
-    if isinstance(function, (CUSTOM_JVP, CUSTOM_VJP)):
-        return open_boundary(type(function).__call__).__code__
-    plain = open_boundary(function)
-    return plain.__code__ if type(plain) is types.FunctionType else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    """How the closure of a transformation's wrapper holds what it was made of."""
-
-    home: tuple[str, str]
-    signature: inspect.Signature
-    through: str = ""
-
-    def read(self, cells: Mapping[str, Any]) -> Transformed:
-        if self.through:  # `grad` wraps what `value_and_grad` returns
-            cells = _closure(open_boundary(cells[self.through]))
-        function = next(cells[n] for n in ("fun", "f", "pyfunc", "func") if n in cells)
-        options = {
-            name: cells[name]
-            for name, parameter in self.signature.parameters.items()
-            if name in cells
-            and (parameter.default is not parameter.empty or name == "out_specs")
-            and not _is_default(cells[name], parameter.default)
-        }
-        options.pop("fun", None)
-        options.pop("f", None)
-        names = getattr(cells.get("mesh"), "axis_names", None)
-        if names is not None and options.get("axis_names") == frozenset(names):
-            del options["axis_names"]
-        static = options.pop("static_argnums", ())
-        static = (static,) if isinstance(static, int) else tuple(static)
-        return Transformed(self.home, function, options, (static, ()))
-
-
-def _is_default(value: Any, default: Any) -> bool:
-    if type(value) is object:  # a sentinel such as "no axis name"
-        return True
-    return value is default or (type(value) is type(default) and value == default)
-
-
-def _makers() -> dict[types.CodeType, _Maker]:
-    if not _MAKERS:
-        for home, maker, wrapper, through in [
-            (("jax", "value_and_grad"), jax.value_and_grad, "value_and_grad_f", ""),
-            (("jax", "grad"), jax.grad, "grad_f", "value_and_grad_f"),
-            (("jax", "grad"), jax.grad, "grad_f_aux", "value_and_grad_f"),
-            (("jax", "vmap"), jax.vmap, "vmap_f", ""),
-            (("jax", "jacfwd"), jax.jacfwd, "jacfun", ""),
-            (("jax", "jacrev"), jax.jacrev, "jacfun", ""),
-            (("jax", "checkpoint"), _ad_checkpoint.checkpoint, "fun_remat", ""),
-            (("jax.numpy", "vectorize"), _vectorize.vectorize, "wrapped", ""),
-        ]:
-            plain = open_boundary(maker)
-            _MAKERS[_inner_code(plain, wrapper)] = _Maker(
-                home, inspect.signature(plain), through
-            )
-        _MAKERS[_inner_code(_shard_map._shard_map, "wrapped")] = _Maker(
-            ("jax", "shard_map"), inspect.signature(jax.shard_map)
-        )
-    return _MAKERS
-
-
-_MAKERS: dict[types.CodeType, _Maker] = {}
-
-
-def elementwise_rules(function: Any) -> list[Any]:
-    """Return the functions that were given to `defjvps`, if they were."""
-    rule = getattr(function, "jvp", None)
-    code = getattr(rule, "__code__", None)
-    if code is not _inner_code(CUSTOM_JVP.defjvps, "jvp"):
-        return []
-    return list(_closure(rule)["jvps"])
-
-
-def gradient_function(function: Any) -> Any:
-    """Return what `jax.custom_gradient` was given; None if that made no function.
-
-    Its options, which came with jax 0.12, make functions of another kind.
-    """
-    if not isinstance(function, CUSTOM_VJP):
-        return None
-    if getattr(function.fwd, "__code__", None) is not _GRADIENT_FORWARD:
-        return None
-    held = _closure(function.fwd)
-    return None if held.get("with_logs") else held.get("fun")
-
-
-def _jitted(function: Any, info: Any) -> Transformed:
-    options: dict[str, Any] = {}
-    if info.donate_argnums or info.donate_argnames:
-        name = "donate_argnums" if info.donate_argnums else "donate_argnames"
-        options[name] = getattr(info, name)
-    if info.keep_unused:
-        options["keep_unused"] = True
-    if info.inline != _plain_jit_info().inline:
-        options["inline"] = info.inline
-    for name in ("in_shardings", "out_shardings"):
-        leaves = getattr(info, f"{name}_leaves")
-        tree = getattr(info, f"{name}_treedef")
-        value = jax.tree.unflatten(tree, leaves)
-        if any(not _is_unspecified(leaf) for leaf in leaves):
-            options[name] = value
-    if info.compiler_options_kvs:
-        options["compiler_options"] = dict(info.compiler_options_kvs)
-    static = tuple(info.static_argnums or ()), tuple(info.static_argnames or ())
-    return Transformed(("jax", "jit"), function, options, static)
-
-
-@functools.cache
-def _plain_jit_info() -> Any:
-    return jax.jit(lambda: None)._jit_info  # pyright: ignore
-
-
-def _is_unspecified(sharding: Any) -> bool:
-    return type(sharding).__name__ == "UnspecifiedValue"
-
 
 # ---- readers -----------------------------------------------------------------------
 
@@ -268,7 +100,7 @@ def call_readers(
             continue
         if module in _MACHINERY or name in _ABOUT_TYPES:
             continue
-        if isinstance(value, _JITTED):
+        if isinstance(value, JITTED):
             jitted.setdefault(id(value.__wrapped__), value)
             continue
         plain = open_boundary(value)
@@ -280,9 +112,9 @@ def call_readers(
             continue  # its code is shared with other functions
         readers[plain.__code__] = functools.partial(_read_plain, value, plain)
     readers.update(_method_readers())
-    cache_miss = _inner_code(_pjit._cpp_pjit, "cache_miss")
+    cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
-    for code, maker in _makers().items():
+    for code, maker in makers().items():
         readers[code] = functools.partial(_read_transformed, maker)
     return readers
 
@@ -348,11 +180,11 @@ def _read_jitted(jitted: Mapping[int, Any], frame: types.FrameType) -> Called:
     values = frame.f_locals
     function = jitted.get(id(values["fun"]))
     if function is None:
-        function = _jitted(values["fun"], values["jit_info"])
+        function = read_jit(values["fun"], values["jit_info"])
     return Called(function, values["args"], dict(values["kwargs"]), is_first=True)
 
 
-def _read_transformed(maker: _Maker, frame: types.FrameType) -> Called:
+def _read_transformed(maker: Maker, frame: types.FrameType) -> Called:
     values = frame.f_locals
     kwargs = dict(values.get("kwargs") or {})
     return Called(maker.read(values), values["args"], kwargs)
@@ -389,7 +221,7 @@ def _read_transposed(frame: types.FrameType) -> Called | None:
 
 def is_transposed(function: Any) -> bool:
     """Tell whether a function is what `jax.linear_transpose` returns, as above."""
-    return getattr(function, "__code__", None) is _TRANSPOSED
+    return getattr(function, "__code__", None) is TRANSPOSED
 
 
 def plain_map(function: Any) -> Any:
@@ -434,13 +266,13 @@ def _as_written(
     defaults = dict(zip(names[plain.__code__.co_argcount - len(values) :], values))
     n = 0
     while n < len(args) and not (
-        names[n] in defaults and _is_default(args[n], defaults[names[n]])
+        names[n] in defaults and is_default(args[n], defaults[names[n]])
     ):
         n += 1
     later = {
         name: arg
         for name, arg in zip(names[n:], args[n:])
-        if not _is_default(arg, defaults[name])
+        if not is_default(arg, defaults[name])
     }
     return args[:n], later
 
@@ -461,7 +293,7 @@ def without_method_defaults(name: str, kwargs: dict[str, Any]) -> dict[str, Any]
     return {
         key: value
         for key, value in kwargs.items()
-        if key not in parameters or not _is_default(value, parameters[key].default)
+        if key not in parameters or not is_default(value, parameters[key].default)
     }
 
 
@@ -470,7 +302,7 @@ def _without_defaults(plain: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in kwargs.items()
-        if name not in defaults or not _is_default(value, defaults[name])
+        if name not in defaults or not is_default(value, defaults[name])
     }
 
 
@@ -482,16 +314,16 @@ def _read_bind(frame: types.FrameType) -> Called:
 def _method_readers() -> dict[types.CodeType, Reader]:
     methods = _array_methods
     readers: dict[types.CodeType, Reader] = {
-        _inner_code(methods._forward_operator_to_aval, "op"): _read_operator,
-        _inner_code(methods._forward_method_to_aval, "meth"): _read_method,
-        _inner_code(methods._forward_property_to_aval, "prop"): _read_property,
+        inner_code(methods._forward_operator_to_aval, "op"): _read_operator,
+        inner_code(methods._forward_method_to_aval, "meth"): _read_method,
+        inner_code(methods._forward_property_to_aval, "prop"): _read_property,
         _ufunc_api.ufunc.__call__.__code__: _read_ufunc,
         _scalar_types._ScalarMeta.__call__.__code__: _read_self,
         open_boundary(CUSTOM_JVP.__call__).__code__: _read_self,
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
         _tree_util._HashableCallableShim.__call__.__code__: _read_linearized,
-        _TRANSPOSED: _read_transposed,
+        TRANSPOSED: _read_transposed,
         _core.Primitive.bind.__code__: _read_bind,
     }
     # Operators and methods of concrete arrays do not pass through a tracer's.
@@ -531,46 +363,6 @@ def is_tree_function(function: Any) -> bool:
     """Tell whether a function only takes trees apart or puts them together."""
     module = str(getattr(function, "__module__", ""))
     return module.startswith(("jax._src.tree", "jax.tree"))
-
-
-def is_wrapper(code: types.CodeType) -> bool:
-    """Tell whether a frame only passes a call on."""
-    return code is _BOUNDARY
-
-
-def _closure(function: Any) -> dict[str, Any]:
-    """Return what a function closes over; a variable without a value is left out."""
-    found: dict[str, Any] = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        with contextlib.suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
-
-
-def _inner_code(function: Any, name: str) -> types.CodeType:
-    """Find the code of a function that is defined inside another."""
-    function = open_boundary(inspect.unwrap(function))
-    return _find_code(function.__code__, name)
-
-
-def _find_code(code: types.CodeType, name: str) -> types.CodeType:
-    stack = [code]
-    while stack:
-        current = stack.pop()
-        for const in current.co_consts:
-            if isinstance(const, types.CodeType):
-                if const.co_name == name:
-                    return const
-                stack.append(const)
-    raise LookupError(f"{code.co_name} has no inner function {name}")
-
-
-_JITTED: Any = type(jax.jit(lambda: None))
-_BOUNDARY = _find_code(
-    _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
-)
-_GRADIENT_FORWARD = _inner_code(_custom_derivatives.custom_gradient, "fwd")
-_TRANSPOSED = _inner_code(_api.linear_transpose, "transposed_fun")
 
 
 # ---- caches ------------------------------------------------------------------------
