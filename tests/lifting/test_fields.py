@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import untrace
+from tests.lifting import installed
 from untrace.capture.attributes import attribute_names
 from untrace.capture.trees import Leaf, Node
 from untrace.lifting.recorded.fields import keep_used
@@ -51,11 +52,7 @@ class Normal(Listed):
 
 
 def library(text=TEXT):
-    """Make a module that looks installed."""
-    module = types.ModuleType("layers")
-    module.__dict__.update(jax=jax, jnp=jnp)
-    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
-    return module
+    return installed.library(text)
 
 
 def recover(function, *args):

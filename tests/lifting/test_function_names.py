@@ -1,25 +1,15 @@
 """Functions of libraries that would share a name get one that tells them apart."""
 
-import functools
 import re
-import types
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import untrace
+from tests.lifting.installed import library
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
-
-
-def library(text):
-    """Make a module that looks installed."""
-    module = types.ModuleType("layers")
-    module.__dict__.update(jax=jax, jnp=jnp, functools=functools)
-    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
-    return module
 
 
 def recover(function, *args):

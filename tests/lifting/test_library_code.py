@@ -1,24 +1,14 @@
 """Level "api": what a library does is written shorter than it was programmed."""
 
-import operator
-import types
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import untrace
+from tests.lifting.installed import library
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 PARAMS = {"w": np.ones((4, 2), np.float32), "b": np.zeros(2, np.float32)}
-
-
-def library(text):
-    """Make a module that looks installed."""
-    module = types.ModuleType("layers")
-    module.__dict__.update(jax=jax, jnp=jnp, operator=operator)
-    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
-    return module
 
 
 def recover(function, *args):

@@ -1,24 +1,19 @@
 """Level "api": what libraries call is spelled as people write it, and is the same."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import untrace
+from tests.lifting import installed
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 
 
 def library(body):
-    """Return a function `f(x, y)` whose code looks installed."""
-    module = types.ModuleType("layers")
-    module.__dict__.update(jax=jax, jnp=jnp, lax=jax.lax, np=np)
-    text = f"def f(x, y):\n    return {body}\n"
-    exec(compile(text, "/lib/site-packages/layers.py", "exec"), module.__dict__)
-    return module.f
+    """Return a function `f(x, y)` of a library."""
+    return installed.library(f"def f(x, y):\n    return {body}\n").f
 
 
 def recover(function, *args):
