@@ -407,7 +407,7 @@ def _explained(users: str = "") -> Generator[None, None, None]:
         yield
     except UntraceError as error:
         _fail(str(error))
-    except Exception:
+    except Exception:  # so may any code of the user's
         if not users:
             raise
         _fail_in_user_code(users)

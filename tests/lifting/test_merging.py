@@ -164,3 +164,15 @@ def test_a_parameter_that_was_an_index_is_one_again():
     assert text.count("def attend(cache, x, layer):") == 1 and "attend_2" not in text
     assert "x, cache = attend(cache, x, 1)" in text
     assert "return x, Cache(k=cache.k, position=cache.position + 1)" in text
+
+
+def test_a_short_function_that_the_program_passed_a_number_is_one():
+    def scaled(x, factor):
+        return x * factor
+
+    def f(x):
+        return scaled(x, 2) - scaled(scaled(x, 3), 5)
+
+    text = recover(f, X)
+    assert text.count("def scaled") == 1 and "def scaled(x, factor):" in text
+    assert "    return scaled(x, 2) - scaled(scaled(x, 3), 5)\n" in text

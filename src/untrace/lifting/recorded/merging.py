@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from untrace.lifting.printing import Function
 
-MIN_LENGTH = 60  # characters of the statements that are shared
+# Characters of the statements that are shared, unless the program passed the numbers.
+MIN_LENGTH = 60
 MAX_NUMBERS = 2
 _STRING = r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _PIECES = re.compile(
@@ -41,7 +42,7 @@ def merge_alike(functions: list[Function], main: Function) -> bool:
 def _merge_groups(functions: list[Function], main: Function) -> bool:
     groups: dict[object, list[Function]] = {}
     for function in functions:
-        if not function.after and len("".join(function.lines)) >= MIN_LENGTH:
+        if not function.after:
             groups.setdefault(_key(function), []).append(function)
     merged = False
     for group in groups.values():
@@ -102,6 +103,9 @@ def _merge(
         return False
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices):
+        return False
+    is_short = len("".join(first.lines)) < MIN_LENGTH
+    if is_short and not all(_known_name(group, kind) for kind in kinds):
         return False
     others = [f for f in [*functions, main] if f not in group]
     calls = _Calls({f.name: i for i, f in enumerate(group)}, kinds)
