@@ -193,3 +193,46 @@ def test_stand_ins_that_nothing_mentions_are_forgotten():
     assert list(classes) == [key]
     keep_used(classes, [Node("replaced", *key, (Leaf(0),))], ["return x"])
     assert list(classes) == [key]
+
+
+BOXES = """
+import typing
+
+@jax.tree_util.register_pytree_with_keys_class
+class Param:
+    def __init__(self, value):
+        self.value = value
+
+    def tree_flatten_with_keys(self):
+        return [(jax.tree_util.GetAttrKey("value"), self.value)], None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+class EmptyState(typing.NamedTuple):
+    pass
+"""
+
+
+def test_a_box_of_a_library_is_what_it_holds():
+    boxes = library(BOXES)
+
+    def step(params, x):
+        params = jax.tree.map(lambda p: p - 0.1 * x, params)
+        return params, params["w"].value * x
+
+    text = recover(step, {"w": boxes.Param(X)}, X)
+    assert 'params["w"] * x' in text
+    assert "value" not in text and "NamedTuple" not in text
+
+
+def test_empty_states_of_a_library_are_empty_tuples():
+    states = library(BOXES)
+
+    def step(state, x):
+        count, empty = state
+        return (count + 1, empty), jnp.sin(x)
+
+    text = recover(step, (np.int32(0), states.EmptyState()), X)
+    assert "(count + 1, ())" in text and "NamedTuple" not in text

@@ -152,7 +152,8 @@ class Normal:
     def score(self, value):
         a = jnp.sin(value / self.scale) + jnp.cos(value) * jnp.tan(value)
         b = jnp.exp(a) - jnp.tanh(a) * jnp.log(a * a) / self.scale
-        return a * b + jnp.sqrt(a * a) + jnp.cos(b)
+        c = jnp.sqrt(b * b) + jnp.arctan(a) * b
+        return a * b * c + jnp.sqrt(a * a) + jnp.cos(b) / c
 """
 
 

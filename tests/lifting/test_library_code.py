@@ -173,6 +173,41 @@ class Layer:
     assert "return layer(layer(x))" in text
 
 
+PARTS = """
+def normalize(x, mean, var, epsilon):
+    mean = mean.reshape(3, 1)
+    var = var.reshape(3, 1)
+    y = (x - mean) * jax.lax.rsqrt(var + epsilon)
+    return y * jnp.abs(jnp.sin(var)) + jnp.cos(mean) * jnp.tan(mean)
+
+class Norm:
+    def __call__(self, x):
+        mean = x.mean(1)
+        square = jnp.square(x) * jnp.exp(x)
+        var = jnp.maximum(0.0, square.mean(1) - jnp.square(mean))
+        return normalize(x, mean, var, 1e-06)
+"""
+
+
+def test_a_part_of_a_function_of_a_library_is_written_there():
+    norm = library(PARTS).Norm()
+    text = recover(lambda x: norm(norm(x)), X)
+    assert "def normalize" not in text
+    assert "return norm(norm(x))" in text
+    assert "rsqrt(var + 1e-06)" in text
+
+
+def test_what_the_user_calls_is_a_function():
+    layers = library(PARTS)
+
+    def loss_fn(x):
+        mean = x.mean(1)
+        return layers.normalize(x, mean, jnp.square(mean), 1e-06)
+
+    text = recover(loss_fn, X)
+    assert "def normalize(" in text
+
+
 def test_functions_that_differ_in_the_size_of_arrays_are_one():
     layers = library("""
 class Layer:

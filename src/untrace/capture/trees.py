@@ -20,6 +20,7 @@ import numpy as np
 
 from untrace.capture.attributes import attribute_names
 from untrace.capture.inputs import is_module
+from untrace.recovery.record import is_library_class
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier
 from untrace.syntax.text import quote
@@ -151,10 +152,11 @@ def plain(
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
 
-    Arrays are appended to `found`. What is no array becomes None; children of classes
-    that are None are left out, so that a tree keeps its description when another
-    library has split its arrays from the rest. Mappings become dicts and other classes
-    NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
+    Arrays are appended to `found`. What is no array and holds none becomes None, and a
+    tuple `()`; children of classes that are None are left out, so that a tree keeps its
+    description when another library has split its arrays from the rest. Mappings become
+    dicts, classes of libraries that only hold one array, as `value`, that array, and other
+    classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
     arrays, never do.
     """
@@ -216,6 +218,10 @@ class _Plain:
             return node
         fields = _field_names(value, entries)
         pairs = [(f, c) for f, c in zip(fields, children) if not _is_nothing(c)]
+        if not pairs:
+            return Node("tuple" if isinstance(value, tuple) else "none", None, (), ())
+        if _is_box(kind, fields) and pairs and isinstance(pairs[0][1], Leaf):
+            return pairs[0][1]
         return Node(
             "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
         )
@@ -237,11 +243,13 @@ _REGISTERED: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def _is_nothing(tree: Tree) -> bool:
-    """Tell whether a tree is None, or an object without arrays that is no tuple."""
-    if isinstance(tree, Leaf) or tree.keys:
-        return False
-    is_object = tree.kind == "replaced" and not issubclass(tree.cls, tuple)
-    return tree.kind == "none" or is_object
+    return isinstance(tree, Node) and tree.kind == "none"
+
+
+def _is_box(kind: type, fields: list[str]) -> bool:
+    """Tell whether a library's class only holds one value, as its parameters do."""
+    is_named = fields == ["value"] and not issubclass(kind, tuple)
+    return is_named and is_library_class(kind)
 
 
 def _sorted_keys(value: dict[Any, Any]) -> list[Any]:

@@ -7,6 +7,7 @@ program may change its own later.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -163,4 +164,16 @@ class Call:
 
 def is_library(code: types.CodeType) -> bool:
     """Tell whether code belongs to an installed library, and not to the user."""
-    return "site-packages" in code.co_filename
+    return _INSTALLED in code.co_filename
+
+
+def is_library_class(cls: type) -> bool:
+    """Tell whether a class, or the methods of one, is an installed library's."""
+    module = sys.modules.get(cls.__module__)
+    methods = [m for m in vars(cls).values() if isinstance(m, types.FunctionType)]
+    return _INSTALLED in (getattr(module, "__file__", None) or "") or any(
+        is_library(method.__code__) for method in methods
+    )
+
+
+_INSTALLED = "site-packages"

@@ -8,13 +8,12 @@ of several that hold one value that is the one with the shortest name.
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from untrace.capture.trees import Leaf, Node, Tree, replaced_key, replaced_nodes
-from untrace.recovery.record import is_library
+from untrace.recovery.record import is_library_class
 
 Field = tuple[Any, str]
 """A class, and the name of a field of its stand-in."""
@@ -43,7 +42,7 @@ def unread_fields(
     return {
         (cls, name)
         for cls, names in classes
-        if cls not in whole and _is_of_library(cls)
+        if cls not in whole and is_library_class(cls)
         for name in names
         if name not in read
     }
@@ -86,9 +85,3 @@ def by_length(tree: Node) -> list[tuple[Any, Tree]]:
     if tree.kind == "replaced":
         pairs.sort(key=lambda pair: len(pair[0]))
     return pairs
-
-
-def _is_of_library(cls: Any) -> bool:
-    """Tell whether the methods of a class are a library's."""
-    methods = [m for m in vars(cls).values() if isinstance(m, types.FunctionType)]
-    return any(is_library(method.__code__) for method in methods)

@@ -265,6 +265,11 @@ class Draft:
         n_left = sum(not _is_folded(s.targets) for s in self.statements)
         return n_left + bool(self.returned_in)
 
+    def lines_left(self) -> int:
+        """Count the statements that are not folded away, and what is returned."""
+        nested = [s.nested for s in self.statements if s.nested is not None]
+        return self.statements_left() + 1 + sum(d.lines_left() for d in nested)
+
     # ---- folding -------------------------------------------------------------------
 
     def finish(self) -> None:

@@ -2,12 +2,14 @@
 
 A library returns all that any caller may want: `(y1, None, {"y0": y0}, state)`. When the
 program is written, the references show which parts are used; it is written again with
-functions that return only these. A function that is one short expression and is called
-once is written where it is called.
+functions that return only these. A function that is called once is written where it is
+called if it is one short expression, or a few lines of what another function of the
+library does.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +20,9 @@ from untrace.lifting.recorded.terms import Name, Ref
 from untrace.recovery.record import Call, Target
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
+FEW_LINES = 3  # of a function that is no better than what it does, with two parameters
+MAX_LINES = 16  # of such a function and what calls it, together
+_CALLED = re.compile(r"\b(\w+)\(")
 
 # Which members of a tuple are needed: all of it, nothing, or each member for itself.
 Need = bool | tuple["Need", ...]
@@ -33,6 +38,7 @@ class Kept:
       statement: The call as it is written; its targets may still be split.
       function: The name of the function.
       draft: The function.
+      caller: What calls it, if it is only a part of that for those who read it.
     """
 
     item: Call
@@ -40,6 +46,7 @@ class Kept:
     statement: Statement
     function: str
     draft: Draft
+    caller: Draft | None
 
 
 @dataclass(eq=False, slots=True)
@@ -48,12 +55,10 @@ class References:
 
     Attributes:
       kept: The calls of a library's functions.
-      functions: How often each function of the module is referred to.
       paths: The paths of all references, by name.
     """
 
     kept: list[Kept] = field(default_factory=list[Kept])
-    functions: Counter[str] = field(default_factory=Counter[str])
     paths: dict[Name, set[str]] = field(default_factory=dict[Name, "set[str]"])
 
     def add(self, draft: Draft) -> None:
@@ -66,11 +71,8 @@ class References:
 
 def needs(references: References) -> dict[Call, Need]:
     """Return what is needed of the results of calls, where that is not all."""
-    groups: dict[str, list[Kept]] = {}
-    for kept in references.kept:
-        groups.setdefault(kept.function, []).append(kept)
     found: dict[Call, Need] = {}
-    for group in groups.values():
+    for group in _by_function(references).values():
         need: Need = False
         for kept in group:
             names = kept.statement.targets
@@ -80,13 +82,37 @@ def needs(references: References) -> dict[Call, Need]:
     return found
 
 
-def called_once(references: References) -> set[Call]:
-    """Return the calls of functions that are better written where they are called."""
-    return {
-        kept.item
-        for kept in references.kept
-        if references.functions[kept.function] == 1 and _is_short(kept.draft)
-    }
+def called_once(references: References, lines: Iterable[str]) -> set[Call]:
+    """Return the calls of functions that are better written where they are called.
+
+    Args:
+      references: What the program refers to.
+      lines: Its text.
+    """
+    times = Counter(_CALLED.findall("\n".join(lines)))
+    found: set[Call] = set()
+    grown: Counter[str] = Counter()
+    for function, group in _by_function(references).items():
+        if times[function] != 2:  # its head, and the call
+            continue
+        kept = group[-1]
+        n_lines = kept.draft.lines_left()
+        if _is_short(kept.draft):
+            found.update(kept.item for kept in group)
+        elif kept.caller is not None and not grown[kept.draft.name]:
+            few = max(FEW_LINES, len(kept.draft.parameters) + 1)
+            around = kept.caller.lines_left() + grown[kept.caller.name]
+            if n_lines <= few and around + n_lines <= MAX_LINES:
+                grown[kept.caller.name] += n_lines
+                found.update(kept.item for kept in group)
+    return found
+
+
+def _by_function(references: References) -> dict[str, list[Kept]]:
+    groups: dict[str, list[Kept]] = {}
+    for kept in references.kept:
+        groups.setdefault(kept.function, []).append(kept)
+    return groups
 
 
 def _is_short(draft: Draft) -> bool:

@@ -65,7 +65,9 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     if inner.is_library and not program.n_trials:
-        kept = Kept(item, shown.result, statement, function, draft)
+        is_part = writer.is_library and body.code.co_name != "__call__"
+        caller = writer.draft if is_part else None
+        kept = Kept(item, shown.result, statement, function, draft, caller)
         program.references.kept.append(kept)
 
 

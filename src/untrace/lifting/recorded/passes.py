@@ -64,7 +64,7 @@ def lift_recorded(
         lines = _function_lines(listing)
         if not (
             program.is_stale
-            or plan.learn(program.references)
+            or plan.learn(program.references, lines)
             or program.numbers.refuse_single_uses(lines)
             or _settle_names(listing, program)
             or _leave_out(captured, program, lines)

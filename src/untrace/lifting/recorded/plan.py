@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,8 +100,12 @@ class Plan:
         self.lowered[item] = why
         return True
 
-    def learn(self, references: References) -> bool:
+    def learn(self, references: References, lines: Sequence[str]) -> bool:
         """Learn from a program that is written what it has no need for.
+
+        Args:
+          references: What it refers to.
+          lines: The text of its functions.
 
         Returns:
           Whether there is anything to write in another way.
@@ -109,7 +113,7 @@ class Plan:
         found = needs(references)
         for item, need in found.items():
             self.needs.setdefault(item, []).append(need)
-        once = called_once(references) - self.dissolved
+        once = called_once(references, lines) - self.dissolved
         self.dissolved |= once
         return bool(found or once)
 

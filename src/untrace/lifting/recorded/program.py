@@ -242,7 +242,6 @@ class Program:
             known.comment = ""  # called at several types
         if known.signature != made.signature:
             known.signature = ""
-        self.references.functions[known.name] += self.n_trials == 0
         return known.name
 
     def render(self, draft: Draft) -> Function:
