@@ -96,7 +96,9 @@ def _taken_by(
     """Return the names that an instruction gives to one of the values that it takes."""
     name, held = instructions[index].opname, instructions[index].argval
     count = instructions[index].arg or 0
-    if name in _STORES or (name == "STORE_ATTR" and above == 1):
+    if name == "STORE_ATTR" and above == 1:
+        return _attribute(instructions[index - 1], str(held))
+    if name in _STORES:
         return str(held)
     if name in ("STORE_FAST_STORE_FAST", "STORE_FAST_LOAD_FAST"):
         return str(held[above])
@@ -110,6 +112,12 @@ def _taken_by(
         is_unpacked = isinstance(around, tuple) and len(around) == count
         return around[count - 1 - above] if is_unpacked and around else None
     return None
+
+
+def _attribute(owner: dis.Instruction, name: str) -> str:
+    """Name what is put into an attribute: `mean.value = x` gives a value to `mean`."""
+    is_named = owner.opname.startswith("LOAD_") and isinstance(owner.argval, str)
+    return owner.argval if name == "value" and is_named else name
 
 
 def loop_variables(code: types.CodeType) -> frozenset[str]:

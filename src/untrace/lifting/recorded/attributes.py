@@ -30,7 +30,7 @@ def attribute_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
             type(owner), attribute, value, writer
         ):
             name = Name(identifier(attribute.strip("_")), True, is_parameter=True)
-            writer.owned.add(id(name))
+            writer.own(name)
             writer.values.add(id(value), name)
             made.append((name, value))
     return made

@@ -79,7 +79,7 @@ def _of_module(inner: Writer, writer: Writer) -> Term | None:
     """
     draft, program = inner.draft, writer.program
     n_left = draft.statements_left()
-    trees = grouped(inner.lifted) if n_left else []
+    trees = grouped(inner) if n_left else []
     if len(trees) != 1 or any(p.stars or p.is_keyword for p in draft.parameters):
         inner.is_closure = True
         for name, origin in inner.lifted:

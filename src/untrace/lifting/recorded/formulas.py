@@ -64,7 +64,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     """Assign a variable at the beginning of the function, where its operands are known."""
     term = _term(formula.operands[0], writer)
     name = Name(identifier(formula.name), True)
-    writer.owned.add(id(name))
+    writer.own(name)
     writer.values.add(id(formula.value), name)
     writer.draft.statements.insert(writer.n_formulas, Statement(name, term))
     writer.n_formulas += 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from untrace.lifting.recorded.function import Names
 from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.terms import Name
-from untrace.lifting.recorded.values import has_array
+from untrace.lifting.recorded.values import has_array, is_array
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
 
@@ -21,12 +23,26 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     if isinstance(target, tuple) and _is_unpacked(result, target):
         return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
     given = isinstance(target, str) and target != "_"
-    hint = str(target) if given else result_hint(item)
+    hint = str(target) if given else _like(result, writer) or result_hint(item)
     if writer.in_library:  # an attribute of its object, mostly
         hint = hint.lstrip("_") or hint
     name = _local(hint, given, writer)
     writer.define(result, name)
     return name
+
+
+def _like(result: Any, writer: Writer) -> str:
+    """Name a tree after a parameter of the same structure: the new state as the old."""
+    if is_array(result) or not has_array(result) or type(result) in (tuple, list):
+        return ""
+    structure = jax.tree.structure(result)
+    around: Writer | None = writer
+    while around is not None:
+        for name in around.values.names():
+            if name.is_parameter and jax.tree.structure(name.held) == structure:
+                return name.hint
+        around = around.parent or around.caller
+    return ""
 
 
 def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:

@@ -14,7 +14,7 @@ from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.function_names import start
 from untrace.lifting.recorded.naming import name_locals, rename
-from untrace.lifting.recorded.needs import Kept, narrowed
+from untrace.lifting.recorded.needs import Kept
 from untrace.lifting.recorded.parameters import grouped, own_parameters
 from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword
@@ -40,7 +40,7 @@ def write_own_call(item: Call, writer: Writer) -> None:
 def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     """Define a function of the module, and call it."""
     program = writer.program
-    shown = narrowed(item, program.plan.needs.get(item, ()))
+    shown = program.plan.shown(item)
     draft = start(body, program.plan.levels, is_called=True)
     inner = Writer(
         program,
@@ -107,7 +107,7 @@ def _arguments(
     if inner.lifted:
         draft.types = ""
     front = 0
-    for name, origin in grouped(inner.lifted):
+    for name, origin in grouped(inner):
         is_weight = name.is_tree or bool(origin[1])
         place = front if is_weight else len(arguments)
         front += is_weight

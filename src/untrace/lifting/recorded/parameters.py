@@ -58,7 +58,7 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
                 hint = _name_of_only(path[0], value, body) or hint
         if type(value) is float:
             name = Name(identifier(hint), True, is_parameter=True)
-            writer.owned.add(id(name))
+            writer.own(name)
             writer.values.add(id(value), name)
             made.append((name, value))
         elif has_array(value) and _can_pass(value, writer):
@@ -140,22 +140,27 @@ def _is_constructible(value: Any) -> bool:
     return is_array(value) or is_plain(value)
 
 
-def grouped(lifted: list[tuple[Name, Any]]) -> list[tuple[Name, Any]]:
+def grouped(writer: Writer) -> list[tuple[Name, Any]]:
     """Turn the values that a function needs into few parameters: whole sub-trees."""
     groups: dict[int, list[tuple[Name, Any]]] = {}
-    for name, found in lifted:
+    for name, found in writer.lifted:
         if not (name.uses or name.captured):
             continue  # the item of a container that a loop is over
         groups.setdefault(id(found[0]), []).append((name, found))
     made: list[tuple[Name, Any]] = []
-    for group in groups.values():
+    ordered = sorted(groups.values(), key=lambda group: writer.rank(group[0][1][0]))
+    n_trees = sum(len(group) > 1 or group[0][0].is_tree for group in ordered)
+    for group in ordered:
         origin = group[0][1][0]
         paths = [steps(found[1]) for _, found in group]
         shared = common(paths)
         is_tree = len(group) > 1 or group[0][0].is_tree
         hint = origin.hint
         if shared:  # the same for every layer, so that layers can share a function
-            hint = "params" if is_tree else last_word(shared)
+            if not is_tree:
+                hint = last_word(shared)
+            elif n_trees == 1:
+                hint = "params"
         name = Name(hint, True, is_tree=is_tree)
         for (inner, _), path in zip(group, paths):
             inner.alias = name, "".join(path[len(shared) :])

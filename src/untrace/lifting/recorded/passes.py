@@ -58,7 +58,11 @@ def lift_recorded(
             continue
         except UnknownArray as error:
             array, opened = error.array, program.open_calls
-            if not plan.dissolve(array, opened) and not plan.expose(array, opened):
+            if not (
+                program.hands_on(error)
+                or plan.dissolve(array, opened)
+                or plan.expose(array, opened)
+            ):
                 raise
             continue
         lines = _function_lines(listing)

@@ -1,6 +1,7 @@
 """What is known about a recording from writing it before: it is written until it works.
 
-A value that a function hands on without returning it dissolves the function. A call
+A value that a function hands on without returning it is returned, too; if that does not
+help, the function dissolves. A call
 that cannot be written is written from its equations: a region (`regions.py`). If that
 fails too, the call around it is a region.
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,21 @@ import untrace
 from untrace.errors import LiftingError
 from untrace.ir import Block
 from untrace.lifting.recorded.fields import Field
-from untrace.lifting.recorded.needs import Need, References, called_once, needs
-from untrace.lifting.recorded.values import arrays_in
-from untrace.recovery.record import Body, Call, Place
+from untrace.lifting.recorded.handing_on import (
+    HandedOn,
+    Made,
+    handed_on,
+    made_inside,
+)
+from untrace.lifting.recorded.needs import (
+    Need,
+    References,
+    called_once,
+    narrowed,
+    needs,
+)
+from untrace.lifting.recorded.values import arrays_in, has_array
+from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -41,6 +54,8 @@ class Plan:
       lowered: Calls that are written from their equations, with the reason.
       outlined: Such calls that take a function of their own.
       hidden: What such calls make besides their results.
+      handed_on: What functions return besides their results.
+      made: Where arrays were made, by identity; empty until that is asked for.
       dropped: Calls made apart from what is around them, which nothing needs.
       short: Which runs of a framework's functions are no functions of their own.
       rules: Runs of derivative rules that were traced apart.
@@ -67,6 +82,10 @@ class Plan:
     lowered: dict[Call, str] = field(default_factory=dict[Call, str])
     outlined: set[Call] = field(default_factory=set[Call])
     hidden: dict[Call, list[Any]] = field(default_factory=dict[Call, list[Any]])
+    handed_on: dict[Call, list[HandedOn]] = field(
+        default_factory=dict[Call, "list[HandedOn]"]
+    )
+    made: dict[int, Made] = field(default_factory=dict[int, Made])
     dropped: set[Call] = field(default_factory=set[Call])
     short: dict[int, bool] = field(default_factory=dict[int, bool])
     rules: dict[Any, Any] = field(default_factory=dict[Any, Any])
@@ -125,6 +144,42 @@ class Plan:
                 places.add(item.place)
         return len(self.places.get(id(code), ())) > 1
 
+    def shown(self, item: Call) -> Call:
+        """Return a call of a Python function as if it had returned what is needed."""
+        extra = self.handed_on.get(item)
+        if extra:
+            item = _with_more(item, extra)
+        return narrowed(item, self.needs.get(item, ()))
+
+    def hand_on(
+        self, value: Any, opened: Collection[Call], is_kept: Callable[[Call], bool]
+    ) -> bool:
+        """Let functions return what they hand on without returning it.
+
+        Args:
+          value: What is used outside of them.
+          opened: The calls around the place where it is used.
+          is_kept: Tells whether a call is written as a call.
+
+        Returns:
+          Whether there is anything that they did not return before.
+        """
+        if not self.made:
+            for array, made in made_inside(self.recording):
+                self.made.setdefault(array, made)
+        is_more = False
+        for item, parts in handed_on(value, self.made, opened).items():
+            if not is_kept(item):
+                continue
+            known = self.handed_on.setdefault(item, [])
+            held = {id(one.value) for one in known}
+            new = [part for part in parts if id(part.value) not in held]
+            known += new
+            is_more |= bool(new)
+            if new:
+                self.needs.pop(item, None)  # it was about the result without them
+        return is_more
+
     def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
         """Dissolve the functions that hand an array on without returning it.
 
@@ -151,6 +206,17 @@ class Plan:
         self.hidden.setdefault(last, []).append(array)
         self.lowered.setdefault(last, "it makes more than it returns")
         return True
+
+
+def _with_more(item: Call, extra: Sequence[HandedOn]) -> Call:
+    """Return a call as if it had returned more."""
+    values = [one.value for one in extra]
+    hints: list[Target] = [one.hint or None for one in extra]
+    if has_array(item.result):
+        values, hints = [item.result, *values], [item.target, *hints]
+    if len(values) == 1:
+        return replace(item, result=values[0], target=hints[0])
+    return replace(item, result=tuple(values), target=tuple(hints))
 
 
 def reason(error: Exception) -> str:

@@ -29,6 +29,7 @@ from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.rows import unpack_rows
 from untrace.lifting.recorded.runs import Runs
 from untrace.lifting.recorded.terms import Global, Term, text_term
+from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
@@ -274,6 +275,12 @@ class Program:
             )
             self._effects[id(item)] = known
         return known
+
+    def hands_on(self, error: UnknownArray) -> bool:
+        """Let functions return an unknown array that they make; tell whether any do."""
+        return self.plan.hand_on(
+            error.value, self.open_calls, lambda item: not self.is_dissolved(item)
+        )
 
     def is_dissolved(self, item: Call) -> bool:
         """Tell whether a call of a Python function is written as what it does."""

@@ -82,14 +82,15 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
       Restart: If what follows depends on it.
     """
     plan, opened = program.plan, program.open_calls
-    array = error.array if isinstance(error, UnknownArray) else None
     if item.is_apart or _only_takes_apart(item):
         plan.dropped.add(item)  # what it returns may not be needed
         raise Restart from error
     if program.n_apart:
         return False
-    if array is not None and (
-        plan.dissolve(array, opened) or plan.expose(array, opened)
+    if isinstance(error, UnknownArray) and (
+        program.hands_on(error)
+        or plan.dissolve(error.array, opened)
+        or plan.expose(error.array, opened)
     ):
         raise Restart from error
     if item.is_own and not program.is_dissolved(item):

@@ -13,9 +13,14 @@ class Unwritable(LiftingError):
 
 
 class UnknownArray(Unwritable):
-    """An array that no name in sight holds."""
+    """An array that no name in sight holds.
+
+    Attributes:
+      array: The array.
+      value: All that was to be written, which it is part of.
+    """
 
     def __init__(self, array: Any) -> None:
         kind = jaxapi.short_type(array.aval)
         super().__init__(f"no recorded call made the {kind} that is used")
-        self.array = array
+        self.array = self.value = array

@@ -110,6 +110,10 @@ class Values:
         """Take away all that a name stands for."""
         self._known = {k: v for k, v in self._known.items() if v[0] is not name}
 
+    def names(self) -> list[Name]:
+        """List the names that stand for anything."""
+        return list({id(name): name for name, _ in self._known.values()}.values())
+
     def find(self, key: Any) -> Found | None:
         """Return where the array or container with a key is."""
         return self._known.get(key)

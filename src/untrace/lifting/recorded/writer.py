@@ -21,6 +21,7 @@ from untrace.lifting.recorded.naming import targets
 from untrace.lifting.recorded.rows import is_iteration, row_hint, row_of, rows_at_once
 from untrace.lifting.recorded.short_types import short_types
 from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.values import Found, Values, hides_arrays, is_array
 from untrace.recovery import bytecode
 from untrace.recovery.record import Call, Target
@@ -68,7 +69,7 @@ class Writer:
         self.setting = setting
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
-        self.owned: set[int] = set()
+        self.owned: dict[int, int] = {}  # names by identity, as they were made
         self.n_dissolving = 0
         self.n_formulas = 0
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
@@ -131,6 +132,20 @@ class Writer:
         name.is_tree = name.is_tree or is_tree
         return self.ref((name, ""))
 
+    def own(self, name: Name) -> None:
+        """Take note that a name is of this function."""
+        self.owned.setdefault(id(name), len(self.owned))
+
+    def rank(self, name: Name) -> tuple[int, int]:
+        """Order names: those of inner functions first, then as they were made."""
+        writer, n_out = self, 0
+        while id(name) not in writer.owned:
+            around = writer.parent or writer.caller
+            if around is None:
+                break
+            writer, n_out = around, n_out + 1
+        return n_out, writer.owned.get(id(name), 0)
+
     def ref(self, found: Found) -> Term:
         """Refer to a name, counting the use."""
         found[0].uses += 1
@@ -138,7 +153,11 @@ class Writer:
 
     def value(self, value: Any, role: str = "") -> Term:
         """Write any value as an expression; `role` may name a number."""
-        return value_term(value, self, role)
+        try:
+            return value_term(value, self, role)
+        except UnknownArray as error:
+            error.value = value  # that around all others stays
+            raise
 
     def number(self, value: float) -> Term:
         """Write a number."""
@@ -259,7 +278,7 @@ class Writer:
         is_opened |= item.is_own and self.program.is_dissolved(item)
         if (
             not is_opened
-            and not self.is_new(item.result)
+            and not self.is_new(self.program.plan.shown(item).result)
             and not self.program.has_effects(item)
         ):
             return
@@ -305,7 +324,7 @@ class Writer:
 
     def define(self, value: Any, name: Name) -> None:
         """Let a name of this function stand for a value."""
-        self.owned.add(id(name))
+        self.own(name)
         name.held = value
         self.values.define(value, name)
         if is_array(value):

@@ -1,0 +1,149 @@
+"""Level "api": functions that change state return what they make of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+from tests.lifting.installed import library
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert "from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    return str(src)
+
+
+NORMS = """
+class Variable:
+    def __init__(self, value):
+        self.value = value
+
+class Norm:
+    def __init__(self, stats):
+        self.stats = {name: Variable(value) for name, value in stats.items()}
+
+    def __call__(self, params, x):
+        ra_mean, ra_var = self.stats["mean"], self.stats["var"]
+        mean = jnp.mean(x, axis=0)
+        var = jnp.mean(jnp.square(x), axis=0) - jnp.square(mean)
+        ra_mean.value = 0.9 * ra_mean.value + 0.1 * mean
+        ra_var.value = 0.9 * ra_var.value + 0.1 * var
+        y = (x - mean) * jax.lax.rsqrt(var + 1e-05)
+        return y * params["scale"] + params["bias"]
+
+    def state(self):
+        return {name: held.value for name, held in self.stats.items()}
+"""
+PARAMS = {"scale": np.ones(4, np.float32), "bias": np.zeros(4, np.float32)}
+STATS = {"mean": np.zeros(4, np.float32), "var": np.ones(4, np.float32)}
+
+
+def test_a_norm_returns_its_new_statistics():
+    norms = library(NORMS)
+
+    def model(params, stats, x):
+        first, second = norms.Norm(stats[0]), norms.Norm(stats[1])
+        x = jnp.tanh(first(params[0], x))
+        x = jnp.tanh(second(params[1], x))
+        return x, [first.state(), second.state()]
+
+    text = recover(model, [PARAMS, PARAMS], [STATS, STATS], X)
+    assert text.count("rsqrt") == 1
+    assert "def norm(" in text
+    assert "ra_mean = 0.9 * " in text
+    assert '{"mean": ra_mean, "var": ra_var}' in text
+    assert "stats[0]" in text and "stats[1]" in text
+
+
+def test_a_function_returns_what_it_puts_into_a_list():
+    def block(p, x, seen):
+        hidden = jnp.tanh(x * p)
+        seen.append(hidden)
+        return hidden + x
+
+    def model(p, x):
+        seen = []
+        x = block(p[0], x, seen)
+        x = block(p[1], x, seen)
+        return x, seen
+
+    text = recover(model, np.ones((2, 4), np.float32), X)
+    assert "return hidden + x, hidden\n" in text
+    assert "x, hidden = block(" in text
+    assert "x, hidden_2 = block(" in text
+
+
+def test_a_function_that_only_changes_state_returns_that():
+    def count(state, x):
+        state["total"] = state["total"] + jnp.sum(x)
+        state["largest"] = jnp.maximum(state["largest"], jnp.max(x))
+
+    def model(state, x):
+        state = dict(state)
+        count(state, x)
+        count(state, jnp.sin(x))
+        return state
+
+    state = {"total": np.float32(0.0), "largest": np.float32(0.0)}
+    text = recover(model, state, X)
+    assert text.count("def count(") == 1
+    assert "count(count(state, x), jnp.sin(x))" in text
+
+
+def test_state_is_handed_on_through_functions():
+    def inner(x, seen):
+        y = jnp.sin(x)
+        seen["inner"] = jnp.mean(y)
+        return jnp.cos(y) * x
+
+    def outer(x, seen):
+        y = inner(x, seen)
+        return inner(y, {}) + y
+
+    def model(x):
+        seen = {}
+        return outer(x, seen), seen
+
+    text = recover(model, X)
+    assert "def inner(x)" in text and "def outer(x)" in text
+
+
+def test_new_state_is_called_as_the_old():
+    norms = library(NORMS)
+
+    def layers(params, norm, x):
+        x = norm(params, x)
+        return jnp.tanh(x) * jnp.cosh(x)
+
+    def model(params, batch_stats, x):
+        norm = norms.Norm(batch_stats)
+        return layers(params, norm, x), norm.state()
+
+    text = recover(model, PARAMS, STATS, X)
+    assert ", batch_stats = " in text
+    assert "params, batch_stats, x" in text
+
+
+def test_a_function_in_a_loop_that_changes_state():
+    def model(x):
+        totals = []
+
+        def body(carry, row):
+            seen = []
+
+            def step(value):
+                seen.append(jnp.sum(value))
+                return jnp.sin(value) + carry
+
+            out = step(row) + step(carry)
+            return out, seen[0] * seen[1]
+
+        carry, ys = jax.lax.scan(body, jnp.zeros(4), x)
+        totals.append(ys)
+        return carry, totals
+
+    recover(model, X)
