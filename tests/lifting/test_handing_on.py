@@ -147,3 +147,35 @@ def test_a_function_in_a_loop_that_changes_state():
         return carry, totals
 
     recover(model, X)
+
+
+BOXES = (
+    NORMS
+    + """
+@jax.tree_util.register_pytree_with_keys_class
+class Box(Variable):
+    def tree_flatten_with_keys(self):
+        return [(jax.tree_util.GetAttrKey("value"), self.value)], None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+class Boxed(Norm):
+    def __init__(self, stats):
+        self.stats = stats
+"""
+)
+
+
+def test_new_statistics_in_boxes_are_returned_once():
+    norms = library(BOXES)
+
+    def model(params, stats, x):
+        x = norms.Boxed(stats)(params, x)
+        return x, stats, {name: box.value for name, box in stats.items()}
+
+    boxes = {name: norms.Box(value) for name, value in STATS.items()}
+    text = recover(model, PARAMS, boxes, X)
+    assert text.count('{"mean": ra_mean, "var": ra_var}') == 1
+    assert "return x, stats, stats\n" in text

@@ -12,7 +12,7 @@ import collections.abc
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -149,18 +149,21 @@ def plain(
     found: list[Any],
     keep_types: bool,
     keep_numbers: bool = True,
+    of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
 
     Arrays are appended to `found`. What is no array and holds none becomes None, and a
     tuple `()`; children of classes that are None are left out, so that a tree keeps its
     description when another library has split its arrays from the rest. Mappings become
-    dicts, classes of libraries that only hold one array, as `value`, that array, and other
-    classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
+    dicts, objects of libraries that only wrap what they hold that, and other classes
+    NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
-    arrays, never do.
+    arrays, never do. `of_leaves` may know a tree, numbered from 0, for the flat list of
+    its leaves that a library's object wraps.
     """
-    return _Plain(is_array, found, keep_types, keep_numbers).tree(value, False)
+    made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves)
+    return made.tree(value, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,7 @@ class _Plain:
     found: list[Any]
     keep_types: bool
     keep_numbers: bool
+    of_leaves: Callable[[Sequence[Any]], Tree | None]
 
     def tree(self, value: Any, in_class: bool) -> Tree:
         """Describe a value; numbers only in classes."""
@@ -220,11 +224,29 @@ class _Plain:
         pairs = [(f, c) for f, c in zip(fields, children) if not _is_nothing(c)]
         if not pairs:
             return Node("tuple" if isinstance(value, tuple) else "none", None, (), ())
-        if _is_box(kind, fields) and pairs and isinstance(pairs[0][1], Leaf):
-            return pairs[0][1]
+        if len(pairs) == 1 and is_library_class(kind) and not isinstance(value, tuple):
+            held = _unboxed(*pairs[0])
+            if held is not None:
+                return self._unflattened(held, start)
         return Node(
             "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
         )
+
+    def _unflattened(self, tree: Tree, start: int) -> Tree:
+        """Return the tree that a flat list holds the leaves of, if that is known."""
+        if isinstance(tree, Leaf) or tree.kind != "list":
+            return tree
+        if not all(isinstance(child, Leaf) for child in tree.children):
+            return tree
+        whole = self.of_leaves(self.found[start:])
+        return tree if whole is None else _numbered(whole, start)
+
+
+def _numbered(tree: Tree, first: int) -> Tree:
+    """Number the leaves of a tree from `first`."""
+    if isinstance(tree, Leaf):
+        return Leaf(tree.index + first)
+    return replace(tree, children=tuple(_numbered(c, first) for c in tree.children))
 
 
 _SCALARS = (bool, int, float, complex, str, bytes)
@@ -246,10 +268,13 @@ def _is_nothing(tree: Tree) -> bool:
     return isinstance(tree, Node) and tree.kind == "none"
 
 
-def _is_box(kind: type, fields: list[str]) -> bool:
-    """Tell whether a library's class only holds one value, as its parameters do."""
-    is_named = fields == ["value"] and not issubclass(kind, tuple)
-    return is_named and is_library_class(kind)
+def _unboxed(field: str, child: Tree) -> Tree | None:
+    """Return what a library's object holds, if it only wraps one array or one tree."""
+    if field == "value" and isinstance(child, Leaf):
+        return child
+    if field == "states" and isinstance(child, Node) and child.kind == "tuple":
+        return child.children[0] if len(child.children) == 1 else None
+    return None
 
 
 def _sorted_keys(value: dict[Any, Any]) -> list[Any]:

@@ -78,6 +78,7 @@ def _partial(function: functools.partial[Any], writer: Writer) -> Term:
 
 def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Term:
     """Write a call of a transformed function."""
+    writer.program.shapes.enter(item)
     function = _transformed(made, item.bodies, writer, is_called=True)
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:

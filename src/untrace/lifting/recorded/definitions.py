@@ -107,14 +107,13 @@ def _see(name: Name, term: Term) -> None:
 def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
-    passed_parameters(body.parameters, body.code, dropped, writer)
+    passed_parameters(body, dropped, writer)
     writer.unpack_parameters(body.parameters, body.code)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     draft.result = writer.value(body.result)
-    shown = [v for n, v in body.parameters.items() if n not in dropped]
-    draft.types = signature_types(shown, body.result)
-    named = {p.name: body.parameters[p.name.hint] for p in draft.parameters}
+    named = {p.name: p.name.held for p in draft.parameters}
+    draft.types = signature_types([*named.values()], body.result)
     annotate(draft, named, body.result, writer)
 
 

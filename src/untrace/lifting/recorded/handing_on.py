@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.function_names import snake_case
 from untrace.lifting.recorded.values import arrays_in, is_array
 from untrace.recovery.record import Body, Call, Target
@@ -67,7 +68,9 @@ def _add(
     around: set[Call],
     found: dict[Call, list[HandedOn]],
 ) -> None:
-    arrays = arrays_in(value)
+    arrays: list[Any] = []
+    if isinstance(plain(value, is_array, arrays, False), Leaf):
+        value = arrays[0]  # of a box, only what it holds
     places = [made[id(array)] for array in arrays if id(array) in made]
     if not places:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace.lifting.recorded.attributes import attribute_parameters
@@ -20,14 +20,12 @@ from untrace.syntax.names import identifier
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
+MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
 
-def passed_parameters(
-    values: Mapping[str, Any],
-    code: types.CodeType,
-    dropped: frozenset[str],
-    writer: Writer,
-) -> None:
+
+def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     """Make the parameters of a function that was passed to a transformation."""
+    values, code = body.parameters, body.code
     n = code.co_argcount
     keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
     flags = code.co_flags
@@ -42,9 +40,27 @@ def passed_parameters(
             stars = "**"
         if stars and not has_array(values[name]):
             continue
+        given = values[name]
+        if stars == "*" and writer.is_library and 0 < len(given) <= MAX_SPREAD:
+            spread = _spread(name, given, body, writer)
+            writer.draft.parameters += map(Parameter, spread)
+            continue
         made = Name(name, True, is_parameter=True)
-        writer.define(values[name], made)
+        writer.define(given, made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
+
+
+def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list[Name]:
+    """Make a parameter of each argument that a library's `*args` takes."""
+    made: list[Name] = []
+    for value in given:
+        hint = writer.program.shapes.name(value) or _name_inside(value, body)
+        if not hint and not is_array(value) and type(value) is not tuple:
+            hint = "params"
+        one = Name(identifier(hint or name), True, is_parameter=True)
+        writer.define(value, one)
+        made.append(one)
+    return made
 
 
 def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:

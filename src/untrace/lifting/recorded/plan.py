@@ -37,6 +37,7 @@ from untrace.lifting.recorded.values import arrays_in, has_array
 from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
+MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
@@ -130,11 +131,15 @@ class Plan:
           Whether there is anything to write in another way.
         """
         found = needs(references)
+        is_more = False
         for item, need in found.items():
-            self.needs.setdefault(item, []).append(need)
+            steps = self.needs.setdefault(item, [])
+            if len(steps) < MAX_STEPS:
+                steps.append(need)
+                is_more = True
         once = called_once(references, lines) - self.dissolved
         self.dissolved |= once
-        return bool(found or once)
+        return is_more or bool(once)
 
     def is_called_again(self, code: types.CodeType) -> bool:
         """Tell whether a function was called from more than one place."""
@@ -172,12 +177,12 @@ class Plan:
             if not is_kept(item):
                 continue
             known = self.handed_on.setdefault(item, [])
-            held = {id(one.value) for one in known}
-            new = [part for part in parts if id(part.value) not in held]
-            known += new
-            is_more |= bool(new)
-            if new:
-                self.needs.pop(item, None)  # it was about the result without them
+            for part in parts:
+                if any(_is_same(part.value, one.value) for one in known):
+                    continue
+                known.append(part)
+                self.needs.pop(item, None)  # it was about the result without this
+                is_more = True
         return is_more
 
     def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
@@ -206,6 +211,11 @@ class Plan:
         self.hidden.setdefault(last, []).append(array)
         self.lowered.setdefault(last, "it makes more than it returns")
         return True
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Tell whether two trees hold the same arrays in the same order."""
+    return list(map(id, arrays_in(first))) == list(map(id, arrays_in(second)))
 
 
 def _with_more(item: Call, extra: Sequence[HandedOn]) -> Call:

@@ -28,6 +28,7 @@ from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.rows import unpack_rows
 from untrace.lifting.recorded.runs import Runs
+from untrace.lifting.recorded.shapes import Shapes
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.values import has_array, is_array
@@ -74,6 +75,7 @@ class Program:
         self.arrays: dict[int, str] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
+        self.shapes = Shapes()
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []
         self.classes: dict[Any, tuple[str, list[str]]] = {}

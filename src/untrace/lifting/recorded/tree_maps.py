@@ -97,7 +97,7 @@ def _run_text(run: Body, writer: Writer) -> Any:
     draft = Draft("run")
     inner = Writer(writer.program, draft, parent=writer, setting=run.setting)
     dropped = bound_parameters(run.function, run)
-    passed_parameters(run.parameters, run.code, dropped, inner)
+    passed_parameters(run, dropped, inner)
     inner.unpack_parameters(run.parameters, run.code)
     inner.body(run.calls)
     draft.result = inner.value(run.result)

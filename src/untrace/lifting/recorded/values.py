@@ -6,7 +6,7 @@ places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import jax
@@ -52,18 +52,24 @@ _KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
 class Values:
     """The names of arrays and containers in one function."""
 
-    __slots__ = ("_alive", "_known", "_unread", "keep_types")
+    __slots__ = ("_alive", "_known", "_of_leaves", "_unread", "keep_types")
 
-    def __init__(self, keep_types: bool, unread: Set[Field] = frozenset()) -> None:
+    def __init__(
+        self,
+        keep_types: bool,
+        unread: Set[Field] = frozenset(),
+        of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
+    ) -> None:
         self._known: dict[Any, Found] = {}
         self._alive: list[Any] = []
         self._unread = unread
+        self._of_leaves = of_leaves
         self.keep_types = keep_types
 
     def tree(self, value: Any) -> tuple[Tree, list[Any]]:
         """Describe a value and list its arrays."""
         found: list[Any] = []
-        tree = plain(value, is_array, found, self.keep_types)
+        tree = plain(value, is_array, found, self.keep_types, of_leaves=self._of_leaves)
         return without(tree, self._unread), found
 
     def define(self, value: Any, name: Name, path: str = "") -> None:

@@ -64,7 +64,9 @@ class Writer:
         self.parent = parent
         self.caller = caller
         self.is_library = is_library
-        self.values = Values(program.options.keep_types, program.plan.unread)
+        self.values = Values(
+            program.options.keep_types, program.plan.unread, program.shapes.tree
+        )
         self.is_method = is_method
         self.setting = setting
         self.is_closure = False
@@ -329,6 +331,8 @@ class Writer:
         self.values.define(value, name)
         if is_array(value):
             self.latest.append(value)
+        elif name.is_parameter:
+            self.program.shapes.add(*self.values.tree(value), name.hint)
 
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one; return its name."""
