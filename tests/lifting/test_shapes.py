@@ -87,3 +87,40 @@ def test_starred_arguments_of_a_library_have_names():
 
     text = recover(lambda x, y: split.each(double)(x, y), X, X)
     assert "*args" not in text
+
+
+FILTERED = """
+def filter_jit(function):
+    @jax.jit
+    def cached(dynamic):
+        first = jax.tree.unflatten(trees[0], dynamic["first"])
+        rest = jax.tree.unflatten(trees[1], dynamic["rest"])
+        return jnp.array(0), function(first, *rest), None
+
+    trees = []
+
+    def call(first, *rest):
+        trees[:] = [jax.tree.structure(first), jax.tree.structure(rest)]
+        leaves = {"first": tuple(jax.tree.leaves(first)), "fun": (None,)}
+        return cached({**leaves, "rest": tuple(jax.tree.leaves(rest))})[1]
+
+    return call
+"""
+
+
+def test_leaves_of_several_arguments_are_these_arguments():
+    filtered = library(FILTERED)
+
+    def step(params, state, x):
+        total = jnp.sum(params["w"] * x) + params["b"]
+        state = {"count": state["count"] + 1, "mean": state["mean"] + total}
+        return jax.tree.map(lambda p: p - total, params), state
+
+    def train(params, state, x):
+        return filtered.filter_jit(step)(params, state, x)
+
+    params = {"w": X, "b": np.float32(1.0)}
+    state = {"count": np.int32(0), "mean": np.float32(0.0)}
+    text = recover(train, params, state, X)
+    assert '{"first": params, "fun": (None,), "rest": (state, x)}' in text
+    assert 'step(dynamic["first"], dynamic["rest"][0], dynamic["rest"][1])' in text

@@ -159,8 +159,8 @@ def plain(
     dicts, objects of libraries that only wrap what they hold that, and other classes
     NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
-    arrays, never do. `of_leaves` may know a tree, numbered from 0, for the flat list of
-    its leaves that a library's object wraps.
+    arrays, never do. `of_leaves` may know a tree, numbered from 0, for a flat list of its
+    leaves.
     """
     made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves)
     return made.tree(value, False)
@@ -183,7 +183,11 @@ class _Plain:
             return Leaf(len(self.found) - 1)
         kind = type(value)
         if kind in (tuple, list):
+            start = len(self.found)
             children = tuple([self.tree(part, in_class) for part in value])
+            whole = self._of_flat(children, start)
+            if whole is not None:
+                return whole
             return Node(kind.__name__, None, tuple(range(len(children))), children)
         if kind is dict and all(_is_plain_key(key) for key in value):
             keys = tuple(_sorted_keys(value))
@@ -227,26 +231,26 @@ class _Plain:
         if len(pairs) == 1 and is_library_class(kind) and not isinstance(value, tuple):
             held = _unboxed(*pairs[0])
             if held is not None:
-                return self._unflattened(held, start)
+                return held
         return Node(
             "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
         )
 
-    def _unflattened(self, tree: Tree, start: int) -> Tree:
+    def _of_flat(self, children: tuple[Tree, ...], start: int) -> Tree | None:
         """Return the tree that a flat list holds the leaves of, if that is known."""
-        if isinstance(tree, Leaf) or tree.kind != "list":
-            return tree
-        if not all(isinstance(child, Leaf) for child in tree.children):
-            return tree
+        if start == len(self.found) or not all(
+            isinstance(child, Leaf) or child.kind == "none" for child in children
+        ):
+            return None
         whole = self.of_leaves(self.found[start:])
-        return tree if whole is None else _numbered(whole, start)
+        return None if whole is None else numbered(whole, start)
 
 
-def _numbered(tree: Tree, first: int) -> Tree:
-    """Number the leaves of a tree from `first`."""
+def numbered(tree: Tree, first: int) -> Tree:
+    """Number the leaves of a tree from `first` instead of 0."""
     if isinstance(tree, Leaf):
         return Leaf(tree.index + first)
-    return replace(tree, children=tuple(_numbered(c, first) for c in tree.children))
+    return replace(tree, children=tuple(numbered(c, first) for c in tree.children))
 
 
 _SCALARS = (bool, int, float, complex, str, bytes)

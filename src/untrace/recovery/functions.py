@@ -118,3 +118,11 @@ def rules(function: Any) -> list[Any]:
     if isinstance(function, jaxapi.CUSTOM_VJP):
         return [rule for rule in (function.fwd, function.bwd) if rule is not None]
     return []
+
+
+def starred(code: types.CodeType) -> tuple[str, ...]:
+    """Return the names of the starred parameters of a function."""
+    first = code.co_argcount + code.co_kwonlyargcount
+    flags = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+    n_stars = sum(bool(code.co_flags & flag) for flag in flags)
+    return code.co_varnames[first : first + n_stars]

@@ -99,6 +99,9 @@ def _known(value: Any, writer: Writer) -> Term | None:
 def _made(value: Any, writer: Writer) -> Term:
     """Write the expression that makes a value."""
     kind = type(value)
+    if kind in (tuple, list) and writer.program.shapes.knows(value):
+        tree, arrays = writer.values.tree(value)
+        return _built(tree, arrays, writer)
     if kind in (tuple, list):
         brackets = "()" if kind is tuple else "[]"
         return display(brackets, [_item(item, writer) for item in value])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
+from untrace.recovery.functions import starred
 from untrace.recovery.record import Body
 from untrace.syntax.names import identifier
 
@@ -109,14 +109,6 @@ def _name_inside(value: Any, body: Body) -> str:
             if name:
                 return name
     return ""
-
-
-def starred(code: types.CodeType) -> tuple[str, ...]:
-    """Return the names of the starred parameters of a function."""
-    first = code.co_argcount + code.co_kwonlyargcount
-    flags = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
-    n_stars = sum(bool(code.co_flags & flag) for flag in flags)
-    return code.co_varnames[first : first + n_stars]
 
 
 def _is_known_outside(value: Any, writer: Writer) -> bool:
