@@ -431,7 +431,9 @@ def _is_same(wrapper: Any, called: Any) -> bool:
 
 def _has_array(value: Any) -> bool:
     kind = type(value)
-    if kind not in CONTAINERS and isinstance(value, _NO_ARRAYS):
+    if kind in CONTAINERS:  # the keys of a dict need no order, but JAX would sort them
+        return any(map(_has_array, value.values() if kind is dict else value))
+    if isinstance(value, _NO_ARRAYS):
         return False
     return any(
         isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)

@@ -255,11 +255,14 @@ class Program:
                 self.hidden.add(name.hint)
         return made
 
-    def add_after(self, name: str, text: str) -> None:
-        """Write a statement after a function of the module."""
-        for function in self.lifter.functions:
-            if function.name == name:
-                function.after += ["", "", text]
+    def add_after(self, names: set[str], text: str) -> None:
+        """Write a statement after the last of some functions of the module.
+
+        Functions of the same text are one, so that a rule may stand before the function
+        that it belongs to.
+        """
+        last = [one for one in self.lifter.functions if one.name in names][-1]
+        last.after += ["", "", text]
 
     def has_effects(self, item: Call) -> bool:
         """Tell whether a call does more than return its result."""
