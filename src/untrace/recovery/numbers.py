@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import jax
@@ -42,10 +42,10 @@ def is_plain_number(key: NumberKey) -> bool:
     return key[1].lstrip("-") in _PLAIN
 
 
-def named_numbers(
+def number_names(
     frame: types.FrameType, values: Iterable[Any]
-) -> tuple[tuple[NumberKey, str], ...]:
-    """Return the names that the calling expression has for some of the numbers given.
+) -> dict[NumberKey, set[str]]:
+    """Return the names that the calling expression has for the numbers given.
 
     Args:
       frame: The caller's, which is at the call.
@@ -54,9 +54,9 @@ def named_numbers(
     turning = loop_variables(frame.f_code)
     flat = [*_flat(values)] if turning else values
     given = {key for value in flat if (key := _key(value, bool(turning))) is not None}
-    if not given:
-        return ()
     names: dict[NumberKey, set[str]] = {key: set() for key in given}
+    if not given:
+        return names
     for chain in bytecode.loads(frame.f_code, frame.f_lasti):
         is_turning = chain.path[0] in turning
         key = _key(_held(frame, chain), is_turning)
@@ -64,9 +64,14 @@ def named_numbers(
             continue
         if key[0] is float or chain.is_global or is_turning:
             names[key].add(chain.path[-1])
-    return tuple(
-        [(key, found.pop()) for key, found in names.items() if len(found) == 1]
-    )
+    return names
+
+
+def only_names(
+    names: Mapping[NumberKey, Set[str]],
+) -> tuple[tuple[NumberKey, str], ...]:
+    """Return the numbers that have one name."""
+    return tuple([(key, min(found)) for key, found in names.items() if len(found) == 1])
 
 
 def _key(value: Any, is_turning: bool) -> NumberKey | None:

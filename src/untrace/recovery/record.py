@@ -100,6 +100,7 @@ class Body:
       opened: The only call, if this stands for a run of what a transformation made.
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
+      defaults: The floats that parameters of a function of the user hold by default.
     """
 
     function: Any
@@ -113,6 +114,7 @@ class Body:
     opened: Call | None = None
     wrapped: types.FunctionType | None = None
     setting: jaxapi.Setting = ()
+    defaults: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(eq=False, slots=True)
@@ -134,6 +136,8 @@ class Call:
       is_apart: It was made at another trace than the function around it began at.
       numbers: The names that the caller's source has for numbers among the arguments
         (`recovery.numbers`).
+      held: The numbers among them that variables of the calling expression hold; None
+        if that is not known.
       arrays: The names that it has for constant arrays among them, by identity.
       formulas: How the caller's source computes floats among them.
       setting: JAX's settings when it was made.
@@ -151,6 +155,7 @@ class Call:
     span: Span | None = None
     is_apart: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
+    held: frozenset[Any] | None = None
     arrays: tuple[tuple[int, str], ...] = ()
     formulas: tuple[Formula, ...] = ()
     setting: jaxapi.Setting = ()

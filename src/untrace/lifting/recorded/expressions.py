@@ -51,7 +51,8 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
 
 
 def _float(value: float, writer: Writer, role: str) -> Term:
-    found = writer.find(id(value))
+    is_held = writer.program.numbers.is_held(value)
+    found = writer.find(id(value)) if is_held else None
     if found is not None:
         return writer.ref(found)
     formula = writer.program.formulas.get(id(value))

@@ -104,11 +104,12 @@ class Statement:
 
 @dataclass(eq=False, slots=True)
 class Parameter:
-    """A parameter: `x`, `*args`, or keyword-only."""
+    """A parameter: `x`, `*args`, or keyword-only; `default` is the text of its default."""
 
     name: Name
     stars: str = ""
     is_keyword: bool = False
+    default: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -193,7 +194,9 @@ class Draft:
             starred = starred or parameter.stars == "*"
             kind = "" if parameter.stars else known.get(parameter.name, "")
             text = parameter.stars + parameter.name.text
-            texts.append(f"{text}: {kind}" if kind else text)
+            text = f"{text}: {kind}" if kind else text
+            equals = " = " if kind else "="
+            texts.append(f"{text}{equals}{parameter.default}".removesuffix(equals))
         return ", ".join(texts)
 
     def locals(self) -> Iterator[Name]:

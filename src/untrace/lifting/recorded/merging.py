@@ -99,7 +99,7 @@ def _merge(
     places = [m for m in _PIECES.finditer(text) if m["number"]]
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
-    if not 0 < len(kinds) <= MAX_NUMBERS or "*" in first.parameters:
+    if not 0 < len(kinds) <= MAX_NUMBERS or re.search("[*=]", first.parameters):
         return False
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices):

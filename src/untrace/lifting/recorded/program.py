@@ -83,14 +83,14 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
-        before = self.numbers.roles, self.formulas, self.arrays
-        self.numbers.roles = dict(item.numbers)
+        before = self.numbers.roles, self.numbers.held, self.formulas, self.arrays
+        self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
         self.formulas = {id(one.value): one for one in item.formulas}
         self.arrays = dict(item.arrays)
         try:
             write_call(item, writer)
         finally:
-            self.numbers.roles, self.formulas, self.arrays = before
+            self.numbers.roles, self.numbers.held, self.formulas, self.arrays = before
 
     def write_as_made(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made."""
