@@ -8,6 +8,7 @@ if it holds the very number, and it is only used if no other name there does.
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
@@ -23,7 +24,7 @@ NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
-_PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"})
+_PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"} | {repr(math.pi), repr(2 * math.pi)})
 
 
 def number_key(value: Any) -> NumberKey | None:

@@ -20,6 +20,7 @@ from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.kept_contexts import KeptContexts
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
+from untrace.lifting.recorded.number_texts import readable
 from untrace.lifting.recorded.numbers import Numbers, constant_name, named_floats
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan
@@ -105,7 +106,11 @@ class Program:
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
-        texts = [(term.render(), item) for item, term in self.written]
+        numpy = self.lifter.imports.module
+        texts = [
+            (readable(term.render(), lambda: numpy("jax.numpy")), item)
+            for item, term in self.written
+        ]
         found = [
             (len(text), item) for text, item in texts if text and _is_in(text, line)
         ]
