@@ -94,18 +94,19 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def named_arrays(
-    frame: types.FrameType, values: Iterable[Any]
+    frame: types.FrameType, values: Iterable[Any], shared: Set[int] = frozenset()
 ) -> tuple[tuple[int, str], ...]:
     """Return the names that the calling expression has for constant arrays given.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given.
+      shared: The `id` of other arrays whose names are wanted.
 
     Returns:
       The identity of each array, and its name.
     """
-    given = {id(value) for value in values if _is_constant(value)}
+    given = {id(v) for v in values if id(v) in shared or _is_constant(v)}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)

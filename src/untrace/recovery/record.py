@@ -101,6 +101,7 @@ class Body:
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
       defaults: The floats that parameters of a function of the user hold by default.
+      shared: The `id` of arrays that are several of its arguments.
     """
 
     function: Any
@@ -115,6 +116,7 @@ class Body:
     wrapped: types.FunctionType | None = None
     setting: jaxapi.Setting = ()
     defaults: Mapping[str, float] = field(default_factory=dict[str, float])
+    shared: frozenset[int] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
@@ -138,7 +140,8 @@ class Call:
         (`recovery.numbers`).
       held: The numbers among them that variables of the calling expression hold; None
         if that is not known.
-      arrays: The names that it has for constant arrays among them, by identity.
+      arrays: The names that it has for constant arrays among them, and for those that are
+        several arguments of the caller, by identity.
       formulas: How the caller's source computes floats among them.
       setting: JAX's settings when it was made.
     """

@@ -16,7 +16,7 @@ import inspect
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -162,6 +162,7 @@ class Recorder:
         elif type(kind) is _Own:
             body = Body(None, frame.f_code, self._parameters(frame, kind.parameters))
             body.defaults = self._float_defaults(frame)
+            body.shared = _shared(body.parameters.values())
             self._enter(frame, None, body, {}).is_run = True
         else:
             called = kind(frame)
@@ -219,7 +220,7 @@ class Recorder:
             call.spelling = site.spelling
             names = number_names(frame, given)
             call.numbers = only_names(names)
-            call.arrays = named_arrays(frame, given)
+            call.arrays = named_arrays(frame, given, parent.body.shared)
             if not is_library(parent.code):
                 call.held = frozenset(key for key, found in names.items() if found)
                 call.formulas = formulas(frame, given)
@@ -453,6 +454,12 @@ def _has_array(value: Any) -> bool:
     return any(
         isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
     )
+
+
+def _shared(values: Iterable[Any]) -> frozenset[int]:
+    """Return the `id` of the arrays that occur twice."""
+    keys = [id(value) for value in values if isinstance(value, jaxapi.Tracer)]
+    return frozenset([key for key in keys if keys.count(key) > 1])
 
 
 def _given(call: Call) -> list[Any]:

@@ -139,6 +139,10 @@ def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
 
 
 def _array(value: Any, writer: Writer) -> Term:
+    hint = writer.program.arrays.get(id(value), "")
+    argument = writer.arguments.get((id(value), hint))
+    if argument is not None:  # one of several that are this array
+        return writer.ref((argument, ""))
     found = writer.find(id(value))
     if found is not None:
         return writer.ref(found)

@@ -84,6 +84,7 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
                 hint = "params"
             name = Name(identifier(hint), True, is_parameter=True)
             writer.define(value, name)
+            writer.arguments[id(value), hint] = name
             made.append((name, value))
     return made + (attribute_parameters(body, writer) if writer.is_library else [])
 

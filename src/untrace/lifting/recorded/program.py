@@ -29,6 +29,7 @@ from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.rows import unpack_rows
 from untrace.lifting.recorded.runs import Runs
+from untrace.lifting.recorded.sameness import meaning, untyped
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.recorded.writer import Writer
@@ -232,19 +233,16 @@ class Program:
         made = self.render(draft)
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)
-        text = (
-            made.names[0],
-            made.parameters,
-            tuple(made.lines),
-            tuple(made.decorators),
-        )
-        known = self._functions.get((*text, key))
+        text = (made.names[0], *meaning(made), key)
+        known = self._functions.get(text)
         if known is None:
             made.name = self.lifter.scope.fresh_global(draft.name)
             self.lifter.functions.append(made)
-            known = self._functions[*text, key] = made
+            known = self._functions[text] = made
         elif known.comment != made.comment:
             known.comment = ""  # called at several types
+        if untyped(known.lines) == untyped(made.lines) and known.lines != made.lines:
+            known.lines = untyped(known.lines)
         if known.signature != made.signature:
             known.signature = ""
         self.references.functions[known.name] += self.n_trials == 0
