@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
 from untrace.lifting.wholes import MIN_WHOLE, kept_whole
@@ -151,8 +152,11 @@ class Draft:
         hints = {identifier(name.hint) for name in self.locals()}
         forbidden = {*self._foreign_names(imported), *(taken - hints)}
         for parameter in self.parameters:
-            parameter.name.text = _free(parameter.name.hint, forbidden)
-            forbidden.add(parameter.name.text)
+            name = parameter.name
+            is_idle = name.hint == "_" and not (name.uses or name.captured)
+            text = "_" if is_idle else _free(name.hint, forbidden)
+            name.text = text if text not in forbidden else _free(name.hint, forbidden)
+            forbidden.add(name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
         rows = self._rows(forbidden, fixed, taken, imported)
@@ -426,8 +430,12 @@ def _give_names(
     In a loop a name is in use until its end, since it begins again.
     """
     last = index - 1 if statement.loop is not None else index
+    shared_texts = taken_up(statement.loop, index, holders) if statement.loop else {}
     for name in flat(statement.targets):
         if name.folded is not None or name.alias is not None:
+            continue
+        if id(name) in shared_texts:
+            name.text = shared_texts[id(name)]
             continue
         if statement.loop is not None and holders.get(name.text) is name:
             continue  # its first value has the name
