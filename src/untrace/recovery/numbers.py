@@ -106,7 +106,7 @@ def named_arrays(
     Returns:
       The identity of each array, and its name.
     """
-    given = {id(v) for v in values if id(v) in shared or _is_constant(v)}
+    given = {id(v) for v in _flat(values) if id(v) in shared or _is_constant(v)}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
