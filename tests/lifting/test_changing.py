@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 import untrace
 
@@ -149,3 +150,21 @@ def test_an_object_that_is_used_up_holds_no_arrays():
         return later.add(jnp.sin(x))
 
     assert "jnp.sin(x)" in recover(f, Used(X), X)
+
+
+def test_a_list_of_modules_may_hold_numbers_and_names():
+    class Model(nnx.Module):
+        def __init__(self):
+            rngs = nnx.Rngs(0)
+            self.layers = nnx.List([nnx.Linear(4, 4, rngs=rngs) for _ in range(2)])
+
+        def __call__(self, x):
+            for layer in self.layers:
+                x = nnx.relu(layer(x))
+            return x
+
+    def infer(model, x):
+        model.eval()
+        return model(x)
+
+    assert "jax.nn.relu(" in recover(infer, Model(), X)

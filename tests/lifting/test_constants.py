@@ -58,3 +58,20 @@ def test_types_are_enough_for_weak_inputs(tmp_path: Path) -> None:
 
 def test_helpers_take_no_name_that_a_value_would_get() -> None:
     assert not set(HELPERS) & set(NAMES.values())
+
+
+MOVES = jnp.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
+
+
+def test_constants_of_jax_are_made_by_jax_and_have_their_names():
+    def f(x):
+        windows = 2 * np.arange(3)[:, None] + np.arange(4)
+        return x[..., windows] * MOVES[jnp.argmax(x)].sum()
+
+    src = untrace.source(f)(jnp.arange(4.0))
+    assert src.report.strength == "identical"
+    text = str(src)
+    assert (
+        "MOVES = jnp.array([[0, 1], [1, 0], [0, -1], [-1, 0]], dtype=jnp.int32)" in text
+    )
+    assert "x[..., WINDOWS]" in text

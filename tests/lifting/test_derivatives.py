@@ -100,6 +100,29 @@ def test_static_arguments_of_rules() -> None:
     same_gradient(lambda x: clipped(0.5, x) + clipped(0.25, x), jnp.arange(3.0))
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def bounded(x: Any, high: Any) -> Any:
+    return jnp.clip(x, 0, high)
+
+
+def bounded_forward(x: Any, high: Any) -> Any:
+    return jnp.clip(x, 0, high), x <= high
+
+
+def bounded_backward(high: Any, inside: Any, g: Any) -> Any:
+    return (jnp.where(inside, g, 0.0),)
+
+
+bounded.defvjp(bounded_forward, bounded_backward)
+
+
+def test_variants_whose_rules_are_one_function() -> None:
+    src = untrace.source(lambda x: bounded(x, 7) + bounded(x * 2, 9))(jnp.ones(3))
+    assert src.report.strength == "identical"
+    assert not any("its equations" in note for note in src.report.notes)
+    assert str(src).count("jnp.where(inside, g, 0.0)") == 1
+
+
 def test_integer_argument() -> None:
     @jax.custom_vjp
     def function(x: Any, i: Any) -> Any:

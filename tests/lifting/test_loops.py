@@ -345,3 +345,46 @@ def test_a_dict_with_numbers_for_keys_is_no_list():
 
     text = recover(f, {0: X, 1: X + 1, 2: X + 2}, X)
     assert "for i in range(3):" in text
+
+
+def normalized(x):
+    v = x[0]
+    for _ in range(4):
+        v = x @ v
+        v = v / jnp.sum(v)
+    return v
+
+
+def half_steps(x):
+    position, speed = x[0], x[1]
+    for _ in range(3):
+        speed = speed - 0.5 * position
+        position = position + 0.1 * speed
+        speed = speed - 0.5 * position
+    return position, speed
+
+
+def kept_for_later(x):
+    v = x[0]
+    for _ in range(4):
+        w = v
+        v = jnp.sin(v)
+        v = v * w
+    return v
+
+
+def test_a_value_has_the_name_of_the_variable_that_it_becomes():
+    assert "v = x @ v\n" in recover(normalized, X)
+    text = recover(half_steps, X)
+    assert text.count("        speed = speed - 0.5 * position\n") == 2
+    assert "v = v_2 * v" in recover(kept_for_later, X)
+
+
+def test_an_index_that_is_not_used_has_no_name():
+    def f(x, y):
+        def double(_, v):
+            return v * y
+
+        return jax.lax.fori_loop(0, 3, double, x)
+
+    assert "def double(_, v):" in recover(f, X, X)

@@ -119,7 +119,7 @@ def test_the_dimensions_of_a_convolution_are_letters(lhs, rhs, letters):
         numbers = jax.lax.conv_dimension_numbers(lhs, rhs, letters)
         ones = (1,) * (len(lhs) - 2)
         return jax.lax.conv_general_dilated(
-            x, kernel, ones, "SAME", ones, ones, numbers
+            x, kernel, ones, "SAME", dimension_numbers=numbers
         )
 
     text = recover(conv, np.ones(lhs, np.float32), np.ones(rhs, np.float32))

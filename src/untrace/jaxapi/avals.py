@@ -91,6 +91,12 @@ def key_impl_name(aval: Any) -> str:
     return aval.dtype._impl.name
 
 
+def default_key_impl() -> str:
+    """Return the name of the implementation that `jax.random.key` takes by default."""
+    config: Any = jax.config
+    return config.jax_default_prng_impl
+
+
 def is_key_array(value: Any) -> bool:
     """Tell whether `value` is an array of typed PRNG keys."""
     return isinstance(value, JaxArray) and isinstance(value.dtype, KeyTy)

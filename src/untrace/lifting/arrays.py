@@ -67,6 +67,9 @@ def spell_array(value: Any, imports: Imports, *, inline_limit: int = 64) -> str 
     'np.ones((2, 3), dtype=np.float32)'
     """
     if jaxapi.is_key_array(value):
+        seed = _seed(value)
+        if seed is not None:
+            return f"{imports.module('jax')}.random.key({seed})"
         data = spell_array(
             jax.random.key_data(value), imports, inline_limit=inline_limit
         )
@@ -131,6 +134,15 @@ def storage_view(array: Any, imports: Imports | None = None) -> tuple[Array, str
 def is_plain(dtype: np.dtype[Any]) -> bool:
     """Tell whether NumPy itself has `dtype`; `kind` alone does not say."""
     return dtype.isbuiltin == 1 and dtype.kind in "biufc"
+
+
+def _seed(value: Any) -> int | None:
+    """Return the seed that gives a single key of JAX's default kind; None if unknown."""
+    name = str(jax.random.key_impl(value))
+    if value.shape or not name == jaxapi.default_key_impl() == "threefry2x32":
+        return None
+    high, low = np.asarray(jax.random.key_data(value)).tolist()
+    return low if high == 0 and low <= np.iinfo(np.int32).max else None
 
 
 def _key_template(value: Any, imports: Imports) -> str:

@@ -14,6 +14,8 @@ from untrace.lifting.jax_arrays import spell_constant, with_weak_type
 from untrace.lifting.spelling import spell
 from untrace.syntax.names import Scope
 
+_MAKERS = ("array", "zeros", "ones", "full", "eye", "arange")
+
 
 class Constants:
     """The array constants of a generated module, each named once.
@@ -86,7 +88,7 @@ class Constants:
         if sharding is None:
             is_numpy = text.startswith(("np.", "CONSTANTS["))
             if self.keeps_jax and is_numpy and isinstance(const, jax.Array):
-                return f"{self._imports.module('jax.numpy')}.asarray({text})"
+                return _of_jax(text, self._imports.module("jax.numpy"))
             return text
         return f"{self._imports.module('jax')}.device_put({text}, {spell(sharding, self._imports)})"
 
@@ -97,3 +99,17 @@ class Constants:
         self._imports.module("jax")
         self.refs.append(f"{name} = jax.new_ref({content})")
         return name
+
+
+def _of_jax(text: str, jnp: str) -> str:
+    """Turn the text of an array of NumPy into one of JAX.
+
+    >>> _of_jax("np.zeros(3, dtype=np.int32)", "jnp"), _of_jax("np.bool_(True)", "jnp")
+    ('jnp.zeros(3, dtype=jnp.int32)', 'jnp.asarray(np.bool_(True))')
+    """
+    head, dot, dtype = text.partition("dtype=np.")
+    if head.startswith(tuple([f"np.{maker}(" for maker in _MAKERS])):
+        rest = f"dtype={jnp}.{dtype}" if dot else ""
+        if "np." not in head[3:] and "np." not in dtype:
+            return f"{jnp}.{head[3:]}{rest}"
+    return f"{jnp}.asarray({text})"

@@ -8,8 +8,9 @@ if it holds the very number, and it is only used if no other name there does.
 from __future__ import annotations
 
 import inspect
+import math
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
-_PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"})
+_PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"} | {repr(math.pi), repr(2 * math.pi)})
 
 
 def number_key(value: Any) -> NumberKey | None:
@@ -42,10 +43,10 @@ def is_plain_number(key: NumberKey) -> bool:
     return key[1].lstrip("-") in _PLAIN
 
 
-def named_numbers(
+def number_names(
     frame: types.FrameType, values: Iterable[Any]
-) -> tuple[tuple[NumberKey, str], ...]:
-    """Return the names that the calling expression has for some of the numbers given.
+) -> dict[NumberKey, set[str]]:
+    """Return the names that the calling expression has for the numbers given.
 
     Args:
       frame: The caller's, which is at the call.
@@ -54,9 +55,9 @@ def named_numbers(
     turning = loop_variables(frame.f_code)
     flat = [*_flat(values)] if turning else values
     given = {key for value in flat if (key := _key(value, bool(turning))) is not None}
-    if not given:
-        return ()
     names: dict[NumberKey, set[str]] = {key: set() for key in given}
+    if not given:
+        return names
     for chain in bytecode.loads(frame.f_code, frame.f_lasti):
         is_turning = chain.path[0] in turning
         key = _key(_held(frame, chain), is_turning)
@@ -64,9 +65,14 @@ def named_numbers(
             continue
         if key[0] is float or chain.is_global or is_turning:
             names[key].add(chain.path[-1])
-    return tuple(
-        [(key, found.pop()) for key, found in names.items() if len(found) == 1]
-    )
+    return names
+
+
+def only_names(
+    names: Mapping[NumberKey, Set[str]],
+) -> tuple[tuple[NumberKey, str], ...]:
+    """Return the numbers that have one name."""
+    return tuple([(key, min(found)) for key, found in names.items() if len(found) == 1])
 
 
 def _key(value: Any, is_turning: bool) -> NumberKey | None:
@@ -88,18 +94,19 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def named_arrays(
-    frame: types.FrameType, values: Iterable[Any]
+    frame: types.FrameType, values: Iterable[Any], shared: Set[int] = frozenset()
 ) -> tuple[tuple[int, str], ...]:
     """Return the names that the calling expression has for constant arrays given.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given.
+      shared: The `id` of other arrays whose names are wanted.
 
     Returns:
       The identity of each array, and its name.
     """
-    given = {id(value) for value in values if _is_constant(value)}
+    given = {id(v) for v in _flat(values) if id(v) in shared or _is_constant(v)}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)

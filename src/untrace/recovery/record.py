@@ -101,6 +101,8 @@ class Body:
       opened: The only call, if this stands for a run of what a transformation made.
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
+      defaults: The floats that parameters of a function of the user hold by default.
+      shared: The `id` of arrays that are several of its arguments.
     """
 
     function: Any
@@ -114,6 +116,8 @@ class Body:
     opened: Call | None = None
     wrapped: types.FunctionType | None = None
     setting: jaxapi.Setting = ()
+    defaults: Mapping[str, float] = field(default_factory=dict[str, float])
+    shared: frozenset[int] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +139,10 @@ class Call:
       is_apart: It was made at another trace than the function around it began at.
       numbers: The names that the caller's source has for numbers among the arguments
         (`recovery.numbers`).
-      arrays: The names that it has for constant arrays among them, by identity.
+      held: The numbers among them that variables of the calling expression hold; None
+        if that is not known.
+      arrays: The names that it has for constant arrays among them, and for those that are
+        several arguments of the caller, by identity.
       formulas: How the caller's source computes floats among them.
       setting: JAX's settings when it was made.
     """
@@ -152,6 +159,7 @@ class Call:
     span: Span | None = None
     is_apart: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
+    held: frozenset[Any] | None = None
     arrays: tuple[tuple[int, str], ...] = ()
     formulas: tuple[Formula, ...] = ()
     setting: jaxapi.Setting = ()

@@ -16,7 +16,7 @@ import inspect
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,9 +26,10 @@ import numpy as np
 from untrace import jaxapi
 from untrace.recovery import bytecode
 from untrace.recovery.classifying import is_inside_jax, is_recorded
+from untrace.recovery.defaults import float_defaults
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
-from untrace.recovery.numbers import named_arrays, named_numbers
+from untrace.recovery.numbers import named_arrays, number_names, only_names
 from untrace.recovery.record import (
     RETURNED,
     Bind,
@@ -115,6 +116,7 @@ class Recorder:
         self._log: list[Bind] = []
         self._rule_codes: dict[int, tuple[Call, Any]] = {}
         self._stack: list[_Entry] = []
+        self._defaults: dict[int, Mapping[str, float]] = {}
         self._n_elements: Counter[Place] = Counter()
         self.error: Exception | None = None
 
@@ -159,6 +161,8 @@ class Recorder:
             self._begin_inside(frame, kind, top)
         elif type(kind) is _Own:
             body = Body(None, frame.f_code, self._parameters(frame, kind.parameters))
+            body.defaults = self._float_defaults(frame)
+            body.shared = _shared(body.parameters.values())
             self._enter(frame, None, body, {}).is_run = True
         else:
             called = kind(frame)
@@ -214,9 +218,11 @@ class Recorder:
             else:
                 call.target = site.target or self._element(site.elements, call)
             call.spelling = site.spelling
-            call.numbers = named_numbers(frame, given)
-            call.arrays = named_arrays(frame, given)
+            names = number_names(frame, given)
+            call.numbers = only_names(names)
+            call.arrays = named_arrays(frame, given, parent.body.shared)
             if not is_library(parent.code):
+                call.held = frozenset(key for key, found in names.items() if found)
                 call.formulas = formulas(frame, given)
         else:
             names = element_names(_caller(entry.frame), parent.frame)
@@ -249,6 +255,7 @@ class Recorder:
             self._begin_opened(frame, kind, call, function)
             return
         body = Body(function, code, self._parameters(frame, _parameter_names(code)))
+        body.defaults = self._float_defaults(frame)
         call.bodies.append(body)
         self._enter(frame, None, body, {})
         if _enters_context(frame):
@@ -311,6 +318,15 @@ class Recorder:
         # Each look-up in `f_locals` would search all names; `items` goes over them once.
         values = dict(frame.f_locals.items())
         return {n: self._snapshot(values[n]) for n in names if n in values}
+
+    def _float_defaults(self, frame: types.FrameType) -> Mapping[str, float]:
+        """Return the floats that the user's function has as defaults."""
+        code = frame.f_code
+        known = self._defaults.get(id(code))
+        if known is None:
+            known = {} if is_library(code) else float_defaults(frame)
+            self._defaults[id(code)] = known
+        return known
 
     def _arrays(self, frame: types.FrameType) -> dict[str, Any]:
         """Return the local variables of a frame that ends which may hold arrays."""
@@ -431,11 +447,19 @@ def _is_same(wrapper: Any, called: Any) -> bool:
 
 def _has_array(value: Any) -> bool:
     kind = type(value)
-    if kind not in CONTAINERS and isinstance(value, _NO_ARRAYS):
+    if kind in CONTAINERS:  # the keys of a dict need no order, but JAX would sort them
+        return any(map(_has_array, value.values() if kind is dict else value))
+    if isinstance(value, _NO_ARRAYS):
         return False
     return any(
         isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
     )
+
+
+def _shared(values: Iterable[Any]) -> frozenset[int]:
+    """Return the `id` of the arrays that occur twice."""
+    keys = [id(value) for value in values if isinstance(value, jaxapi.Tracer)]
+    return frozenset([key for key in keys if keys.count(key) > 1])
 
 
 def _given(call: Call) -> list[Any]:

@@ -44,7 +44,7 @@ def write_as_made(item: Call, writer: Writer) -> None:
         term, shown = equation_term(item, writer)
         writer.assign(item, term, shown)
     elif not _is_maker(item):
-        spelled = plain_convolution(spelled)
+        spelled = plain_convolution(spelled, writer.in_library)
         shown = unwrapped(spelled) if writer.in_library else spelled
         try:
             term = _public_call(shown, writer)

@@ -72,10 +72,8 @@ def custom_term(
     is_global = _is_global(made)
     if is_global and not any(list(term.refs()) for term in defined):
         texts = ", ".join(term.render() for term in defined)
-        last = [term for term in defined if _is_global(term)]
-        place = last[-1] if last else made
-        text = f"{made.render()}.{method}({texts})"
-        writer.program.add_after(place.render(), text)
+        names = {term.render() for term in (made, *defined) if _is_global(term)}
+        writer.program.add_after(names, f"{made.render()}.{method}({texts})")
         return made
     if not is_global:
         del customs[key]

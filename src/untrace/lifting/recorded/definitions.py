@@ -10,11 +10,16 @@ from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.function_names import start
 from untrace.lifting.recorded.library import lambda_term, shortened
 from untrace.lifting.recorded.naming import name_locals
-from untrace.lifting.recorded.parameters import grouped, passed_parameters
+from untrace.lifting.recorded.parameters import (
+    grouped,
+    passed_parameters,
+    with_used_defaults,
+)
 from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, text_term
 from untrace.lifting.recorded.values import has_array
 from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.defaults import all_defaults
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, is_library
 
@@ -112,8 +117,10 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     writer.body(body.calls)
     name_locals(body.locals, writer)
     draft.result = writer.value(body.result)
+    draft.parameters = with_used_defaults(draft.parameters)
     named = {p.name: p.name.held for p in draft.parameters}
-    draft.types = signature_types([*named.values()], body.result)
+    shown = [value for name, value in named.items() if name.hint not in dropped]
+    draft.types = signature_types(shown, body.result)
     annotate(draft, named, body.result, writer)
 
 
@@ -121,7 +128,8 @@ def bound_parameters(function: Any, body: Body) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     names = list(body.parameters)
     n_bound, keywords = bound_arguments(function)
-    defaults = _defaults(innermost(function))
+    plain = innermost(function)
+    defaults = all_defaults(plain) if plain is not None else {}
     static = {
         name
         for name, value in body.parameters.items()
@@ -158,12 +166,3 @@ def static_names(body: Body) -> frozenset[str]:
 
 def _is_empty_tree(value: Any) -> bool:
     return value is None or value == () or isinstance(value, (dict, list))
-
-
-def _defaults(function: Any) -> dict[str, Any]:
-    if function is None:
-        return {}
-    code = function.__code__
-    values = function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-    return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}

@@ -51,7 +51,8 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
 
 
 def _float(value: float, writer: Writer, role: str) -> Term:
-    found = writer.find(id(value))
+    is_held = writer.program.numbers.is_held(value)
+    found = writer.find(id(value)) if is_held else None
     if found is not None:
         return writer.ref(found)
     formula = writer.program.formulas.get(id(value))
@@ -141,6 +142,10 @@ def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
 
 
 def _array(value: Any, writer: Writer) -> Term:
+    hint = writer.program.arrays.get(id(value), "")
+    argument = writer.arguments.get((id(value), hint))
+    if argument is not None:  # one of several that are this array
+        return writer.ref((argument, ""))
     found = writer.find(id(value))
     if found is not None:
         return writer.ref(found)

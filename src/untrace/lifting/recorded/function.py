@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
 from untrace.lifting.wholes import MIN_WHOLE, kept_whole
@@ -104,11 +105,12 @@ class Statement:
 
 @dataclass(eq=False, slots=True)
 class Parameter:
-    """A parameter: `x`, `*args`, or keyword-only."""
+    """A parameter: `x`, `*args`, or keyword-only; `default` is the text of its default."""
 
     name: Name
     stars: str = ""
     is_keyword: bool = False
+    default: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -150,8 +152,11 @@ class Draft:
         hints = {identifier(name.hint) for name in self.locals()}
         forbidden = {*self._foreign_names(imported), *(taken - hints)}
         for parameter in self.parameters:
-            parameter.name.text = _free(parameter.name.hint, forbidden)
-            forbidden.add(parameter.name.text)
+            name = parameter.name
+            is_idle = name.hint == "_" and not (name.uses or name.captured)
+            text = "_" if is_idle else _free(name.hint, forbidden)
+            name.text = text if text not in forbidden else _free(name.hint, forbidden)
+            forbidden.add(name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
         rows = self._rows(forbidden, fixed, taken, imported)
@@ -193,7 +198,9 @@ class Draft:
             starred = starred or parameter.stars == "*"
             kind = "" if parameter.stars else known.get(parameter.name, "")
             text = parameter.stars + parameter.name.text
-            texts.append(f"{text}: {kind}" if kind else text)
+            text = f"{text}: {kind}" if kind else text
+            equals = " = " if kind else "="
+            texts.append(f"{text}{equals}{parameter.default}".removesuffix(equals))
         return ", ".join(texts)
 
     def locals(self) -> Iterator[Name]:
@@ -428,8 +435,12 @@ def _give_names(
     In a loop a name is in use until its end, since it begins again.
     """
     last = index - 1 if statement.loop is not None else index
+    shared_texts = taken_up(statement.loop, index, holders) if statement.loop else {}
     for name in flat(statement.targets):
         if name.folded is not None or name.alias is not None:
+            continue
+        if id(name) in shared_texts:
+            name.text = shared_texts[id(name)]
             continue
         if statement.loop is not None and holders.get(name.text) is name:
             continue  # its first value has the name

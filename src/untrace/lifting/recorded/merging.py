@@ -22,6 +22,7 @@ _PIECES = re.compile(
 _KEYWORD = re.compile(r"(\w+)=-?$")
 _SPECIAL = re.compile(r"\*|\w+=(?!=)")
 _WORD = re.compile(r"\w+")
+_VARIABLE = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
 
 
 def merge_alike(functions: list[Function], main: Function) -> bool:
@@ -99,7 +100,7 @@ def _merge(
     places = [m for m in _PIECES.finditer(text) if m["number"]]
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
-    if not 0 < len(kinds) <= MAX_NUMBERS or "*" in first.parameters:
+    if not 0 < len(kinds) <= MAX_NUMBERS or re.search("[*=]", first.parameters):
         return False
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices):
@@ -172,7 +173,7 @@ def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
 
 def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:
     """Make names of hints that the function does not use yet."""
-    taken = {*_WORD.findall(text), *_WORD.findall(function.parameters)}
+    taken = {*_VARIABLE.findall(text), *_WORD.findall(function.parameters)}
     names: list[str] = []
     for hint in hints:
         name, count = hint, 2

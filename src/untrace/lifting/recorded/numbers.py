@@ -9,7 +9,7 @@ again without that name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from untrace.lifting.recorded.function import Draft
@@ -36,11 +36,13 @@ class Numbers:
 
     Attributes:
       roles: The names that the call being written has for its numbers.
+      held: The numbers that variables of its expression hold; None if that is unknown.
       is_stale: A name was refused that is written already.
     """
 
     def __init__(self, scope: Scope, refused: set[str], is_on: bool) -> None:
         self.roles: dict[NumberKey, str] = {}
+        self.held: Set[NumberKey] | None = None
         self.is_stale = False
         self._scope = scope
         self._refused = refused
@@ -66,6 +68,13 @@ class Numbers:
             self.is_stale = self.is_stale or name in self._known
             return None
         return Term([Global(name)])
+
+    def is_held(self, value: float) -> bool:
+        """Tell whether a variable may hold a number, which else stands in the source.
+
+        The compiler makes one object of all numbers of a file that are alike.
+        """
+        return self.held is None or number_key(value) in self.held
 
     def _claim(self, name: str, key: NumberKey, text: str) -> bool:
         """Take a name for a number; tell whether no other has it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
@@ -15,10 +15,15 @@ from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.function_names import start
 from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept
-from untrace.lifting.recorded.parameters import grouped, own_parameters
+from untrace.lifting.recorded.parameters import (
+    grouped,
+    own_parameters,
+    trailing_defaults,
+)
 from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword
 from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spell_numbers import spell_float
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
@@ -60,7 +65,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.open_calls.pop()
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)
-    arguments = _arguments(made, inner, writer, stars)
+    arguments = _arguments(made, inner, writer, stars, item)
     function = program.function(draft, numbers=_numbers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
@@ -91,26 +96,26 @@ def _arguments(
     inner: Writer,
     writer: Writer,
     stars: Mapping[str, str],
+    item: Call,
 ) -> list[Term]:
     """Give a function the parameters that it uses; return what is passed by them."""
     draft = inner.draft
-    arguments: list[Term] = []
-    rest: list[tuple[Name, Any]] = []
-    for name, value in made:
-        if not (name.uses or name.captured):
-            continue
-        if name.hint in stars:
-            rest.append((name, value))
-            continue
-        draft.parameters.append(Parameter(name))
-        arguments.append(writer.value(value, name.hint))
+    used = [(name, value) for name, value in made if name.uses or name.captured]
+    rest = [(name, value) for name, value in used if name.hint in stars]
+    named = [(name, value) for name, value in used if name.hint not in stars]
+    defaults = {} if rest else trailing_defaults(named, item.bodies[0].defaults)
+    n_given = _count_given(named, defaults, item)
+    arguments = [writer.value(value, name.hint) for name, value in named[:n_given]]
+    for name, _ in named:
+        text = spell_float(defaults[name.hint]) if name.hint in defaults else ""
+        draft.parameters.append(Parameter(name, default=text))
     if inner.lifted:
         draft.types = ""
-    front = 0
+    front, back = 0, len(named) - len(defaults)
     for name, origin in grouped(inner):
         is_weight = name.is_tree or bool(origin[1])
-        place = front if is_weight else len(arguments)
-        front += is_weight
+        place = front if is_weight else back
+        front, back = front + is_weight, back + 1
         draft.parameters.insert(place, Parameter(name))
         arguments.insert(place, writer.reach(origin, name.is_tree))
     for name, value in rest:
@@ -120,3 +125,16 @@ def _arguments(
         else:
             arguments += [writer.value(item) for item in value]
     return arguments
+
+
+def _count_given(
+    named: Sequence[tuple[Name, Any]], defaults: Mapping[str, float], item: Call
+) -> int:
+    """Count the arguments that are passed: those behind have their defaults."""
+    spelled = item.spelling.keywords if item.spelling else ()
+    for n_given in range(len(named), 0, -1):
+        name, value = named[n_given - 1]
+        has_default = repr(value) == repr(defaults.get(name.hint))
+        if not has_default or name.hint in spelled:
+            return n_given
+    return 0

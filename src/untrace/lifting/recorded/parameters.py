@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace.lifting.recorded.attributes import attribute_parameters
@@ -13,6 +13,7 @@ from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
+from untrace.lifting.spell_numbers import spell_float
 from untrace.recovery.functions import starred
 from untrace.recovery.record import Body
 from untrace.syntax.names import identifier
@@ -24,14 +25,24 @@ MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
 
 
 def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> None:
-    """Make the parameters of a function that was passed to a transformation."""
-    values, code = body.parameters, body.code
+    """Make the parameters of a function that was passed to a transformation.
+
+    Those that are dropped may be parameters with defaults instead.
+    """
+    values, code, defaults = body.parameters, body.code, body.defaults
     n = code.co_argcount
     keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
     flags = code.co_flags
     names = list(values)
+    last = max([i for i, name in enumerate(names) if name not in dropped], default=-1)
     for position, name in enumerate(names):
         if name in dropped:
+            is_behind = position > last or name in keywords
+            if is_behind and values[name] is defaults.get(name, values):
+                text = spell_float(defaults[name])
+                made = _float_parameter(name, values[name], writer)
+                parameter = Parameter(made, "", name in keywords, text)
+                writer.draft.parameters.append(parameter)
             continue
         stars = ""
         if flags & inspect.CO_VARARGS and position == n + len(keywords):
@@ -63,6 +74,14 @@ def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list
     return made
 
 
+def _float_parameter(hint: str, value: float, writer: Writer) -> Name:
+    """Name a float that a function is given."""
+    name = Name(identifier(hint), True, is_parameter=True)
+    writer.own(name)
+    writer.values.add(id(value), name)
+    return name
+
+
 def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
     """Make a parameter of every argument that holds an array, or is a float."""
     made: list[tuple[Name, Any]] = []
@@ -73,17 +92,32 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
             if len(path) == 1 and hint in starred(body.code):
                 hint = _name_of_only(path[0], value, body) or hint
         if type(value) is float:
-            name = Name(identifier(hint), True, is_parameter=True)
-            writer.own(name)
-            writer.values.add(id(value), name)
-            made.append((name, value))
+            made.append((_float_parameter(hint, value, writer), value))
         elif has_array(value) and _can_pass(value, writer):
             if hint in ("self", "cls"):
                 hint = "params"
             name = Name(identifier(hint), True, is_parameter=True)
             writer.define(value, name)
+            writer.arguments[id(value), hint] = name
             made.append((name, value))
     return made + (attribute_parameters(body, writer) if writer.is_library else [])
+
+
+def trailing_defaults(
+    made: Sequence[tuple[Name, Any]], defaults: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the defaults of the last parameters; those before them have to be passed."""
+    known: dict[str, float] = {}
+    for name, value in reversed(made):
+        if type(value) is not float or name.hint not in defaults:
+            break
+        known[name.hint] = defaults[name.hint]
+    return known
+
+
+def with_used_defaults(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """Leave out parameters that have defaults and are not used."""
+    return [p for p in parameters if not p.default or p.name.uses or p.name.captured]
 
 
 def _name_of_only(key: Any, value: Any, body: Body) -> str:

@@ -18,6 +18,7 @@ from untrace.lifting.recorded.function_names import settle
 from untrace.lifting.recorded.library import used_functions
 from untrace.lifting.recorded.main_function import main_function
 from untrace.lifting.recorded.merging import merge_alike
+from untrace.lifting.recorded.number_texts import write_numbers
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
@@ -116,6 +117,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     lifter.functions[:] = used_functions(lifter.functions, main)
     if program.plan.merges:
         program.plan.has_merged = merge_alike(lifter.functions, main)
+    write_numbers([*lifter.functions, main], lambda: lifter.imports.module("jax.numpy"))
     note_annotations([*lifter.functions, main], lifter)
     for tree in shown:
         program.define_classes(tree)

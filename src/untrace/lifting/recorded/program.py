@@ -20,6 +20,7 @@ from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.kept_contexts import KeptContexts
 from untrace.lifting.recorded.loops import write_loops
 from untrace.lifting.recorded.needs import References
+from untrace.lifting.recorded.number_texts import readable
 from untrace.lifting.recorded.numbers import Numbers, constant_name, named_floats
 from untrace.lifting.recorded.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.plan import Plan
@@ -28,6 +29,7 @@ from untrace.lifting.recorded.repetition import outline_repeats
 from untrace.lifting.recorded.retraced import Region, region_of
 from untrace.lifting.recorded.rows import unpack_rows
 from untrace.lifting.recorded.runs import Runs
+from untrace.lifting.recorded.sameness import meaning, untyped
 from untrace.lifting.recorded.shapes import Shapes
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -86,14 +88,14 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
-        before = self.numbers.roles, self.formulas, self.arrays
-        self.numbers.roles = dict(item.numbers)
+        before = self.numbers.roles, self.numbers.held, self.formulas, self.arrays
+        self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
         self.formulas = {id(one.value): one for one in item.formulas}
         self.arrays = dict(item.arrays)
         try:
             write_call(item, writer)
         finally:
-            self.numbers.roles, self.formulas, self.arrays = before
+            self.numbers.roles, self.numbers.held, self.formulas, self.arrays = before
 
     def write_as_made(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made."""
@@ -108,7 +110,11 @@ class Program:
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
-        texts = [(term.render(), item) for item, term in self.written]
+        numpy = self.lifter.imports.module
+        texts = [
+            (readable(term.render(), lambda: numpy("jax.numpy")), item)
+            for item, term in self.written
+        ]
         found = [
             (len(text), item) for text, item in texts if text and _is_in(text, line)
         ]
@@ -230,19 +236,16 @@ class Program:
         made = self.render(draft)
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)
-        text = (
-            made.names[0],
-            made.parameters,
-            tuple(made.lines),
-            tuple(made.decorators),
-        )
-        known = self._functions.get((*text, key))
+        text = (made.names[0], *meaning(made), key)
+        known = self._functions.get(text)
         if known is None:
             made.name = self.lifter.scope.fresh_global(draft.name)
             self.lifter.functions.append(made)
-            known = self._functions[*text, key] = made
+            known = self._functions[text] = made
         elif known.comment != made.comment:
             known.comment = ""  # called at several types
+        if untyped(known.lines) == untyped(made.lines) and known.lines != made.lines:
+            known.lines = untyped(known.lines)
         if known.signature != made.signature:
             known.signature = ""
         return known.name
@@ -257,11 +260,14 @@ class Program:
                 self.hidden.add(name.hint)
         return made
 
-    def add_after(self, name: str, text: str) -> None:
-        """Write a statement after a function of the module."""
-        for function in self.lifter.functions:
-            if function.name == name:
-                function.after += ["", "", text]
+    def add_after(self, names: set[str], text: str) -> None:
+        """Write a statement after the last of some functions of the module.
+
+        Functions of the same text are one, so that a rule may stand before the function
+        that it belongs to.
+        """
+        last = [one for one in self.lifter.functions if one.name in names][-1]
+        last.after += ["", "", text]
 
     def has_effects(self, item: Call) -> bool:
         """Tell whether a call does more than return its result."""

@@ -82,15 +82,18 @@ def respelled(item: Call) -> Call:
     return spell(item) if spell is not None else item
 
 
-def plain_convolution(item: Call) -> Call:
-    """Return a convolution with its dimensions as letters and without default values."""
+def plain_convolution(item: Call, in_library: bool) -> Call:
+    """Return a convolution with its dimensions as letters.
+
+    Libraries pass values that are the default, too; these are left out.
+    """
     if item.function is not jax.lax.conv_general_dilated:
         return item
     signature = inspect.signature(jax.lax.conv_general_dilated)
     values = dict(signature.bind(*item.args, **item.kwargs).arguments)
     numbers = values.get("dimension_numbers")
     n = np.ndim(values["lhs"]) - 2
-    for name in ("lhs_dilation", "rhs_dilation"):
+    for name in ("lhs_dilation", "rhs_dilation") if in_library else ():
         if values.get(name) is not None and tuple(values[name]) == (1,) * n:
             del values[name]
     if isinstance(numbers, jax.lax.ConvDimensionNumbers) and n in _SPATIAL:

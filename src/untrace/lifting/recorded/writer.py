@@ -72,6 +72,7 @@ class Writer:
         self.is_closure = False
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: dict[int, int] = {}  # names by identity, as they were made
+        self.arguments: dict[tuple[int, str], Name] = {}
         self.n_dissolving = 0
         self.n_formulas = 0
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed

@@ -1,0 +1,35 @@
+"""Tell which functions are one: their text is the same but for names of parameters.
+
+A function that takes `params` once and `target_params` another time is one function, as
+is one whose inner functions were run at several types, which their comments tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from untrace.lifting.printing import Function
+
+_STRING = r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_PARAMETER = re.compile(r"(?:^|(?<=, ))\w+")
+_NESTED_TYPES = re.compile(r"^(\s*def .*:)  # .*$")
+
+
+def meaning(function: Function) -> tuple[str, ...]:
+    """Return the text of a function without what does not matter."""
+    lines, head = [*untyped(function.lines), *function.decorators], function.parameters
+    names = [] if "*" in head else _PARAMETER.findall(head)
+    if not names:
+        return head, *lines
+    numbered = {name: f"${i}" for i, name in enumerate(names)}
+    # Attributes and the keywords of calls are no parameters.
+    words = re.compile(rf"{_STRING}|(?<![\w.])({'|'.join(names)})(?!\w|=(?!=))")
+    return _PARAMETER.sub("$", head), *[
+        words.sub(lambda m: m["string"] or numbered[m[2]], line) for line in lines
+    ]
+
+
+def untyped(lines: Sequence[str]) -> list[str]:
+    """Leave out the comments that tell the types of inner functions."""
+    return [_NESTED_TYPES.sub(r"\1", line) for line in lines]
