@@ -41,7 +41,7 @@ def recording(
     bodies: list[Body] = []
 
     def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
-        recorder = Recorder(public_readers(), expand)
+        recorder = Recorder(public_readers, expand)
         body = Body(None, run.__code__, Snapshots().take(arguments))
         with recorder.recording(body):
             result = run()

@@ -92,7 +92,7 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
         raise Unwritable(f"`{function_name(given)}` was not run")
     known, key = program.plan.rules, (id(function), id(run))
     if key not in known:
-        known[key] = trace_gradient(given, run, public_readers())
+        known[key] = trace_gradient(given, run, public_readers)
     body, rule = known[key]
     program.runs.last(body.result[1], [rule])  # the result is written by this run
     decorator = program.home_term(("jax", "custom_gradient"))
@@ -132,7 +132,7 @@ def _primal(
     known = program.plan.rules
     key = id(function), *map(id, args)
     if key not in known:
-        known[key] = trace_primal(function, args, public_readers())
+        known[key] = trace_primal(function, args, public_readers)
     return known[key]
 
 
@@ -168,5 +168,5 @@ def _rule_runs(
     known = program.plan.rules
     key = id(function), id(body)
     if key not in known:
-        known[key] = trace_rules(function, body, public_readers())
+        known[key] = trace_rules(function, body, public_readers)
     return known[key]
