@@ -107,6 +107,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
         if plan.has_merged:
             plan.merges = plan.has_merged = False
             continue
+        if plan.bake():
+            continue
         if program.close_jit():
             continue
         wrong = rewriter.lines_in(line) - plan.excluded

@@ -100,6 +100,7 @@ class Body:
       opened: The only call, if this stands for a run of what a transformation made.
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
+      free: What the variables held that it closes over, if it was called by Python.
     """
 
     function: Any
@@ -113,6 +114,7 @@ class Body:
     opened: Call | None = None
     wrapped: types.FunctionType | None = None
     setting: jaxapi.Setting = ()
+    free: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(eq=False, slots=True)

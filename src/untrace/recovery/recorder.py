@@ -170,6 +170,7 @@ class Recorder:
             self._begin_inside(frame, kind, top)
         elif type(kind) is _Own:
             body = Body(None, frame.f_code, self._parameters(frame, kind.parameters))
+            body.free = _free(frame)
             self._enter(frame, None, body, {}).is_run = True
         else:
             called = kind(frame)
@@ -376,6 +377,15 @@ def _parameter_names(code: types.CodeType) -> tuple[str, ...]:
     n += bool(code.co_flags & inspect.CO_VARARGS)
     n += bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[:n]
+
+
+def _free(frame: types.FrameType) -> dict[str, Any]:
+    """Return what the variables hold that a frame closes over."""
+    names = frame.f_code.co_freevars
+    if not names:
+        return {}
+    values = frame.f_locals
+    return {name: values[name] for name in names if name in values}
 
 
 def _wrapped(frame: types.FrameType) -> types.FunctionType | None:

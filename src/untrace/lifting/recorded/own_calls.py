@@ -12,7 +12,12 @@ from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function_arguments import (
+    passed_term,
+    write_given_call,
+)
 from untrace.lifting.recorded.function_names import start
+from untrace.lifting.recorded.function_values import Given
 from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept, narrowed
 from untrace.lifting.recorded.parameters import grouped, own_parameters
@@ -26,6 +31,10 @@ from untrace.syntax.names import identifier
 def write_own_call(item: Call, writer: Writer) -> None:
     """Write a call of a Python function."""
     body = item.bodies[0]
+    function = writer.given_function(body)
+    if function is not None and item not in writer.program.plan.dissolved:
+        write_given_call(item, function, writer)
+        return
     if not writer.program.is_dissolved(item):
         _write_kept(item, body, writer)
         return
@@ -49,7 +58,8 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         is_library=is_library(body.code),
         setting=body.setting,
     )
-    made = own_parameters(body, inner)
+    inner.given = Given(body)
+    made = own_parameters(item, inner)
     program.open_calls.append(item)
     inner.unpack_parameters(body.parameters, body.code)
     inner.body(body.calls)
@@ -60,7 +70,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.open_calls.pop()
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)
-    arguments = _arguments(made, inner, writer, stars)
+    arguments = _arguments(made, body, inner, writer, stars)
     function = program.function(draft, numbers=_numbers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
@@ -86,6 +96,7 @@ def _stars(code: types.CodeType) -> dict[str, str]:
 
 def _arguments(
     made: list[tuple[Name, Any]],
+    body: Body,
     inner: Writer,
     writer: Writer,
     stars: Mapping[str, str],
@@ -101,7 +112,11 @@ def _arguments(
             rest.append((name, value))
             continue
         draft.parameters.append(Parameter(name))
-        arguments.append(writer.value(value, name.hint))
+        if inner.given.takes(value):
+            place = body.code, name.hint
+            arguments.append(passed_term(value, place, [body], writer))
+        else:
+            arguments.append(writer.value(value, name.hint))
     if inner.lifted:
         draft.types = ""
     front = 0

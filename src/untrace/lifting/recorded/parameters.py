@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from untrace.lifting.recorded.attributes import attribute_parameters
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function_values import is_passed
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -43,13 +44,21 @@ def passed_parameters(
         if stars and not has_array(values[name]):
             continue
         made = Name(name, True, is_parameter=True)
-        writer.define(values[name], made)
+        value = values[name]
+        if not stars and is_passed(value, name, code, writer.program.plan):
+            writer.give(value, made)
+        else:
+            writer.define(value, made)
+        if type(value) is float:
+            writer.values.add(id(value), made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
 
 
-def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
-    """Make a parameter of every argument that holds an array, or is a float."""
+def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
+    """Make a parameter of every argument that holds an array, is a float or a function."""
     made: list[tuple[Name, Any]] = []
+    (body,) = item.bodies
+    given = _given(item)
     for hint, value in body.parameters.items():
         if writer.is_library:
             path = way(value, lambda part: _is_known_outside(part, writer))
@@ -61,6 +70,10 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
             writer.owned.add(id(name))
             writer.values.add(id(value), name)
             made.append((name, value))
+        elif hint in given and is_passed(value, hint, body.code, writer.program.plan):
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.give(value, name)
+            made.append((name, value))
         elif has_array(value) and _can_pass(value, writer):
             if hint in ("self", "cls"):
                 hint = "params"
@@ -68,6 +81,18 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
             writer.define(value, name)
             made.append((name, value))
     return made + (attribute_parameters(body, writer) if writer.is_library else [])
+
+
+def _given(item: Call) -> frozenset[str]:
+    """Return the parameters of a user's function that did not take their defaults."""
+    (body,) = item.bodies
+    names = list(body.parameters)
+    if is_library(body.code):
+        return frozenset()
+    if item.spelling is None:
+        return frozenset(names)
+    n_given = item.spelling.n_positional + (names[:1] in (["self"], ["cls"]))
+    return frozenset({*names[:n_given], *item.spelling.keywords})
 
 
 def _name_of_only(key: Any, value: Any, body: Body) -> str:
