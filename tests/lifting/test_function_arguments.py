@@ -219,3 +219,18 @@ def test_no_function_is_passed_where_the_file_would_be_another_program():
 
     text = recover(lambda x: compose(odd, odd, x), X)
     assert "f(g(x))" not in text
+
+
+def test_many_functions_that_are_no_parameters_take_few_passes():
+    def series(f, x):
+        return f(x, 1) + f(x, 2)
+
+    def f(x):
+        for scale in range(2, 72):
+            code = f"def power{scale}(x, n): return x**n * {scale}"
+            names = {}
+            exec(compile(code, __file__, "exec"), names)
+            x = series(names[f"power{scale}"], x)
+        return x
+
+    recover(f, X)

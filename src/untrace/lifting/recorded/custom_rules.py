@@ -13,10 +13,9 @@ from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments
 from untrace.lifting.recorded.definitions import define
-from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.function_arguments import passed_term
-from untrace.lifting.recorded.function_values import is_passed, runs_inside
+from untrace.lifting.recorded.function_values import is_passed, mark, runs_inside
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import (
@@ -124,7 +123,8 @@ def _defined(
     body = _primal(function, bodies, args, writer.program)
     maker, method = _spelling(function)
     fixed = [i for i in function.nondiff_argnums if i not in passed]
-    decorator = _decorator(maker, sorted(passed), fixed, writer.program)
+    given = [i for i in function.nondiff_argnums if i in passed]
+    decorator = _decorator(maker, given, fixed, writer.program)
     made = define(function, body, writer, [decorator], key=key, fixed=fixed)
     customs[key] = made  # its rules may call it
     opened.append(id(function))
@@ -166,7 +166,7 @@ def _key(function: Any, args: Sequence[Any], passed: frozenset[int]) -> Any:
     """Tell apart the variants of a function: one for each set of fixed arguments."""
     positions = [i for i in function.nondiff_argnums if i not in passed]
     fixed = [args[i] for i in positions if i < len(args)]
-    return (id(function), passed, *map(_mark, fixed))
+    return (id(function), passed, *map(mark, fixed))
 
 
 def _decorator(
@@ -217,11 +217,7 @@ def _was_given(function: Any, body: Body, args: Sequence[Any]) -> bool:
     """Tell whether a run had the fixed arguments of a call."""
     held = list(body.parameters.values())
     positions = [i for i in function.nondiff_argnums if i < len(args)]
-    return all(_mark(held[i]) == _mark(args[i]) for i in positions)
-
-
-def _mark(value: Any) -> Any:
-    return repr(value) if is_plain(value) else id(value)
+    return all(mark(held[i]) == mark(args[i]) for i in positions)
 
 
 def _rules(

@@ -50,7 +50,7 @@ def passed_term(
     except UnknownArray:
         raise
     except Unwritable as error:
-        plan.baked.add(key)
+        plan.bake_parameter(key)
         raise Restart from error
 
 

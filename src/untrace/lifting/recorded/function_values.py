@@ -242,10 +242,11 @@ def have_one_type(runs: Sequence[Body]) -> bool:
 
 def _fixed(run: Body, plan: Plan) -> dict[str, Any]:
     names = fixed_names(run, plan)
-    return {name: _text(run.parameters[name]) for name in names}
+    return {name: mark(run.parameters[name]) for name in names}
 
 
-def _text(value: Any) -> Any:
+def mark(value: Any) -> Any:
+    """Return what identifies a value that is no array."""
     return repr(value) if is_plain(value) else id(value)
 
 

@@ -24,6 +24,7 @@ from untrace.lifting.recorded.values import arrays_in
 from untrace.recovery.record import Body, Call, Place
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
+MAX_BAKED = 16  # passes that may be spent on them
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
@@ -104,6 +105,14 @@ class Plan:
     passes_functions: bool = True
     has_passed: bool = False
     n_rounds: int = 0
+
+    def bake_parameter(self, key: tuple[int, str, int]) -> None:
+        """Write a function into the one that it is passed to; after many, all of them.
+
+        The program is written again for each.
+        """
+        self.baked.add(key)
+        self.passes_functions = len(self.baked) < MAX_BAKED
 
     def bake(self) -> bool:
         """Write functions that are passed where they are called; tell whether any were.
