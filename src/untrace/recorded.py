@@ -41,7 +41,7 @@ def recording(
     bodies: list[Body] = []
 
     def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
-        recorder = Recorder(public_readers(), expand)
+        recorder = Recorder(public_readers, expand)
         body = Body(None, run.__code__, Snapshots().take(arguments))
         with recorder.recording(body):
             result = run()
@@ -106,6 +106,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             continue
         if plan.has_merged:
             plan.merges = plan.has_merged = False
+            continue
+        if plan.bake():
             continue
         if program.close_jit():
             continue

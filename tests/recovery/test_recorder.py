@@ -1,6 +1,7 @@
 """The recorder sees calls, names and functions, and never changes the trace."""
 
 import dis
+import sys
 import threading
 
 import jax
@@ -24,7 +25,7 @@ def record(function, *args):
     root = Body(None, record.__code__, {})
 
     def flat(*values):
-        with Recorder(public_readers()).recording(root):
+        with Recorder(public_readers).recording(root):
             result = function(*values)
         return result
 
@@ -92,6 +93,17 @@ def test_bodies_are_seen_although_their_traces_are_cached():
     assert names(body.calls[0].bodies[0]) == ["cos"]
 
 
+def test_public_functions_are_known_that_the_program_imports_while_it_runs(monkeypatch):
+    def f(y):
+        from jax.experimental.ode import odeint
+
+        return odeint(lambda y, t: -y * t, y, jnp.linspace(0.0, 1.0, 3))
+
+    monkeypatch.delitem(sys.modules, "jax.experimental.ode", raising=False)
+    _, body = record(f, X[0])
+    assert names(body)[-1] == "odeint"
+
+
 def test_other_threads_are_not_recorded():
     stop = threading.Event()
 
@@ -111,8 +123,6 @@ def test_other_threads_are_not_recorded():
 
 
 def test_an_error_in_the_function_leaves_nothing_behind():
-    import sys
-
     def fails(x):
         raise ValueError("mine")
 

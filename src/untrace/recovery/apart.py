@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,9 +12,7 @@ from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body
-from untrace.recovery.recorder import Recorder
-
-Readers = Mapping[int, Any]
+from untrace.recovery.recorder import Readers, Recorder
 
 
 def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None]:

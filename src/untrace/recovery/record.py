@@ -103,6 +103,7 @@ class Body:
       setting: JAX's settings when it began.
       defaults: The floats that parameters of a function of the user hold by default.
       shared: The `id` of arrays that are several of its arguments.
+      free: What the variables held that it closes over, if it was called by Python.
     """
 
     function: Any
@@ -118,6 +119,7 @@ class Body:
     setting: jaxapi.Setting = ()
     defaults: Mapping[str, float] = field(default_factory=dict[str, float])
     shared: frozenset[int] = frozenset()
+    free: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(eq=False, slots=True)

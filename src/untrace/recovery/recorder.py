@@ -47,6 +47,8 @@ from untrace.recovery.watching import watching
 
 _BIND = object()
 _Reader = Callable[[types.FrameType], Any]
+Readers = Callable[[], Mapping[int, _Reader]]
+"""Returns how to read a call from a frame, by the `id` of the frame's code."""
 
 
 class _Own(NamedTuple):
@@ -94,8 +96,8 @@ class Recorder:
     """Records one run of a function.
 
     Args:
-      readers: How to read a call from a frame, by the `id` of its code. (The hash of a
-        code object is computed anew every time, from all of its parts.)
+      readers: Returns how to read a call from a frame, by the `id` of its code. (The
+        hash of a code object is computed anew every time, from all of its parts.)
       expand: Transformations whose calls inside other transformations are recorded.
 
     Attributes:
@@ -104,12 +106,13 @@ class Recorder:
 
     def __init__(
         self,
-        readers: Mapping[int, _Reader],
+        readers: Readers,
         expand: frozenset[str] = frozenset(),
     ) -> None:
         self._expand = expand
         self._alive: list[Any] = list(jaxapi.bind_codes())
-        self._kinds: dict[int, Any] = dict(readers)
+        self._readers, self._n_modules = readers, len(sys.modules)
+        self._kinds: dict[int, Any] = dict(readers())
         self._kinds.update((id(code), _BIND) for code in self._alive)
         self._passed: dict[int, _Passed] = {}
         self._snapshot = Snapshots().take
@@ -141,7 +144,15 @@ class Recorder:
             self._alive.append(code)
             found = _Own(_parameter_names(code)) if is_recorded(code) else None
             self._kinds[key] = found
-            return found
+            if found is None and self._n_modules != len(sys.modules):
+                self._read_again()
+            return self._kinds[key]
+
+    def _read_again(self) -> None:
+        """Look for public functions that the program has imported since it began."""
+        if not _is_importing():
+            self._n_modules = len(sys.modules)
+            self._kinds.update(self._readers())
 
     def expects(self, key: int, kind: Any) -> bool:
         """Tell whether a frame counts: inside an opaque call, most do not."""
@@ -163,6 +174,7 @@ class Recorder:
             body = Body(None, frame.f_code, self._parameters(frame, kind.parameters))
             body.defaults = self._float_defaults(frame)
             body.shared = _shared(body.parameters.values())
+            body.free = _free(frame)
             self._enter(frame, None, body, {}).is_run = True
         else:
             called = kind(frame)
@@ -366,11 +378,30 @@ class Recorder:
         )
 
 
+def _is_importing() -> bool:
+    """Tell whether a module of JAX is being imported: it has not all of its names yet."""
+    specs = [getattr(m, "__spec__", None) for m in list(sys.modules.values())]
+    return any(
+        spec.name.startswith("jax.") and getattr(spec, "_initializing", False)
+        for spec in specs
+        if spec is not None
+    )
+
+
 def _parameter_names(code: types.CodeType) -> tuple[str, ...]:
     n = code.co_argcount + code.co_kwonlyargcount
     n += bool(code.co_flags & inspect.CO_VARARGS)
     n += bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[:n]
+
+
+def _free(frame: types.FrameType) -> dict[str, Any]:
+    """Return what the variables hold that a frame closes over."""
+    names = frame.f_code.co_freevars
+    if not names:
+        return {}
+    values = frame.f_locals
+    return {name: values[name] for name in names if name in values}
 
 
 def _wrapped(frame: types.FrameType) -> types.FunctionType | None:

@@ -14,19 +14,29 @@ from untrace.lifting.recorded.arguments import plain_arguments
 from untrace.lifting.recorded.custom_rules import custom_term
 from untrace.lifting.recorded.definitions import (
     bound_arguments,
+    bound_parameters,
     define,
     static_names,
 )
 from untrace.lifting.recorded.expressions import static_term
+from untrace.lifting.recorded.function_arguments import passed_term
+from untrace.lifting.recorded.function_values import is_passed
 from untrace.lifting.recorded.opening import opened_function
 from untrace.lifting.recorded.plan import reason
-from untrace.lifting.recorded.terms import Global, Term, call, keyword
+from untrace.lifting.recorded.terms import (
+    Global,
+    Term,
+    call,
+    display,
+    keyword,
+    text_term,
+)
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.values import arrays_in, has_array
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
 from untrace.recovery.functions import peel
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
 _DECORATORS = frozenset({"jit", "checkpoint"})
@@ -40,6 +50,7 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     """Write a callable: a public name, a transformation, a definition."""
     is_made = isinstance(function, jaxapi.FUNCTION_RESULTS)
     known = writer.find(writer.values.key(function) if is_made else id(function))
+    known = known or writer.find_function(function)
     if known is not None:
         return writer.ref(known)
     home = None if isinstance(function, jaxapi.Transformed) else public_name(function)
@@ -79,6 +90,9 @@ def _partial(function: functools.partial[Any], writer: Writer) -> Term:
 def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Term:
     """Write a call of a transformed function."""
     writer.program.shapes.enter(item)
+    passed = _passed_parameters(made, item.bodies, writer)
+    if passed:
+        return _static_call(made, passed, item, writer)
     function = _transformed(made, item.bodies, writer, is_called=True)
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
@@ -88,14 +102,68 @@ def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Te
     return call(function, plain_arguments(args, kwargs, writer))
 
 
-def decorator_term(made: jaxapi.Transformed, writer: Writer) -> Term:
-    """Write `jax.jit`, or `functools.partial(jax.jit, static_argnums=0)`."""
+def _passed_parameters(
+    made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+) -> frozenset[str]:
+    """Return the static parameters of the user's jitted function that take functions."""
+    layer = peel(made.function)
+    if made.maker[1] != "jit" or layer is None or layer.kind != "function":
+        return frozenset()
+    body = writer.program.runs.given_to(made, bodies)
+    is_named = layer.value.__name__ != "<lambda>"
+    if body is None or not is_named or is_library(body.code):
+        return frozenset()
+    if writer.program.opens_jit() or writer.find_function(made) is not None:
+        return frozenset()
+    plan, values = writer.program.plan, body.parameters.items()
+    passed = {n for n, v in values if is_passed(v, n, body.code, plan)}
+    return frozenset(passed) - bound_parameters(made.function, body)
+
+
+def _static_call(
+    made: jaxapi.Transformed, passed: frozenset[str], item: Call, writer: Writer
+) -> Term:
+    """Write a call of a jitted function that takes functions as static arguments."""
+    program = writer.program
+    body = program.runs.given_to(made, item.bodies)
+    assert body is not None
+    static = (static_names(body) | bound_parameters(made.function, body)) - passed
+    left = [name for name in body.parameters if name not in static]
+    positions = [text_term(str(i)) for i, name in enumerate(left) if name in passed]
+    given = positions[0] if len(positions) == 1 else display("()", positions)
+    decorator = decorator_term(made, writer, [keyword("static_argnums", given)])
+    function = define(
+        made.function, body, writer, [decorator], drops_static=True, kept=passed
+    )
+    bodies = [*item.bodies, body]
+    terms: list[Term] = []
+    for name, value in zip(body.parameters, item.args):
+        if name in passed:
+            terms.append(passed_term(value, (body.code, name), bodies, writer))
+        elif name not in static:
+            terms += plain_arguments([value], {}, writer)
+    for name, value in item.kwargs.items():
+        if name in passed:
+            term = passed_term(value, (body.code, name), bodies, writer)
+            terms.append(keyword(name, term))
+        elif name not in static:
+            terms += plain_arguments([], {name: value}, writer)
+    return call(function, terms)
+
+
+def decorator_term(
+    made: jaxapi.Transformed, writer: Writer, more: Sequence[Term] = ()
+) -> Term:
+    """Write `jax.jit`, or `functools.partial(jax.jit, static_argnums=0)`.
+
+    `more` are options that are written last.
+    """
     imports = writer.program.lifter.imports
     home = writer.program.home_term(made.maker)
-    given = _given_options(made)
-    if not given:
+    given = _given_options(made).items()
+    options = [*(keyword(k, writer.value(v)) for k, v in given), *more]
+    if not options:
         return home
-    options = [keyword(k, writer.value(v)) for k, v in given.items()]
     partial = f"{imports.module('functools')}.partial"
     return call(Term([partial]), [home, *options])
 
@@ -163,7 +231,7 @@ def _inner(
     is_plain = layer is not None and layer.kind in ("function", "method", "partial")
     if is_plain and public_name(made.function) is None:
         body = writer.program.runs.last(made.function, bodies)
-        if body is not None and writer.find(id(made.function)) is None:
+        if body is not None and writer.find_function(made.function) is None:
             drops = made.maker[1] in _SAME_ARGUMENTS
             return define(
                 made.function, body, writer, drops_static=drops, is_called=is_called
@@ -179,6 +247,8 @@ def _decorated(
     function: Any = made
     while True:
         is_made = isinstance(function, jaxapi.Transformed)
+        if writer.find_function(function) is not None:
+            return None
         if not is_made and public_name(function) is not None:
             return None  # `jnp.sin` is jitted itself
         layer = peel(function)

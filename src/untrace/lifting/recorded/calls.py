@@ -6,7 +6,7 @@ from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.callables import transformed_call
-from untrace.lifting.recorded.custom_rules import custom_term
+from untrace.lifting.recorded.custom_rules import custom_call
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.library import shorter
 from untrace.lifting.recorded.naming import rename
@@ -62,11 +62,13 @@ def _public_call(item: Call, writer: Writer) -> Term:
     is_map = jaxapi.is_linearized(function) or jaxapi.is_transposed(function)
     key = id(function) if is_map else writer.values.key(function)
     known = writer.find(key) if key is not None else None
+    known = known or writer.find_function(function)
     if known is None and is_map:
         raise Unwritable("it is a linear map that no recorded call made")
-    if known is not None:
-        return call(writer.ref(known), plain_arguments(item.args, item.kwargs, writer))
     home = public_name(function)
+    if known is not None:
+        arguments = public_arguments(item, writer) if home else _plain(item, writer)
+        return call(writer.ref(known), arguments)
     if home is not None and home[0].startswith("jax.tree"):
         return tree_call(item, home, writer)
     if home is not None:
@@ -76,11 +78,12 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if isinstance(function, jaxapi.Transformed):
         return transformed_call(function, item, writer)
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
-        made = custom_term(function, item.bodies, writer, item.args)
-        fixed = set(function.nondiff_argnums)
-        args = [a for i, a in enumerate(item.args) if i not in fixed]
-        return call(made, plain_arguments(args, item.kwargs, writer))
+        return custom_call(item, writer)
     raise Unwritable(f"`{function_name(function)}` has no public name")
+
+
+def _plain(item: Call, writer: Writer) -> list[Term]:
+    return plain_arguments(item.args, item.kwargs, writer)
 
 
 def _is_maker(item: Call) -> bool:

@@ -5,21 +5,35 @@ Rules that the recorded run did not need are traced apart, at the recorded types
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
+from untrace.lifting.recorded.arguments import plain_arguments
 from untrace.lifting.recorded.definitions import define
-from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.function_arguments import passed_term
+from untrace.lifting.recorded.function_values import is_passed, mark, runs_inside
+from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    Global,
+    Term,
+    call,
+    display,
+    joined,
+    keyword,
+    placed,
+    text_term,
+)
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import trace_gradient, trace_primal, trace_rules
 from untrace.recovery.functions import innermost, rules
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, Call
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -42,10 +56,58 @@ def custom_term(
     Raises:
       Unwritable: If it cannot be defined.
     """
+    return _defined(function, bodies, writer, args, frozenset())
+
+
+def custom_call(item: Call, writer: Writer) -> Term:
+    """Write a call of a function with derivative rules.
+
+    Fixed arguments are no parameters, except for functions.
+    """
+    function, args, program = item.function, item.args, writer.program
+    passed = _passed(function, args, program.plan)
+    made = _defined(function, item.bodies, writer, args, frozenset(passed))
+    terms: list[Term] = []
+    for i, value in enumerate(args):
+        if i in passed:
+            bodies = item.bodies
+            if not runs_inside(value, bodies):
+                bodies = [_primal(function, bodies, args, program)]
+            terms.append(passed_term(value, passed[i], bodies, writer))
+        elif i not in function.nondiff_argnums:
+            terms += plain_arguments([value], {}, writer)
+    return call(made, [*terms, *plain_arguments((), item.kwargs, writer)])
+
+
+def _passed(
+    function: Any, args: Sequence[Any], plan: Plan
+) -> dict[int, tuple[types.CodeType, str]]:
+    """Return the parameters for fixed arguments that are functions, by position."""
+    plain = innermost(function)
+    if plain is None:
+        return {}
+    code = plain.__code__
+    n_named = min(len(args), code.co_argcount)
+    names = {i: code.co_varnames[i] for i in function.nondiff_argnums if i < n_named}
+    return {
+        i: (code, name)
+        for i, name in names.items()
+        if is_passed(args[i], name, code, plan)
+    }
+
+
+def _defined(
+    function: Any,
+    bodies: Sequence[Body],
+    writer: Writer,
+    args: Sequence[Any],
+    passed: frozenset[int],
+) -> Term:
+    """Define a function with its rules; `passed` are fixed arguments that are passed."""
     if getattr(function, "symbolic_zeros", False):
         raise Unwritable("rules with symbolic zeros are written by equations only")
     customs = writer.program.customs
-    key = _key(function, args)
+    key = _key(function, args, passed)
     known = customs.get(key)
     if known is not None:
         return known
@@ -60,13 +122,14 @@ def custom_term(
         raise Unwritable(f"the rules of `{name}` call it at ever new fixed arguments")
     body = _primal(function, bodies, args, writer.program)
     maker, method = _spelling(function)
-    decorator = writer.program.home_term(("jax", maker))
-    fixed = function.nondiff_argnums
+    fixed = [i for i in function.nondiff_argnums if i not in passed]
+    given = [i for i in function.nondiff_argnums if i in passed]
+    decorator = _decorator(maker, given, fixed, writer.program)
     made = define(function, body, writer, [decorator], key=key, fixed=fixed)
     customs[key] = made  # its rules may call it
     opened.append(id(function))
     try:
-        defined = _rules(function, body, bodies, writer)
+        defined = _rules(function, body, bodies, fixed, writer)
     finally:
         opened.pop()
     is_global = _is_global(made)
@@ -90,17 +153,31 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
         raise Unwritable(f"`{function_name(given)}` was not run")
     known, key = program.plan.rules, (id(function), id(run))
     if key not in known:
-        known[key] = trace_gradient(given, run, public_readers())
+        known[key] = trace_gradient(given, run, public_readers)
     body, rule = known[key]
     program.runs.last(body.result[1], [rule])  # the result is written by this run
     decorator = program.home_term(("jax", "custom_gradient"))
     return define(given, body, writer, [decorator])
 
 
-def _key(function: Any, args: Sequence[Any]) -> Any:
+def _key(function: Any, args: Sequence[Any], passed: frozenset[int]) -> Any:
     """Tell apart the variants of a function: one for each set of fixed arguments."""
-    fixed = [args[i] for i in function.nondiff_argnums if i < len(args)]
-    return (id(function), *[repr(a) if is_plain(a) else id(a) for a in fixed])
+    positions = [i for i in function.nondiff_argnums if i not in passed]
+    fixed = [args[i] for i in positions if i < len(args)]
+    return (id(function), passed, *map(mark, fixed))
+
+
+def _decorator(
+    maker: str, passed: Sequence[int], fixed: Sequence[int], program: Program
+) -> Term:
+    """Write `jax.custom_vjp`, or a partial of it with the functions that it is given."""
+    home = program.home_term(("jax", maker))
+    if not passed:
+        return home
+    left = [i - sum(j < i for j in fixed) for i in passed]
+    positions = display("()", [text_term(str(i)) for i in left])
+    partial = f"{program.lifter.imports.module('functools')}.partial"
+    return call(Term([partial]), [home, keyword("nondiff_argnums", positions)])
 
 
 def _spelling(function: Any) -> tuple[str, str]:
@@ -123,22 +200,33 @@ def _primal(
 ) -> Body:
     """Return a run of a function, tracing it if only its rules ran."""
     body = program.runs.last(function, bodies)
-    if body is not None:
+    if body is not None and _was_given(function, body, args):
         return body
     if not args:
         raise Unwritable(f"`{function_name(function.fun)}` was not run")
     known = program.plan.rules
     key = id(function), *map(id, args)
     if key not in known:
-        known[key] = trace_primal(function, args, public_readers())
+        known[key] = trace_primal(function, args, public_readers)
     return known[key]
 
 
+def _was_given(function: Any, body: Body, args: Sequence[Any]) -> bool:
+    """Tell whether a run had the fixed arguments of a call."""
+    held = list(body.parameters.values())
+    positions = [i for i in function.nondiff_argnums if i < len(args)]
+    return all(mark(held[i]) == mark(args[i]) for i in positions)
+
+
 def _rules(
-    function: Any, body: Body, bodies: Sequence[Body], writer: Writer
+    function: Any,
+    body: Body,
+    bodies: Sequence[Body],
+    fixed: Sequence[int],
+    writer: Writer,
 ) -> list[Term]:
-    """Define the derivative rules of a function."""
-    fixed = function.nondiff_argnums
+    """Define the derivative rules of a function without its fixed arguments."""
+    first = [n for n, i in enumerate(function.nondiff_argnums) if i in fixed]
     runs = _rule_runs(function, body, bodies, writer.program)
     made: list[Term] = []
     for rule, run in zip(rules(function), runs):
@@ -146,7 +234,7 @@ def _rules(
             made.append(Term(["None"]))
             continue
         is_forward = rule is getattr(function, "fwd", None)
-        positions = fixed if is_forward else range(len(fixed))
+        positions = fixed if is_forward else first
         made.append(define(rule, run, writer, fixed=positions))
     return made
 
@@ -166,5 +254,5 @@ def _rule_runs(
     known = program.plan.rules
     key = id(function), id(body)
     if key not in known:
-        known[key] = trace_rules(function, body, public_readers())
+        known[key] = trace_rules(function, body, public_readers)
     return known[key]

@@ -8,6 +8,7 @@ from typing import Any
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.function_names import start
+from untrace.lifting.recorded.function_values import Given, is_empty_tree
 from untrace.lifting.recorded.library import lambda_term, shortened
 from untrace.lifting.recorded.naming import name_locals
 from untrace.lifting.recorded.parameters import (
@@ -33,6 +34,7 @@ def define(
     key: Any = None,
     drops_static: bool = False,
     is_called: bool = False,
+    kept: frozenset[str] = frozenset(),
 ) -> Term:
     """Define a function that is passed to a transformation; return its name.
 
@@ -45,6 +47,7 @@ def define(
       key: Tells it apart from functions of the same text.
       drops_static: Whether parameters that hold no arrays are dropped.
       is_called: Whether it is called at once.
+      kept: Parameters that hold no arrays and are not dropped all the same.
     """
     program = writer.program
     draft = start(body, program.plan.levels)
@@ -52,10 +55,11 @@ def define(
     parent, caller = (None, writer) if is_module else (writer, None)
     is_foreign = is_library(body.code)
     inner = Writer(program, draft, parent, caller, is_foreign, is_module, body.setting)
+    inner.given = Given(body)
     dropped = bound_parameters(function, body)
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
-        dropped |= static_names(body)
+        dropped |= static_names(body) - kept
     _write_run(body, dropped, inner)
     draft.decorators = list(decorators)
     program.finish(draft)
@@ -160,9 +164,5 @@ def static_names(body: Body) -> frozenset[str]:
     return frozenset(
         name
         for name, value in body.parameters.items()
-        if not has_array(value) and not _is_empty_tree(value)
+        if not has_array(value) and not is_empty_tree(value)
     )
-
-
-def _is_empty_tree(value: Any) -> bool:
-    return value is None or value == () or isinstance(value, (dict, list))

@@ -12,7 +12,12 @@ from typing import Any
 
 from untrace.lifting.recorded.annotations import annotate
 from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function_arguments import (
+    passed_term,
+    write_given_call,
+)
 from untrace.lifting.recorded.function_names import start
+from untrace.lifting.recorded.function_values import Given
 from untrace.lifting.recorded.naming import name_locals, rename
 from untrace.lifting.recorded.needs import Kept
 from untrace.lifting.recorded.parameters import (
@@ -31,6 +36,10 @@ from untrace.syntax.names import identifier
 def write_own_call(item: Call, writer: Writer) -> None:
     """Write a call of a Python function."""
     body = item.bodies[0]
+    function = writer.given_function(body)
+    if function is not None and item not in writer.program.plan.dissolved:
+        write_given_call(item, function, writer)
+        return
     if not writer.program.is_dissolved(item):
         _write_kept(item, body, writer)
         return
@@ -54,7 +63,8 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         is_library=is_library(body.code),
         setting=body.setting,
     )
-    made = own_parameters(body, inner)
+    inner.given = Given(body)
+    made = own_parameters(item, inner)
     program.open_calls.append(item)
     inner.unpack_parameters(body.parameters, body.code)
     inner.body(body.calls)
@@ -105,7 +115,7 @@ def _arguments(
     named = [(name, value) for name, value in used if name.hint not in stars]
     defaults = {} if rest else trailing_defaults(named, item.bodies[0].defaults)
     n_given = _count_given(named, defaults, item)
-    arguments = [writer.value(value, name.hint) for name, value in named[:n_given]]
+    arguments = [_argument(pair, item, inner, writer) for pair in named[:n_given]]
     for name, _ in named:
         text = spell_float(defaults[name.hint]) if name.hint in defaults else ""
         draft.parameters.append(Parameter(name, default=text))
@@ -123,8 +133,19 @@ def _arguments(
         if isinstance(value, dict):
             arguments += [keyword(k, writer.value(v, k)) for k, v in value.items()]
         else:
-            arguments += [writer.value(item) for item in value]
+            arguments += [writer.value(part) for part in value]
     return arguments
+
+
+def _argument(
+    pair: tuple[Name, Any], item: Call, inner: Writer, writer: Writer
+) -> Term:
+    """Write what is passed by a parameter."""
+    name, value = pair
+    body = item.bodies[0]
+    if inner.given.takes(value):
+        return passed_term(value, (body.code, name.hint), [body], writer)
+    return writer.value(value, name.hint)
 
 
 def _count_given(

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from untrace.lifting.recorded.attributes import attribute_parameters
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function_values import is_passed
 from untrace.lifting.recorded.paths import common, last_word, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.spell_numbers import spell_float
 from untrace.recovery.functions import starred
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -57,7 +58,12 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
             writer.draft.parameters += map(Parameter, spread)
             continue
         made = Name(name, True, is_parameter=True)
-        writer.define(given, made)
+        if not stars and is_passed(given, name, code, writer.program.plan):
+            writer.give(given, made)
+        else:
+            writer.define(given, made)
+        if type(given) is float:
+            writer.values.add(id(given), made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
 
 
@@ -82,9 +88,11 @@ def _float_parameter(hint: str, value: float, writer: Writer) -> Name:
     return name
 
 
-def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
-    """Make a parameter of every argument that holds an array, or is a float."""
+def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
+    """Make a parameter of every argument that holds an array, is a float or a function."""
     made: list[tuple[Name, Any]] = []
+    (body,) = item.bodies
+    given = _given(item)
     for hint, value in body.parameters.items():
         if writer.is_library:
             path = way(value, lambda part: _is_known_outside(part, writer))
@@ -93,6 +101,10 @@ def own_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
                 hint = _name_of_only(path[0], value, body) or hint
         if type(value) is float:
             made.append((_float_parameter(hint, value, writer), value))
+        elif hint in given and is_passed(value, hint, body.code, writer.program.plan):
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.give(value, name)
+            made.append((name, value))
         elif has_array(value) and _can_pass(value, writer):
             if hint in ("self", "cls"):
                 hint = "params"
@@ -118,6 +130,18 @@ def trailing_defaults(
 def with_used_defaults(parameters: Sequence[Parameter]) -> list[Parameter]:
     """Leave out parameters that have defaults and are not used."""
     return [p for p in parameters if not p.default or p.name.uses or p.name.captured]
+
+
+def _given(item: Call) -> frozenset[str]:
+    """Return the parameters of a user's function that did not take their defaults."""
+    (body,) = item.bodies
+    names = list(body.parameters)
+    if is_library(body.code):
+        return frozenset()
+    if item.spelling is None:
+        return frozenset(names)
+    n_given = item.spelling.n_positional + (names[:1] in (["self"], ["cls"]))
+    return frozenset({*names[:n_given], *item.spelling.keywords})
 
 
 def _name_of_only(key: Any, value: Any, body: Body) -> str:

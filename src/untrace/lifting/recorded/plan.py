@@ -38,6 +38,7 @@ from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
+MAX_BAKED = 16  # passes that may be spent on them
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
@@ -75,6 +76,10 @@ class Plan:
       prunes: Whether these are left out.
       merges: Whether functions that differ in numbers become one.
       has_merged: Whether some did when it was written last.
+      baked: Parameters that take functions and are written as what these do.
+      doubtful: Those whose functions ran at several types.
+      passes_functions: Whether functions are passed to the user's functions.
+      has_passed: Whether some were.
       n_rounds: How often it was written without being proved.
     """
 
@@ -111,7 +116,35 @@ class Plan:
     prunes: bool = True
     merges: bool = True
     has_merged: bool = False
+    baked: set[tuple[int, str, int]] = field(
+        default_factory=set["tuple[int, str, int]"]
+    )
+    doubtful: set[tuple[int, str, int]] = field(
+        default_factory=set["tuple[int, str, int]"]
+    )
+    passes_functions: bool = True
+    has_passed: bool = False
     n_rounds: int = 0
+
+    def bake_parameter(self, key: tuple[int, str, int]) -> None:
+        """Write a function into the one that it is passed to; after many, all of them.
+
+        The program is written again for each.
+        """
+        self.baked.add(key)
+        self.passes_functions = len(self.baked) < MAX_BAKED
+
+    def bake(self) -> bool:
+        """Write functions that are passed where they are called; tell whether any were.
+
+        Those that ran at several types come first: they may do something else for each.
+        """
+        if self.doubtful - self.baked:
+            self.baked |= self.doubtful
+            return True
+        was_passed, self.has_passed = self.has_passed, False
+        self.passes_functions = False
+        return was_passed
 
     def lower(self, item: Call, why: str) -> bool:
         """Write a call from its equations; tell whether that has not been tried."""

@@ -69,6 +69,7 @@ class Program:
         self.written: list[tuple[Call, Term]] = []
         self.unjitted: set[str] = set()
         self.alive: list[Any] = []
+        self.has_given = False
         self.n_transforming = 0
         self.lifter = lifter
         lifter.constants.keeps_jax = True

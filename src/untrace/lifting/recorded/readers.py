@@ -12,8 +12,14 @@ from untrace.lifting.spell_homes import public_objects
 
 
 def public_readers() -> dict[int, Any]:
-    """Return how to read a call of each public function, by the `id` of its code."""
-    return _readers(len(sys.modules))[0]
+    """Return how to read a call of each public function, by the `id` of its code.
+
+    The program may import more of JAX while it runs, and then there are others.
+    """
+    n_modules = sum(
+        name.startswith("jax.") and "._" not in name for name in sys.modules
+    )
+    return _readers(n_modules)[0]
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ from untrace import jaxapi
 from untrace.lifting.recorded.arguments import public_arguments
 from untrace.lifting.recorded.definitions import bound_parameters
 from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.function_values import Given
 from untrace.lifting.recorded.operators import operator_term
 from untrace.lifting.recorded.parameters import passed_parameters
 from untrace.lifting.recorded.runs import runs_of
@@ -96,6 +97,7 @@ def _run_text(run: Body, writer: Writer) -> Any:
     """Return the text of one run of a function, to compare it with others."""
     draft = Draft("run")
     inner = Writer(writer.program, draft, parent=writer, setting=run.setting)
+    inner.given = Given(run)
     dropped = bound_parameters(run.function, run)
     passed_parameters(run, dropped, inner)
     inner.unpack_parameters(run.parameters, run.code)

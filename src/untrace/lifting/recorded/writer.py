@@ -16,6 +16,7 @@ from untrace.capture.trees import Tree
 from untrace.lifting.contexts import entered
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement
+from untrace.lifting.recorded.function_values import Given, function_key
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.naming import targets
 from untrace.lifting.recorded.rows import is_iteration, row_hint, row_of, rows_at_once
@@ -24,7 +25,7 @@ from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.values import Found, Values, hides_arrays, is_array
 from untrace.recovery import bytecode
-from untrace.recovery.record import Call, Target
+from untrace.recovery.record import Body, Call, Target
 from untrace.syntax.names import identifier
 from untrace.syntax.text import quoted_line
 
@@ -73,6 +74,7 @@ class Writer:
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: dict[int, int] = {}  # names by identity, as they were made
         self.arguments: dict[tuple[int, str], Name] = {}
+        self.given = Given()
         self.n_dissolving = 0
         self.n_formulas = 0
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
@@ -110,6 +112,28 @@ class Writer:
             return self._origins.get(id(found[0]), found)
         around = self.parent or self.caller
         return around.locate(key) if around is not None else None
+
+    def give(self, function: Any, name: Name) -> None:
+        """Let a parameter stand for a function, and for calls of it."""
+        self.own(name)
+        name.held = function
+        self.given.add(function)
+        self.values.add(function_key(function), name)
+        self.program.has_given = True
+
+    def find_function(self, function: Any) -> Found | None:
+        """Return the parameter, of this function or one around it, that a function is."""
+        if not self.program.has_given:
+            return None
+        is_seen = self.given.sees(function, self.n_dissolving > 0)
+        return self.find(function_key(function)) if is_seen else None
+
+    def given_function(self, run: Body) -> Any:
+        """Return the function that a parameter took and that ran; None if none did."""
+        if not self.program.has_given:
+            return None
+        ran = self.given.that_ran(run)
+        return next((f for f in ran if self.find(function_key(f)) is not None), None)
 
     def _lifted(self, origin: Found) -> Name:
         """Make a value from outside a parameter; `grouped` decides which part of it."""
