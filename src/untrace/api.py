@@ -14,6 +14,7 @@ from untrace.capture.capture import capture, capture_jaxpr, capture_traced, with
 from untrace.capture.resized import resized
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
+from untrace.lifting.spell_homes import public_modules
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
@@ -156,6 +157,14 @@ def source(
         return from_equations(capture_traced(function), options, progress)
 
     def traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
+        known = public_modules()
+        captured = traced_once(args, kwargs)
+        if captured.recording is None or public_modules() <= known:
+            return captured
+        # It has imported a module of JAX, the calls of which were not watched yet.
+        return traced_once(args, kwargs)
+
+    def traced_once(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
         bodies, record = recording(opened) if level == "api" else ([], None)
         captured = capture(
             function,
