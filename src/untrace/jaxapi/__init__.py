@@ -62,6 +62,8 @@ from untrace.jaxapi.contexts import (
     scope_names,
     user_frame,
 )
+from untrace.jaxapi.error_checks import error_set_names as error_set_names
+from untrace.jaxapi.error_checks import own_error_codes as own_error_codes
 from untrace.jaxapi.exports import (
     Exported,
     SymbolicScope,
@@ -112,6 +114,7 @@ from untrace.jaxapi.kernels import (
     unflatten_index,
     unflatten_operands,
 )
+from untrace.jaxapi.matrices import sparse_settings as sparse_settings
 from untrace.jaxapi.params import (
     FLAT_PYTREES,
     FLAT_TREES,

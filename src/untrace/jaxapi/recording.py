@@ -28,6 +28,11 @@ from jax._src.numpy import array_methods as _array_methods
 from jax._src.numpy import scalar_types as _scalar_types
 from jax._src.numpy import ufunc_api as _ufunc_api
 
+from untrace.jaxapi.matrices import (
+    sparse_methods,
+    sparse_module,
+    sparsified_operators,
+)
 from untrace.jaxapi.wrappers import (
     CUSTOM_JVP,
     CUSTOM_VJP,
@@ -40,6 +45,7 @@ from untrace.jaxapi.wrappers import (
     makers,
     open_boundary,
     read_jit,
+    transformed,
 )
 
 
@@ -114,8 +120,9 @@ def call_readers(
     readers.update(_method_readers())
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
+    operators = _sparse_operators()
     for code, maker in makers().items():
-        readers[code] = functools.partial(_read_transformed, maker)
+        readers[code] = functools.partial(_read_transformed, maker, operators)
     return readers
 
 
@@ -184,10 +191,14 @@ def _read_jitted(jitted: Mapping[int, Any], frame: types.FrameType) -> Called:
     return Called(function, values["args"], dict(values["kwargs"]), is_first=True)
 
 
-def _read_transformed(maker: Maker, frame: types.FrameType) -> Called:
+def _read_transformed(
+    maker: Maker, operators: Mapping[int, Operator], frame: types.FrameType
+) -> Called:
     values = frame.f_locals
-    kwargs = dict(values.get("kwargs") or {})
-    return Called(maker.read(values), values["args"], kwargs)
+    kwargs = dict(values.get("kwargs") or values.get("params") or {})
+    made = maker.read(values)
+    function = operators.get(id(made.function), made)
+    return Called(function, values["args"], kwargs)
 
 
 def _read_self(frame: types.FrameType) -> Called:
@@ -261,6 +272,8 @@ def _as_written(
     plain: Any, args: tuple[Any, ...]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Give arguments by keyword after the first that is its default."""
+    if len(args) > plain.__code__.co_argcount:
+        return args, {}
     names = plain.__code__.co_varnames[: len(args)]
     values = plain.__defaults__ or ()
     defaults = dict(zip(names[plain.__code__.co_argcount - len(values) :], values))
@@ -346,7 +359,31 @@ def _method_readers() -> dict[types.CodeType, Reader]:
     for name, function in vars(methods._IndexUpdateRef).items():
         if type(function) is types.FunctionType and not name.startswith("_"):
             readers[function.__code__] = functools.partial(_read_update, name, function)
+    readers.update(_sparse_readers())
     return readers
+
+
+def _sparse_operators() -> dict[int, Operator]:
+    """Return the operators of sparse matrices, by what computes them for dense arrays."""
+    found: dict[int, Operator] = {}
+    for name, function in sparsified_operators():
+        made = transformed(function)
+        if made is not None:
+            found[id(made.function)] = Operator(name)
+    return found
+
+
+def _sparse_readers() -> Iterator[tuple[types.CodeType, Reader]]:
+    for name, function in sparse_methods():
+        kind = Operator(name) if name.startswith("__") else Method(name)
+        yield function.__code__, functools.partial(_read_concrete, kind, function)
+    sparse = sparse_module()
+    if sparse is not None:
+        plain = sparse.JAXSparse.T.fget
+        yield (
+            plain.__code__,
+            functools.partial(_read_concrete, Property("T"), plain),
+        )
 
 
 def is_inside_jax(function: Any) -> bool:

@@ -13,13 +13,14 @@ import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
+from jax._src import checkify as _checkify
 from jax._src import config as _config
 from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import shard_map as _shard_map
@@ -27,6 +28,8 @@ from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src.numpy import ufunc_api as _ufunc_api
 from jax._src.numpy import vectorize as _vectorize
+
+from untrace.jaxapi.matrices import sparse_module
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,7 +100,7 @@ class Maker:
 
     def read(self, cells: Mapping[str, Any]) -> Transformed:
         """Read a transformed function from the variables of its wrapper."""
-        if self.through:  # `grad` wraps what `value_and_grad` returns
+        if self.through:  # `grad` wraps what `value_and_grad` returns, for example
             cells = _closure(open_boundary(cells[self.through]))
         function = next(cells[n] for n in ("fun", "f", "pyfunc", "func") if n in cells)
         options = {
@@ -127,27 +130,47 @@ def is_default(value: Any, default: Any) -> bool:
 def makers() -> dict[types.CodeType, Maker]:
     """Return what makes the functions that run a code object."""
     if not _MAKERS:
-        for home, maker, wrapper, through in [
-            (("jax", "value_and_grad"), jax.value_and_grad, "value_and_grad_f", ""),
-            (("jax", "grad"), jax.grad, "grad_f", "value_and_grad_f"),
-            (("jax", "grad"), jax.grad, "grad_f_aux", "value_and_grad_f"),
-            (("jax", "vmap"), jax.vmap, "vmap_f", ""),
-            (("jax", "jacfwd"), jax.jacfwd, "jacfun", ""),
-            (("jax", "jacrev"), jax.jacrev, "jacfun", ""),
-            (("jax", "checkpoint"), _ad_checkpoint.checkpoint, "fun_remat", ""),
-            (("jax.numpy", "vectorize"), _vectorize.vectorize, "wrapped", ""),
-        ]:
-            plain = open_boundary(maker)
-            _MAKERS[inner_code(plain, wrapper)] = Maker(
-                home, inspect.signature(plain), through
-            )
-        _MAKERS[inner_code(_shard_map._shard_map, "wrapped")] = Maker(
-            ("jax", "shard_map"), inspect.signature(jax.shard_map)
-        )
+        _MAKERS.update(_usual_makers())
+    sparse = sparse_module()
+    if sparse is not None and not _SPARSE_MAKERS:
+        _SPARSE_MAKERS.update(_sparse_makers(sparse))
+        _MAKERS.update(_SPARSE_MAKERS)
     return _MAKERS
 
 
+def _usual_makers() -> Iterator[tuple[types.CodeType, Maker]]:
+    for home, maker, wrapper, through in [
+        (("jax", "value_and_grad"), jax.value_and_grad, "value_and_grad_f", ""),
+        (("jax", "grad"), jax.grad, "grad_f", "value_and_grad_f"),
+        (("jax", "grad"), jax.grad, "grad_f_aux", "value_and_grad_f"),
+        (("jax", "vmap"), jax.vmap, "vmap_f", ""),
+        (("jax", "jacfwd"), jax.jacfwd, "jacfun", ""),
+        (("jax", "jacrev"), jax.jacrev, "jacfun", ""),
+        (("jax", "checkpoint"), _ad_checkpoint.checkpoint, "fun_remat", ""),
+        (("jax.numpy", "vectorize"), _vectorize.vectorize, "wrapped", ""),
+        (_CHECKIFY, _checkify.checkify, "checked_fun", ""),
+    ]:
+        plain = open_boundary(maker)
+        signature = inspect.signature(plain)
+        yield inner_code(plain, wrapper), Maker(home, signature, through)
+    shard_map = Maker(("jax", "shard_map"), inspect.signature(jax.shard_map))
+    yield inner_code(_shard_map._shard_map, "wrapped"), shard_map
+
+
+def _sparse_makers(sparse: Any) -> Iterator[tuple[types.CodeType, Maker]]:
+    for name in ("grad", "value_and_grad", "jacfwd", "jacrev"):
+        maker = getattr(sparse, name)
+        home = sparse.__name__, name
+        code = inner_code(maker, f"{name}_fun")
+        yield code, Maker(home, inspect.signature(maker))
+    home = sparse.__name__, "sparsify"
+    made = Maker(home, inspect.signature(sparse.sparsify), "f_raw")
+    yield sparse.sparsify(jax.numpy.sin).__code__, made
+
+
+_CHECKIFY = ("jax.experimental.checkify", "checkify")
 _MAKERS: dict[types.CodeType, Maker] = {}
+_SPARSE_MAKERS: dict[types.CodeType, Maker] = {}
 
 
 def elementwise_rules(function: Any) -> list[Any]:

@@ -143,4 +143,4 @@ def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
         for label, child in zip(tree.keys, tree.children)
         if isinstance(child, Node) and child.kind == "number"
     ]
-    return (tree.kind, tree.cls, tuple(parts), *numbers)
+    return (tree.kind, tree.cls, tuple(parts), *numbers, *tree.settings)
