@@ -39,6 +39,12 @@ from untrace.jaxapi.binds import current_trace as current_trace
 from untrace.jaxapi.binds import no_source_info as no_source_info
 from untrace.jaxapi.binds import read_bind as read_bind
 from untrace.jaxapi.binds import under_axes as under_axes
+from untrace.jaxapi.called import Called as Called
+from untrace.jaxapi.called import Method as Method
+from untrace.jaxapi.called import Operator as Operator
+from untrace.jaxapi.called import Property as Property
+from untrace.jaxapi.called import Update as Update
+from untrace.jaxapi.called import bound_arguments as bound_arguments
 from untrace.jaxapi.comparing import (
     ORIGIN_FIELDS,
     ORIGIN_TYPES,
@@ -114,6 +120,11 @@ from untrace.jaxapi.kernels import (
     unflatten_index,
     unflatten_operands,
 )
+from untrace.jaxapi.made import converted as converted
+from untrace.jaxapi.made import is_converted as is_converted
+from untrace.jaxapi.made import is_linearized as is_linearized
+from untrace.jaxapi.made import is_made as is_made
+from untrace.jaxapi.made import plain_map as plain_map
 from untrace.jaxapi.matrices import sparse_settings as sparse_settings
 from untrace.jaxapi.params import (
     FLAT_PYTREES,
@@ -135,19 +146,10 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
-from untrace.jaxapi.recording import Called as Called
-from untrace.jaxapi.recording import Method as Method
-from untrace.jaxapi.recording import Operator as Operator
-from untrace.jaxapi.recording import Property as Property
-from untrace.jaxapi.recording import Update as Update
-from untrace.jaxapi.recording import bound_arguments as bound_arguments
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
-from untrace.jaxapi.recording import is_linearized as is_linearized
-from untrace.jaxapi.recording import is_transposed as is_transposed
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
-from untrace.jaxapi.recording import plain_map as plain_map
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
 from untrace.jaxapi.roots import RootParts, root_parts

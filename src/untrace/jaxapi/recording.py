@@ -13,9 +13,9 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from jax._src import api as _api
 from jax._src import array as _array
@@ -23,11 +23,20 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import pjit as _pjit
-from jax._src import tree_util as _tree_util
 from jax._src.numpy import array_methods as _array_methods
 from jax._src.numpy import scalar_types as _scalar_types
 from jax._src.numpy import ufunc_api as _ufunc_api
 
+from untrace.jaxapi.called import (
+    Called,
+    Method,
+    Operator,
+    Property,
+    Reader,
+    Update,
+    bound_arguments,
+)
+from untrace.jaxapi.made import made_readers
 from untrace.jaxapi.matrices import (
     sparse_methods,
     sparse_module,
@@ -37,7 +46,6 @@ from untrace.jaxapi.wrappers import (
     CUSTOM_JVP,
     CUSTOM_VJP,
     JITTED,
-    TRANSPOSED,
     Maker,
     inner_code,
     is_default,
@@ -47,46 +55,6 @@ from untrace.jaxapi.wrappers import (
     read_jit,
     transformed,
 )
-
-
-class Operator(NamedTuple):
-    """A Python operator on arrays, by the name of its method: `__add__`."""
-
-    name: str
-
-
-class Method(NamedTuple):
-    """A method of an array: `x.sum()`."""
-
-    name: str
-
-
-class Property(NamedTuple):
-    """A property of an array: `x.T`."""
-
-    name: str
-
-
-class Update(NamedTuple):
-    """An indexed update: `x.at[i].set(v)`."""
-
-    name: str
-
-
-class Called(NamedTuple):
-    """A function and its actual arguments.
-
-    `is_first` tells that the frame returns the result and more, for the fast path of
-    `jax.jit`.
-    """
-
-    function: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    is_first: bool = False
-
-
-Reader = Callable[[types.FrameType], Called | None]
 
 # ---- readers -----------------------------------------------------------------------
 
@@ -161,23 +129,6 @@ _ABOUT_TYPES = frozenset(
 )
 
 
-def bound_arguments(
-    code: types.CodeType, values: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Split the arguments that a frame starts with into positional and keyword ones."""
-    n, n_keyword = code.co_argcount, code.co_kwonlyargcount
-    names = code.co_varnames
-    args = [values[name] for name in names[:n]]
-    kwargs = {name: values[name] for name in names[n : n + n_keyword]}
-    position = n + n_keyword
-    if code.co_flags & inspect.CO_VARARGS:
-        args += values[names[position]]
-        position += 1
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        kwargs.update(values[names[position]])
-    return tuple(args), kwargs
-
-
 def _read_plain(value: Any, plain: Any, frame: types.FrameType) -> Called:
     args, kwargs = bound_arguments(plain.__code__, frame.f_locals)
     return Called(value, args, kwargs)
@@ -205,39 +156,6 @@ def _read_self(frame: types.FrameType) -> Called:
     values = frame.f_locals
     args, kwargs = bound_arguments(frame.f_code, values)
     return Called(args[0], args[1:], kwargs)
-
-
-def _read_linearized(frame: types.FrameType) -> Called | None:
-    """Read a call of the function that `jax.linearize` returns; of no other `Partial`."""
-    values = frame.f_locals
-    shim = values["self"]
-    if getattr(shim.fun, "func", None) is not _api._lift_linearized:
-        return None
-    n_residuals = _api._lift_linearized.__code__.co_argcount - len(shim.fun.args)
-    return Called(shim, values["args"][n_residuals:], {})
-
-
-def is_linearized(function: Any) -> bool:
-    """Tell whether a function is what `jax.linearize` returns, without its residuals."""
-    return isinstance(function, _tree_util._HashableCallableShim)
-
-
-def _read_transposed(frame: types.FrameType) -> Called | None:
-    """Read a call of the function that `jax.linear_transpose` returns."""
-    back = frame.f_back
-    if back is None or not is_wrapper(back.f_code):
-        return None
-    return Called(back.f_locals["fun"], (frame.f_locals["out_cotangent"],), {})
-
-
-def is_transposed(function: Any) -> bool:
-    """Tell whether a function is what `jax.linear_transpose` returns, as above."""
-    return getattr(function, "__code__", None) is TRANSPOSED
-
-
-def plain_map(function: Any) -> Any:
-    """Return the function by which a call of a linear map is known: no residuals."""
-    return open_boundary(function.func)
 
 
 def _read_ufunc(frame: types.FrameType) -> Called:
@@ -335,8 +253,6 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         open_boundary(CUSTOM_JVP.__call__).__code__: _read_self,
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
-        _tree_util._HashableCallableShim.__call__.__code__: _read_linearized,
-        TRANSPOSED: _read_transposed,
         _core.Primitive.bind.__code__: _read_bind,
     }
     # Operators and methods of concrete arrays do not pass through a tracer's.
@@ -360,6 +276,7 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         if type(function) is types.FunctionType and not name.startswith("_"):
             readers[function.__code__] = functools.partial(_read_update, name, function)
     readers.update(_sparse_readers())
+    readers.update(made_readers())
     return readers
 
 

@@ -263,4 +263,3 @@ _BOUNDARY = _find_code(
     _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
 )
 _GRADIENT_FORWARD = inner_code(_custom_derivatives.custom_gradient, "fwd")
-TRANSPOSED = inner_code(_api.linear_transpose, "transposed_fun")

@@ -150,7 +150,7 @@ class Draft:
         hints = {identifier(name.hint) for name in self.locals()}
         forbidden = {*self._foreign_names(imported), *(taken - hints)}
         for parameter in self.parameters:
-            parameter.name.text = _free(parameter.name.hint, forbidden)
+            parameter.name.text = free_name(parameter.name.hint, forbidden)
             forbidden.add(parameter.name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
@@ -437,7 +437,7 @@ def _give_names(
             for text, holder in holders.items()
             if holder.last_use > last or holder.captured
         }
-        name.text = _free(name.hint, forbidden | busy)
+        name.text = free_name(name.hint, forbidden | busy)
         holders[name.text] = name
 
 
@@ -474,7 +474,8 @@ def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
     return origin
 
 
-def _free(hint: str, forbidden: set[str]) -> str:
+def free_name(hint: str, forbidden: set[str]) -> str:
+    """Make an identifier that is not forbidden, with a number if it has to be."""
     name = identifier(hint)
     if name not in forbidden and name not in RESERVED:
         return name
