@@ -200,6 +200,7 @@ from untrace.jaxapi.state import (
     ref_transforms,
     stand_in_for,
 )
+from untrace.jaxapi.thunks import thunk_result as thunk_result
 from untrace.jaxapi.tracers import is_same_value
 from untrace.jaxapi.tracing import (
     ambient_settings,
@@ -221,6 +222,7 @@ from untrace.jaxapi.wrappers import UFUNC as UFUNC
 from untrace.jaxapi.wrappers import Transformed as Transformed
 from untrace.jaxapi.wrappers import elementwise_rules as elementwise_rules
 from untrace.jaxapi.wrappers import gradient_function as gradient_function
+from untrace.jaxapi.wrappers import gradient_has_logs as gradient_has_logs
 from untrace.jaxapi.wrappers import is_wrapper as is_wrapper
 from untrace.jaxapi.wrappers import open_boundary as open_boundary
 from untrace.jaxapi.wrappers import transformed as transformed

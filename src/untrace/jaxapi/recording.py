@@ -160,7 +160,8 @@ def _read_self(frame: types.FrameType) -> Called:
 
 def _read_ufunc(frame: types.FrameType) -> Called:
     values = frame.f_locals
-    return Called(values["self"], values["args"], {})
+    function = values["self"]
+    return Called(transformed(function) or function, values["args"], {})
 
 
 def _read_operator(frame: types.FrameType) -> Called:

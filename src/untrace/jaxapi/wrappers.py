@@ -72,11 +72,25 @@ def transformed(function: Any) -> Transformed | None:
     if isinstance(function, JITTED):
         info = function._jit_info  # pyright: ignore[reportAttributeAccessIssue]
         return read_jit(function.__wrapped__, info)
+    if isinstance(function, UFUNC):
+        return _read_ufunc(function)
     function = open_boundary(function)
     if type(function) is not types.FunctionType:
         return None
     maker = makers().get(function.__code__)
     return maker.read(_closure(function)) if maker is not None else None
+
+
+def _read_ufunc(function: Any) -> Transformed | None:
+    """Return what the user gave to `jax.numpy.frompyfunc`; JAX's own are functions."""
+    held = vars(function)["_ufunc__static_props"]
+    made = held["func"]
+    if str(getattr(made, "__module__", "")).startswith("jax."):
+        return None
+    options = {"nin": function.nin, "nout": function.nout}
+    if function.identity is not None:
+        options["identity"] = function.identity
+    return Transformed(("jax.numpy", "frompyfunc"), made, options)
 
 
 def wrapper_code(function: Any) -> types.CodeType | None:
@@ -185,14 +199,19 @@ def elementwise_rules(function: Any) -> list[Any]:
 def gradient_function(function: Any) -> Any:
     """Return what `jax.custom_gradient` was given; None if that made no function.
 
-    Its options, which came with jax 0.12, make functions of another kind.
+    Of its options, which came with jax 0.12, `remat` and `with_accums` make functions of
+    another kind.
     """
     if not isinstance(function, CUSTOM_VJP):
         return None
     if getattr(function.fwd, "__code__", None) is not _GRADIENT_FORWARD:
         return None
-    held = _closure(function.fwd)
-    return None if held.get("with_logs") else held.get("fun")
+    return _closure(function.fwd).get("fun")
+
+
+def gradient_has_logs(function: Any) -> bool:
+    """Tell whether the rule of a `jax.custom_gradient` returns logs, too."""
+    return bool(_closure(function.fwd).get("with_logs"))
 
 
 def read_jit(function: Any, info: Any) -> Transformed:

@@ -14,7 +14,16 @@ from untrace.lifting.recorded.definitions import define
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    Global,
+    Term,
+    call,
+    joined,
+    keyword,
+    placed,
+    text_term,
+)
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import trace_gradient, trace_primal, trace_rules
@@ -69,9 +78,10 @@ def custom_term(
         defined = _rules(function, body, bodies, writer)
     finally:
         opened.pop()
+    options = _options(function)
     is_global = _is_global(made)
-    if is_global and not any(list(term.refs()) for term in defined):
-        texts = ", ".join(term.render() for term in defined)
+    if is_global and not any(map(_is_bound, defined)):
+        texts = ", ".join(term.render() for term in [*defined, *options])
         last = [term for term in defined if _is_global(term)]
         place = last[-1] if last else made
         text = f"{made.render()}.{method}({texts})"
@@ -79,7 +89,8 @@ def custom_term(
         return made
     if not is_global:
         del customs[key]
-    term = Term([*placed(made, ATOM), f".{method}(", *joined(defined), ")"])
+    given = joined([*defined, *options])
+    term = Term([*placed(made, ATOM), f".{method}(", *given, ")"])
     writer.draft.statements.append(Statement(None, term, True))
     return made
 
@@ -96,6 +107,8 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
     body, rule = known[key]
     program.runs.last(body.result[1], [rule])  # the result is written by this run
     decorator = program.home_term(("jax", "custom_gradient"))
+    if jaxapi.gradient_has_logs(function):
+        decorator = call(decorator, [keyword("with_logs", text_term("True"))])
     return define(given, body, writer, [decorator])
 
 
@@ -113,6 +126,20 @@ def _spelling(function: Any) -> tuple[str, str]:
     else:
         method = "defjvp" if is_jvp else "defvjp"
     return "custom_jvp" if is_jvp else "custom_vjp", method
+
+
+def _is_bound(term: Term) -> bool:
+    """Tell whether an expression sees a value of the function around it.
+
+    The parameters of a lambda have their names already.
+    """
+    return any(not ref.name.text for ref in term.all_refs())
+
+
+def _options(function: Any) -> list[Term]:
+    """Write the options that its rules were defined with."""
+    is_lean = getattr(function, "optimize_remat", False)
+    return [keyword("optimize_remat", text_term("True"))] if is_lean else []
 
 
 def _is_global(term: Term) -> bool:
