@@ -27,6 +27,7 @@ from jax._src.numpy import array_methods as _array_methods
 from jax._src.numpy import scalar_types as _scalar_types
 from jax._src.numpy import ufunc_api as _ufunc_api
 
+from untrace.jaxapi.batching import CUSTOM_VMAP
 from untrace.jaxapi.called import (
     Called,
     Method,
@@ -253,6 +254,7 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         _scalar_types._ScalarMeta.__call__.__code__: _read_self,
         open_boundary(CUSTOM_JVP.__call__).__code__: _read_self,
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
+        open_boundary(CUSTOM_VMAP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
         _core.Primitive.bind.__code__: _read_bind,
     }

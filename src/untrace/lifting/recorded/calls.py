@@ -79,6 +79,9 @@ def _public_call(item: Call, writer: Writer) -> Term:
         return call(text, args)
     if isinstance(function, jaxapi.Transformed):
         return transformed_call(function, item, writer)
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        made = custom_term(function, item.bodies, writer, item.args)
+        return call(made, plain_arguments(item.args, item.kwargs, writer))
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
         made = custom_term(function, item.bodies, writer, item.args)
         fixed = set(function.nondiff_argnums)

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
+from untrace.lifting.recorded.batching_rules import batching_term
 from untrace.lifting.recorded.definitions import define
 from untrace.lifting.recorded.expressions import is_plain
-from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.rule_places import is_global, place_rules
 from untrace.lifting.recorded.terms import (
-    ATOM,
-    Global,
     Term,
     call,
-    joined,
     keyword,
-    placed,
     text_term,
 )
 from untrace.lifting.recorded.unwritable import Unwritable
@@ -43,7 +40,7 @@ def custom_term(
     """Define a function with its derivative rules, once; return its name.
 
     Args:
-      function: What `jax.custom_jvp` or `jax.custom_vjp` made.
+      function: What `jax.custom_jvp`, `jax.custom_vjp` or `custom_vmap` made.
       bodies: The runs in the call that is written.
       writer: Writes the function around it.
       args: The arguments, if it is called.
@@ -51,6 +48,8 @@ def custom_term(
     Raises:
       Unwritable: If it cannot be defined.
     """
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        return batching_term(function, bodies, writer)
     if getattr(function, "symbolic_zeros", False):
         raise Unwritable("rules with symbolic zeros are written by equations only")
     customs = writer.program.customs
@@ -60,7 +59,7 @@ def custom_term(
         return known
     if jaxapi.gradient_function(function) is not None:
         made = _gradient_term(function, bodies, writer)
-        if _is_global(made):
+        if is_global(made):
             customs[key] = made
         return made
     opened = writer.program.open_customs
@@ -78,20 +77,9 @@ def custom_term(
         defined = _rules(function, body, bodies, writer)
     finally:
         opened.pop()
-    options = _options(function)
-    is_global = _is_global(made)
-    if is_global and not any(map(_is_bound, defined)):
-        texts = ", ".join(term.render() for term in [*defined, *options])
-        last = [term for term in defined if _is_global(term)]
-        place = last[-1] if last else made
-        text = f"{made.render()}.{method}({texts})"
-        writer.program.add_after(place.render(), text)
-        return made
-    if not is_global:
+    place_rules(made, method, defined, _options(function), writer)
+    if not is_global(made):
         del customs[key]
-    given = joined([*defined, *options])
-    term = Term([*placed(made, ATOM), f".{method}(", *given, ")"])
-    writer.draft.statements.append(Statement(None, term, True))
     return made
 
 
@@ -128,23 +116,10 @@ def _spelling(function: Any) -> tuple[str, str]:
     return "custom_jvp" if is_jvp else "custom_vjp", method
 
 
-def _is_bound(term: Term) -> bool:
-    """Tell whether an expression sees a value of the function around it.
-
-    The parameters of a lambda have their names already.
-    """
-    return any(not ref.name.text for ref in term.all_refs())
-
-
 def _options(function: Any) -> list[Term]:
     """Write the options that its rules were defined with."""
     is_lean = getattr(function, "optimize_remat", False)
     return [keyword("optimize_remat", text_term("True"))] if is_lean else []
-
-
-def _is_global(term: Term) -> bool:
-    """Tell whether an expression begins with a name of the module."""
-    return type(term.parts[0]) is Global
 
 
 def _primal(
