@@ -1,11 +1,13 @@
 """The recorder sees calls, names and functions, and never changes the trace."""
 
 import dis
+import importlib
 import sys
 import threading
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.ndimage
 import numpy as np
 import pytest
 
@@ -210,3 +212,14 @@ def test_what_a_call_binds_at_its_own_trace_is_seen():
     assert len(outer) > 3  # forward and backward
     assert all(bound.trace is call.span.trace for bound in outer)
     assert sine.span.trace is not call.span.trace
+
+
+def test_modules_of_jax_that_the_function_imports_are_watched(monkeypatch):
+    monkeypatch.delitem(sys.modules, "jax.scipy.ndimage")
+
+    def program(x):
+        ndimage = importlib.import_module("jax.scipy.ndimage")
+        return ndimage.map_coordinates(x, [x, x], order=1)
+
+    text = str(untrace.source(program)(np.eye(3, dtype=np.float32)))
+    assert "return map_coordinates(x, [x, x], order=1)\n" in text

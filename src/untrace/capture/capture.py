@@ -186,7 +186,8 @@ def _capture(
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
-    jaxpr = jax.make_jaxpr(flat)(*passed)
+    with jaxapi.own_error_codes():
+        jaxpr = jax.make_jaxpr(flat)(*passed)
     out_tree, kept = out
     result = _number(
         describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept
@@ -336,8 +337,8 @@ def describe_numbered(tree: Any) -> Tree:
 def _renumber(tree: Tree, indices: list[int]) -> Tree:
     if isinstance(tree, Leaf):
         return Leaf(indices[tree.index])
-    children = tuple(_renumber(child, indices) for child in tree.children)
-    return Node(tree.kind, tree.cls, tree.keys, children)
+    children = tuple([_renumber(child, indices) for child in tree.children])
+    return replace(tree, children=children)
 
 
 def _number(tree: Tree, kept: Sequence[bool]) -> Tree:
@@ -359,11 +360,10 @@ def _drop(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
     ]
     kept = [(key, child) for key, child in pairs if child is not None]
     if len(kept) == len(pairs):
-        children = tuple(child for _, child in kept)
-        return Node(tree.kind, tree.cls, tree.keys, children)
+        return replace(tree, children=tuple([child for _, child in kept]))
     kind, cls = (
         ("replaced", tree.cls)
-        if tree.kind in ("fields", "items")
+        if tree.kind in ("fields", "items", "sparse")
         else (tree.kind, tree.cls)
     )
     if kind in ("tuple", "list"):

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from untrace import jaxapi
 from untrace.capture.attributes import attribute_names
 from untrace.capture.inputs import is_module
 from untrace.recovery.record import is_library_class
@@ -39,17 +40,20 @@ class Node:
 
     Attributes:
       kind: "tuple", "list", "dict", "none", "number" (the only key), "fields" (called
-        with keyword arguments), "items" (called with a dict) or "replaced" (a
-        NamedTuple that the generated file defines).
+        with keyword arguments), "items" (called with a dict), "sparse" (a matrix of
+        JAX, called with a tuple and its settings) or "replaced" (a NamedTuple that the
+        generated file defines).
       cls: The class to call, where it is not a builtin.
       keys: Dict keys or field names, one for each child.
       children: The subtrees.
+      settings: Keyword arguments of the call that hold no arrays.
     """
 
     kind: str
     cls: Any
     keys: tuple[Any, ...]
     children: tuple[Tree, ...]
+    settings: tuple[tuple[str, Any], ...] = ()
 
 
 Tree = Leaf | Node
@@ -84,6 +88,9 @@ def _node(
     if cls is dict and all(_is_plain_key(name) for name in names):
         return Node("dict", None, tuple(names), children)
     fields = _field_names(value, keys)
+    settings = jaxapi.sparse_settings(value)
+    if settings is not None:
+        return Node("sparse", cls, tuple(fields), children, tuple(settings.items()))
     if is_importable(cls) and (
         node := _rebuilt(value, cls, fields, names, parts, children)
     ):
@@ -217,7 +224,8 @@ class _Plain:
         keys = [getattr(entry, "key", None) for entry in entries]
         if isinstance(value, collections.abc.Mapping) and all(map(_is_plain_key, keys)):
             return Node("dict", None, tuple(keys), children)
-        if self.keep_types and is_importable(kind):
+        is_sparse = jaxapi.sparse_settings(value) is not None
+        if is_sparse or (self.keep_types and is_importable(kind)):
             del self.found[start:]
             parts = [part for _, part in flat]
             node = _node(value, entries, parts, children)
@@ -291,7 +299,7 @@ def _sorted_keys(value: dict[Any, Any]) -> list[Any]:
 
 def access(tree: Node, key: Any) -> str:
     """Write the access to a child: `.mu`, `["w"]` or `[0]`."""
-    if tree.kind in ("fields", "replaced") and not _is_mapping(tree.cls):
+    if tree.kind in ("fields", "sparse", "replaced") and not _is_mapping(tree.cls):
         return f".{key}"
     return f"[{quoted(key)}]"
 
@@ -351,7 +359,14 @@ def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
         return tree.cls(dict(zip(tree.keys, parts)))
     if tree.kind == "fields":
         return tree.cls(**dict(zip(tree.keys, parts)))
+    if tree.kind == "sparse":  # the class itself would want arrays
+        return tree.cls.tree_unflatten(dict(tree.settings), parts)
     return classes[replaced_key(tree)](*parts)
+
+
+def shown_settings(node: Node) -> list[tuple[str, Any]]:
+    """List the settings of a sparse matrix that are not the default, False."""
+    return [(name, value) for name, value in node.settings if value is not False]
 
 
 def replaced_key(node: Node) -> Any:

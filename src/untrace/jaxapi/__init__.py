@@ -32,6 +32,10 @@ from untrace.jaxapi.avals import (
     same_type,
     short_type,
 )
+from untrace.jaxapi.batching import BATCH_SIZES as BATCH_SIZES
+from untrace.jaxapi.batching import CUSTOM_VMAP as CUSTOM_VMAP
+from untrace.jaxapi.batching import batching_rule as batching_rule
+from untrace.jaxapi.batching import is_sequential as is_sequential
 from untrace.jaxapi.binds import Bound as Bound
 from untrace.jaxapi.binds import bind_again as bind_again
 from untrace.jaxapi.binds import bind_codes as bind_codes
@@ -40,6 +44,12 @@ from untrace.jaxapi.binds import current_trace as current_trace
 from untrace.jaxapi.binds import no_source_info as no_source_info
 from untrace.jaxapi.binds import read_bind as read_bind
 from untrace.jaxapi.binds import under_axes as under_axes
+from untrace.jaxapi.called import Called as Called
+from untrace.jaxapi.called import Method as Method
+from untrace.jaxapi.called import Operator as Operator
+from untrace.jaxapi.called import Property as Property
+from untrace.jaxapi.called import Update as Update
+from untrace.jaxapi.called import bound_arguments as bound_arguments
 from untrace.jaxapi.comparing import (
     ORIGIN_FIELDS,
     ORIGIN_TYPES,
@@ -63,6 +73,8 @@ from untrace.jaxapi.contexts import (
     scope_names,
     user_frame,
 )
+from untrace.jaxapi.error_checks import error_set_names as error_set_names
+from untrace.jaxapi.error_checks import own_error_codes as own_error_codes
 from untrace.jaxapi.exports import (
     Exported,
     SymbolicScope,
@@ -113,6 +125,12 @@ from untrace.jaxapi.kernels import (
     unflatten_index,
     unflatten_operands,
 )
+from untrace.jaxapi.made import converted as converted
+from untrace.jaxapi.made import is_converted as is_converted
+from untrace.jaxapi.made import is_linearized as is_linearized
+from untrace.jaxapi.made import is_made as is_made
+from untrace.jaxapi.made import plain_map as plain_map
+from untrace.jaxapi.matrices import sparse_settings as sparse_settings
 from untrace.jaxapi.params import (
     FLAT_PYTREES,
     FLAT_TREES,
@@ -133,19 +151,10 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
-from untrace.jaxapi.recording import Called as Called
-from untrace.jaxapi.recording import Method as Method
-from untrace.jaxapi.recording import Operator as Operator
-from untrace.jaxapi.recording import Property as Property
-from untrace.jaxapi.recording import Update as Update
-from untrace.jaxapi.recording import bound_arguments as bound_arguments
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
-from untrace.jaxapi.recording import is_linearized as is_linearized
-from untrace.jaxapi.recording import is_transposed as is_transposed
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
-from untrace.jaxapi.recording import plain_map as plain_map
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
 from untrace.jaxapi.roots import RootParts, root_parts
@@ -196,6 +205,7 @@ from untrace.jaxapi.state import (
     ref_transforms,
     stand_in_for,
 )
+from untrace.jaxapi.thunks import thunk_result as thunk_result
 from untrace.jaxapi.tracers import is_same_value
 from untrace.jaxapi.tracing import (
     ambient_settings,
@@ -217,6 +227,7 @@ from untrace.jaxapi.wrappers import UFUNC as UFUNC
 from untrace.jaxapi.wrappers import Transformed as Transformed
 from untrace.jaxapi.wrappers import elementwise_rules as elementwise_rules
 from untrace.jaxapi.wrappers import gradient_function as gradient_function
+from untrace.jaxapi.wrappers import gradient_has_logs as gradient_has_logs
 from untrace.jaxapi.wrappers import is_wrapper as is_wrapper
 from untrace.jaxapi.wrappers import open_boundary as open_boundary
 from untrace.jaxapi.wrappers import transformed as transformed

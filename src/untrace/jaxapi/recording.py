@@ -13,9 +13,9 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from jax._src import api as _api
 from jax._src import array as _array
@@ -23,16 +23,30 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import pjit as _pjit
-from jax._src import tree_util as _tree_util
 from jax._src.numpy import array_methods as _array_methods
 from jax._src.numpy import scalar_types as _scalar_types
 from jax._src.numpy import ufunc_api as _ufunc_api
 
+from untrace.jaxapi.batching import CUSTOM_VMAP
+from untrace.jaxapi.called import (
+    Called,
+    Method,
+    Operator,
+    Property,
+    Reader,
+    Update,
+    bound_arguments,
+)
+from untrace.jaxapi.made import made_readers
+from untrace.jaxapi.matrices import (
+    sparse_methods,
+    sparse_module,
+    sparsified_operators,
+)
 from untrace.jaxapi.wrappers import (
     CUSTOM_JVP,
     CUSTOM_VJP,
     JITTED,
-    TRANSPOSED,
     Maker,
     inner_code,
     is_default,
@@ -40,47 +54,8 @@ from untrace.jaxapi.wrappers import (
     makers,
     open_boundary,
     read_jit,
+    transformed,
 )
-
-
-class Operator(NamedTuple):
-    """A Python operator on arrays, by the name of its method: `__add__`."""
-
-    name: str
-
-
-class Method(NamedTuple):
-    """A method of an array: `x.sum()`."""
-
-    name: str
-
-
-class Property(NamedTuple):
-    """A property of an array: `x.T`."""
-
-    name: str
-
-
-class Update(NamedTuple):
-    """An indexed update: `x.at[i].set(v)`."""
-
-    name: str
-
-
-class Called(NamedTuple):
-    """A function and its actual arguments.
-
-    `is_first` tells that the frame returns the result and more, for the fast path of
-    `jax.jit`.
-    """
-
-    function: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    is_first: bool = False
-
-
-Reader = Callable[[types.FrameType], Called | None]
 
 # ---- readers -----------------------------------------------------------------------
 
@@ -114,8 +89,9 @@ def call_readers(
     readers.update(_method_readers())
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
+    operators = _sparse_operators()
     for code, maker in makers().items():
-        readers[code] = functools.partial(_read_transformed, maker)
+        readers[code] = functools.partial(_read_transformed, maker, operators)
     return readers
 
 
@@ -154,23 +130,6 @@ _ABOUT_TYPES = frozenset(
 )
 
 
-def bound_arguments(
-    code: types.CodeType, values: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Split the arguments that a frame starts with into positional and keyword ones."""
-    n, n_keyword = code.co_argcount, code.co_kwonlyargcount
-    names = code.co_varnames
-    args = [values[name] for name in names[:n]]
-    kwargs = {name: values[name] for name in names[n : n + n_keyword]}
-    position = n + n_keyword
-    if code.co_flags & inspect.CO_VARARGS:
-        args += values[names[position]]
-        position += 1
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        kwargs.update(values[names[position]])
-    return tuple(args), kwargs
-
-
 def _read_plain(value: Any, plain: Any, frame: types.FrameType) -> Called:
     args, kwargs = bound_arguments(plain.__code__, frame.f_locals)
     return Called(value, args, kwargs)
@@ -184,10 +143,14 @@ def _read_jitted(jitted: Mapping[int, Any], frame: types.FrameType) -> Called:
     return Called(function, values["args"], dict(values["kwargs"]), is_first=True)
 
 
-def _read_transformed(maker: Maker, frame: types.FrameType) -> Called:
+def _read_transformed(
+    maker: Maker, operators: Mapping[int, Operator], frame: types.FrameType
+) -> Called:
     values = frame.f_locals
-    kwargs = dict(values.get("kwargs") or {})
-    return Called(maker.read(values), values["args"], kwargs)
+    kwargs = dict(values.get("kwargs") or values.get("params") or {})
+    made = maker.read(values)
+    function = operators.get(id(made.function), made)
+    return Called(function, values["args"], kwargs)
 
 
 def _read_self(frame: types.FrameType) -> Called:
@@ -196,42 +159,10 @@ def _read_self(frame: types.FrameType) -> Called:
     return Called(args[0], args[1:], kwargs)
 
 
-def _read_linearized(frame: types.FrameType) -> Called | None:
-    """Read a call of the function that `jax.linearize` returns; of no other `Partial`."""
-    values = frame.f_locals
-    shim = values["self"]
-    if getattr(shim.fun, "func", None) is not _api._lift_linearized:
-        return None
-    n_residuals = _api._lift_linearized.__code__.co_argcount - len(shim.fun.args)
-    return Called(shim, values["args"][n_residuals:], {})
-
-
-def is_linearized(function: Any) -> bool:
-    """Tell whether a function is what `jax.linearize` returns, without its residuals."""
-    return isinstance(function, _tree_util._HashableCallableShim)
-
-
-def _read_transposed(frame: types.FrameType) -> Called | None:
-    """Read a call of the function that `jax.linear_transpose` returns."""
-    back = frame.f_back
-    if back is None or not is_wrapper(back.f_code):
-        return None
-    return Called(back.f_locals["fun"], (frame.f_locals["out_cotangent"],), {})
-
-
-def is_transposed(function: Any) -> bool:
-    """Tell whether a function is what `jax.linear_transpose` returns, as above."""
-    return getattr(function, "__code__", None) is TRANSPOSED
-
-
-def plain_map(function: Any) -> Any:
-    """Return the function by which a call of a linear map is known: no residuals."""
-    return open_boundary(function.func)
-
-
 def _read_ufunc(frame: types.FrameType) -> Called:
     values = frame.f_locals
-    return Called(values["self"], values["args"], {})
+    function = values["self"]
+    return Called(transformed(function) or function, values["args"], {})
 
 
 def _read_operator(frame: types.FrameType) -> Called:
@@ -261,6 +192,8 @@ def _as_written(
     plain: Any, args: tuple[Any, ...]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Give arguments by keyword after the first that is its default."""
+    if len(args) > plain.__code__.co_argcount:
+        return args, {}
     names = plain.__code__.co_varnames[: len(args)]
     values = plain.__defaults__ or ()
     defaults = dict(zip(names[plain.__code__.co_argcount - len(values) :], values))
@@ -321,9 +254,8 @@ def _method_readers() -> dict[types.CodeType, Reader]:
         _scalar_types._ScalarMeta.__call__.__code__: _read_self,
         open_boundary(CUSTOM_JVP.__call__).__code__: _read_self,
         open_boundary(CUSTOM_VJP.__call__).__code__: _read_self,
+        open_boundary(CUSTOM_VMAP.__call__).__code__: _read_self,
         _api.VJP.__call__.__code__: _read_self,
-        _tree_util._HashableCallableShim.__call__.__code__: _read_linearized,
-        TRANSPOSED: _read_transposed,
         _core.Primitive.bind.__code__: _read_bind,
     }
     # Operators and methods of concrete arrays do not pass through a tracer's.
@@ -346,7 +278,32 @@ def _method_readers() -> dict[types.CodeType, Reader]:
     for name, function in vars(methods._IndexUpdateRef).items():
         if type(function) is types.FunctionType and not name.startswith("_"):
             readers[function.__code__] = functools.partial(_read_update, name, function)
+    readers.update(_sparse_readers())
+    readers.update(made_readers())
     return readers
+
+
+def _sparse_operators() -> dict[int, Operator]:
+    """Return the operators of sparse matrices, by what computes them for dense arrays."""
+    found: dict[int, Operator] = {}
+    for name, function in sparsified_operators():
+        made = transformed(function)
+        if made is not None:
+            found[id(made.function)] = Operator(name)
+    return found
+
+
+def _sparse_readers() -> Iterator[tuple[types.CodeType, Reader]]:
+    for name, function in sparse_methods():
+        kind = Operator(name) if name.startswith("__") else Method(name)
+        yield function.__code__, functools.partial(_read_concrete, kind, function)
+    sparse = sparse_module()
+    if sparse is not None:
+        plain = sparse.JAXSparse.T.fget
+        yield (
+            plain.__code__,
+            functools.partial(_read_concrete, Property("T"), plain),
+        )
 
 
 def is_inside_jax(function: Any) -> bool:

@@ -13,13 +13,14 @@ import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
+from jax._src import checkify as _checkify
 from jax._src import config as _config
 from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import shard_map as _shard_map
@@ -27,6 +28,8 @@ from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src.numpy import ufunc_api as _ufunc_api
 from jax._src.numpy import vectorize as _vectorize
+
+from untrace.jaxapi.matrices import sparse_module
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,11 +72,25 @@ def transformed(function: Any) -> Transformed | None:
     if isinstance(function, JITTED):
         info = function._jit_info  # pyright: ignore[reportAttributeAccessIssue]
         return read_jit(function.__wrapped__, info)
+    if isinstance(function, UFUNC):
+        return _read_ufunc(function)
     function = open_boundary(function)
     if type(function) is not types.FunctionType:
         return None
     maker = makers().get(function.__code__)
     return maker.read(_closure(function)) if maker is not None else None
+
+
+def _read_ufunc(function: Any) -> Transformed | None:
+    """Return what the user gave to `jax.numpy.frompyfunc`; JAX's own are functions."""
+    held = vars(function)["_ufunc__static_props"]
+    made = held["func"]
+    if str(getattr(made, "__module__", "")).startswith("jax."):
+        return None
+    options = {"nin": function.nin, "nout": function.nout}
+    if function.identity is not None:
+        options["identity"] = function.identity
+    return Transformed(("jax.numpy", "frompyfunc"), made, options)
 
 
 def wrapper_code(function: Any) -> types.CodeType | None:
@@ -97,7 +114,7 @@ class Maker:
 
     def read(self, cells: Mapping[str, Any]) -> Transformed:
         """Read a transformed function from the variables of its wrapper."""
-        if self.through:  # `grad` wraps what `value_and_grad` returns
+        if self.through:  # `grad` wraps what `value_and_grad` returns, for example
             cells = _closure(open_boundary(cells[self.through]))
         function = next(cells[n] for n in ("fun", "f", "pyfunc", "func") if n in cells)
         options = {
@@ -127,27 +144,47 @@ def is_default(value: Any, default: Any) -> bool:
 def makers() -> dict[types.CodeType, Maker]:
     """Return what makes the functions that run a code object."""
     if not _MAKERS:
-        for home, maker, wrapper, through in [
-            (("jax", "value_and_grad"), jax.value_and_grad, "value_and_grad_f", ""),
-            (("jax", "grad"), jax.grad, "grad_f", "value_and_grad_f"),
-            (("jax", "grad"), jax.grad, "grad_f_aux", "value_and_grad_f"),
-            (("jax", "vmap"), jax.vmap, "vmap_f", ""),
-            (("jax", "jacfwd"), jax.jacfwd, "jacfun", ""),
-            (("jax", "jacrev"), jax.jacrev, "jacfun", ""),
-            (("jax", "checkpoint"), _ad_checkpoint.checkpoint, "fun_remat", ""),
-            (("jax.numpy", "vectorize"), _vectorize.vectorize, "wrapped", ""),
-        ]:
-            plain = open_boundary(maker)
-            _MAKERS[inner_code(plain, wrapper)] = Maker(
-                home, inspect.signature(plain), through
-            )
-        _MAKERS[inner_code(_shard_map._shard_map, "wrapped")] = Maker(
-            ("jax", "shard_map"), inspect.signature(jax.shard_map)
-        )
+        _MAKERS.update(_usual_makers())
+    sparse = sparse_module()
+    if sparse is not None and not _SPARSE_MAKERS:
+        _SPARSE_MAKERS.update(_sparse_makers(sparse))
+        _MAKERS.update(_SPARSE_MAKERS)
     return _MAKERS
 
 
+def _usual_makers() -> Iterator[tuple[types.CodeType, Maker]]:
+    for home, maker, wrapper, through in [
+        (("jax", "value_and_grad"), jax.value_and_grad, "value_and_grad_f", ""),
+        (("jax", "grad"), jax.grad, "grad_f", "value_and_grad_f"),
+        (("jax", "grad"), jax.grad, "grad_f_aux", "value_and_grad_f"),
+        (("jax", "vmap"), jax.vmap, "vmap_f", ""),
+        (("jax", "jacfwd"), jax.jacfwd, "jacfun", ""),
+        (("jax", "jacrev"), jax.jacrev, "jacfun", ""),
+        (("jax", "checkpoint"), _ad_checkpoint.checkpoint, "fun_remat", ""),
+        (("jax.numpy", "vectorize"), _vectorize.vectorize, "wrapped", ""),
+        (_CHECKIFY, _checkify.checkify, "checked_fun", ""),
+    ]:
+        plain = open_boundary(maker)
+        signature = inspect.signature(plain)
+        yield inner_code(plain, wrapper), Maker(home, signature, through)
+    shard_map = Maker(("jax", "shard_map"), inspect.signature(jax.shard_map))
+    yield inner_code(_shard_map._shard_map, "wrapped"), shard_map
+
+
+def _sparse_makers(sparse: Any) -> Iterator[tuple[types.CodeType, Maker]]:
+    for name in ("grad", "value_and_grad", "jacfwd", "jacrev"):
+        maker = getattr(sparse, name)
+        home = sparse.__name__, name
+        code = inner_code(maker, f"{name}_fun")
+        yield code, Maker(home, inspect.signature(maker))
+    home = sparse.__name__, "sparsify"
+    made = Maker(home, inspect.signature(sparse.sparsify), "f_raw")
+    yield sparse.sparsify(jax.numpy.sin).__code__, made
+
+
+_CHECKIFY = ("jax.experimental.checkify", "checkify")
 _MAKERS: dict[types.CodeType, Maker] = {}
+_SPARSE_MAKERS: dict[types.CodeType, Maker] = {}
 
 
 def elementwise_rules(function: Any) -> list[Any]:
@@ -162,14 +199,19 @@ def elementwise_rules(function: Any) -> list[Any]:
 def gradient_function(function: Any) -> Any:
     """Return what `jax.custom_gradient` was given; None if that made no function.
 
-    Its options, which came with jax 0.12, make functions of another kind.
+    Of its options, which came with jax 0.12, `remat` and `with_accums` make functions of
+    another kind.
     """
     if not isinstance(function, CUSTOM_VJP):
         return None
     if getattr(function.fwd, "__code__", None) is not _GRADIENT_FORWARD:
         return None
-    held = _closure(function.fwd)
-    return None if held.get("with_logs") else held.get("fun")
+    return _closure(function.fwd).get("fun")
+
+
+def gradient_has_logs(function: Any) -> bool:
+    """Tell whether the rule of a `jax.custom_gradient` returns logs, too."""
+    return bool(_closure(function.fwd).get("with_logs"))
 
 
 def read_jit(function: Any, info: Any) -> Transformed:
@@ -240,4 +282,3 @@ _BOUNDARY = _find_code(
     _traceback_util.api_boundary.__code__, "reraise_with_filtered_traceback"
 )
 _GRADIENT_FORWARD = inner_code(_custom_derivatives.custom_gradient, "fwd")
-TRANSPOSED = inner_code(_api.linear_transpose, "transposed_fun")

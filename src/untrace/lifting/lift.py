@@ -15,7 +15,13 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
-from untrace.capture.trees import accessors, quoted, replaced_key, replaced_nodes
+from untrace.capture.trees import (
+    accessors,
+    quoted,
+    replaced_key,
+    replaced_nodes,
+    shown_settings,
+)
 from untrace.ir import Block, Equation, Value, from_jaxpr
 from untrace.lifting import calls
 from untrace.lifting.contexts import ambient_managers, tracing_context
@@ -319,6 +325,10 @@ def construct(
     fields = ", ".join(f"{k}={p}" for k, p in zip(tree.keys, parts))
     if tree.kind == "fields":
         return f"{_class_text(tree.cls, lifter)}({fields})"
+    if tree.kind == "sparse":
+        given = [f"{k}={lifter.spell(v)}" for k, v in shown_settings(tree)]
+        arrays = f"({', '.join(parts)})"
+        return f"{_class_text(tree.cls, lifter)}({', '.join([arrays, *given])})"
     return f"{classes[replaced_key(tree)][0]}({fields})"
 
 

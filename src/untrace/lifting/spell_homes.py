@@ -133,14 +133,20 @@ def _is_python(value: Any) -> bool:
     )
 
 
+def public_modules() -> set[str]:
+    """Name the public modules of JAX that have been imported; some are here."""
+    for module in _FIRST:
+        importlib.import_module(module)
+    return {m for m in list(sys.modules) if m.startswith("jax.") and "._" not in m}
+
+
+_FIRST = [*PREFERRED, *sorted(JAX_NAMESPACES - set(PREFERRED))]
+
+
 def _public_modules() -> list[str]:
     """List JAX's public modules, most familiar first, then NumPy."""
-    first = [*PREFERRED, *sorted(JAX_NAMESPACES - set(PREFERRED))]
-    for module in first:
-        importlib.import_module(module)
-    imported = [m for m in sys.modules if m.startswith("jax.") and "._" not in m]
-    others = sorted(set(imported) - set(first), key=lambda m: (m.count("."), m))
-    return [*first, "numpy", *filter(_is_importable, others)]
+    others = sorted(public_modules() - set(_FIRST), key=lambda m: (m.count("."), m))
+    return [*_FIRST, "numpy", *filter(_is_importable, others)]
 
 
 def _find_declared_home(value: Any) -> Home | None:

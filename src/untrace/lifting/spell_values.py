@@ -86,6 +86,11 @@ def _spell_frozen_dict(speller: Speller, value: Any) -> str:
 
 @writes(frozenset, exact=True)
 def _spell_frozenset(speller: Speller, value: frozenset[Any]) -> str:
+    names = jaxapi.error_set_names(value)
+    if names:
+        return " | ".join(
+            speller.name("jax.experimental.checkify", name) for name in names
+        )
     return (
         f"frozenset({_spell_set_elements(speller, value)})" if value else "frozenset()"
     )

@@ -29,11 +29,11 @@ def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None
     fixed = set(function.nondiff_argnums)
     values = list(body.parameters.values())[: body.code.co_argcount]
     static = [v for i, v in enumerate(values) if i in fixed]
-    dynamic = [_struct(v) for i, v in enumerate(values) if i not in fixed]
+    dynamic = [struct(v) for i, v in enumerate(values) if i not in fixed]
     if isinstance(function, jaxapi.CUSTOM_JVP):
         primals = tuple(dynamic)
         if jaxapi.elementwise_rules(function):
-            out = _struct(body.result)
+            out = struct(body.result)
             return [
                 None
                 if rule is None
@@ -50,14 +50,14 @@ def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None
         ordered.insert(i, values[i])
     first = run_apart(fwd, tuple(dynamic), readers, ordered=ordered, fixed=fixed)
     out, residuals = first.result
-    second = run_apart(bwd, (_struct(residuals), _struct(out)), readers, static)
+    second = run_apart(bwd, (struct(residuals), struct(out)), readers, static)
     return [first, second]
 
 
 def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:
     """Trace a custom function itself, at the types of some arguments."""
     fixed = set(function.nondiff_argnums)
-    dynamic = [_struct(v) for i, v in enumerate(args) if i not in fixed]
+    dynamic = [struct(v) for i, v in enumerate(args) if i not in fixed]
     return run_apart(
         function.fun, tuple(dynamic), readers, ordered=list(args), fixed=fixed
     )
@@ -74,7 +74,7 @@ def trace_gradient(function: Any, run: Body, readers: Readers) -> tuple[Body, Bo
     Returns:
       Runs of the function and of the rule, whose arrays are of one trace.
     """
-    args = tuple(map(_struct, run.parameters.values()))
+    args = tuple(map(struct, run.parameters.values()))
     root = Body(None, run.code, {})
 
     def traced(cotangent: Any, *args: Any) -> Any:
@@ -82,7 +82,7 @@ def trace_gradient(function: Any, run: Body, readers: Readers) -> tuple[Body, Bo
             _, rule = function(*args)
             return rule(cotangent)
 
-    jax.eval_shape(traced, _struct(run.result[0]), *args)
+    jax.eval_shape(traced, struct(run.result[0]), *args)
     runs = [item.bodies[0] for item in root.calls if item.is_own]
     codes = [run.code for run in runs]
     plain = innermost(runs[0].result[1]) if runs else None
@@ -128,7 +128,8 @@ def run_apart(
     raise LiftingError(f"the derivative rule `{name}` could not be traced apart")
 
 
-def _struct(value: Any) -> Any:
+def struct(value: Any) -> Any:
+    """Return the types of the arrays in a value."""
     return jax.tree.map(_leaf_struct, value)
 
 

@@ -38,6 +38,8 @@ def peel(function: Any) -> Layer | None:
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
         given = jaxapi.gradient_function(function)
         return Layer("custom", function, function.fun if given is None else given)
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        return Layer("custom", function, function.fun)
     made = jaxapi.transformed(function)
     if made is not None:
         return Layer("transformed", made, made.function)
@@ -111,12 +113,14 @@ _POSITIONAL = (
 
 
 def rules(function: Any) -> list[Any]:
-    """Return the derivative rules of a custom function: called at any later time."""
+    """Return the rules of a custom function, which are called at any later time."""
     if isinstance(function, jaxapi.CUSTOM_JVP):
         several = jaxapi.elementwise_rules(function)
         return several or ([function.jvp] if function.jvp is not None else [])
     if isinstance(function, jaxapi.CUSTOM_VJP):
         return [rule for rule in (function.fwd, function.bwd) if rule is not None]
+    if isinstance(function, jaxapi.CUSTOM_VMAP) and function.vmap_rule is not None:
+        return [function.vmap_rule]
     return []
 
 

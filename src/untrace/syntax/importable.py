@@ -27,11 +27,12 @@ def is_importable(obj: Any) -> bool:
 def public_home(obj: Any) -> tuple[str, str]:
     """Return the module and qualified name to import `obj` from, preferring public ones.
 
-    `optax._src.base.EmptyState` is `optax.EmptyState` to its users.
+    `optax._src.base.EmptyState` is `optax.EmptyState` to its users, and
+    `jax.experimental.sparse.bcoo.BCOO` is `jax.experimental.sparse.BCOO`.
     """
     module, qualname = obj.__module__, obj.__qualname__
     parts = module.split(".")
-    if any(part.startswith("_") for part in parts) and "." not in qualname:
+    if "." not in qualname:
         for length in range(1, len(parts)):
             home = ".".join(parts[:length])
             if not any(part.startswith("_") for part in parts[:length]) and (

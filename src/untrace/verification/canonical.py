@@ -238,6 +238,9 @@ def _code_const(const: Any) -> Any:
 
 
 def _function(value: types.FunctionType) -> Parts:
+    traced = jaxapi.thunk_result(value)
+    if traced is not None:
+        return Parts(("thunk",), (("jaxpr", traced),))
     code = value.__code__
     cells = value.__closure__ or ()
     closure = [(f"closure {n}", _cell(c)) for n, c in zip(code.co_freevars, cells)]

@@ -76,14 +76,30 @@ class KeyMaker(abc.ABC):
         outer = self._check_vma
         self._check_vma = eqn.params.get("check_vma", outer)
         items = [
-            (name, self.value(rules.comparable(eqn, name), scope))
+            (name, self.param(eqn, name, scope))
             for name in sorted(eqn.params)
             if (opaque is None or name not in opaque)
         ]
+        self.notes += filter(None, [rules.unproved(eqn, name) for name in eqn.params])
         if opaque is not None:
             items.append(("rules", self.rules(eqn, scope)))
         self._check_vma = outer
         return tuple(items)
+
+    def param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
+        """Make the key of a param; a batching rule that recurs is written as such."""
+        identity = rules.batching_identity(eqn, name)
+        if identity is None:
+            return self.value(rules.comparable(eqn, name), scope)
+        if identity in self._rule_stack:
+            self.n_outer_uses += 1
+            return ("again", len(self._rule_stack) - self._rule_stack.index(identity))
+        self._rule_stack.append(identity)
+        traced = rules.comparable(eqn, name)
+        self._alive.append((eqn, traced))
+        key = self.value(traced, scope)
+        self._rule_stack.pop()
+        return key
 
     def rules(self, eqn: Any, scope: KeyScope) -> Key:
         """Make the key of derivative rules; rules that recur are written as such."""

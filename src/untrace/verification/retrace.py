@@ -75,7 +75,8 @@ def retrace(
         }
         return jax.tree.leaves(with_room(function, *args, **kwargs))
 
-    return jaxapi.trace_flat(flat, avals, name)
+    with jaxapi.own_error_codes():
+        return jaxapi.trace_flat(flat, avals, name)
 
 
 def _is_keyword(parameter: Parameter) -> bool:

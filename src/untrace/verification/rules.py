@@ -25,6 +25,9 @@ OPAQUE_PARAMS: dict[str, frozenset[str]] = {
 # Callables that are compared by their traces.
 TRACED_PARAMS: dict[str, frozenset[str]] = {"reduce": frozenset({"computation"})}
 
+# Batching rules, which are compared by their traces with every argument batched.
+BATCHING_PARAMS: dict[str, frozenset[str]] = {"custom_vmap_call": frozenset({"rule"})}
+
 # Primitives made for one call, of Python functions; compared by what these trace to.
 TYPED_PARAMS: dict[str, frozenset[str]] = {"call_hi_primitive": frozenset({"_prim"})}
 
@@ -46,6 +49,11 @@ def comparable(eqn: Any, name: str) -> Any:
             return jaxapi.trace_computation(param, eqn.params["jaxpr"])
         except Exception:  # the user's code; its own object is compared then
             return param
+    if name in BATCHING_PARAMS.get(eqn.primitive.name, ()):
+        try:
+            return jaxapi.batching_rule(eqn.params, [v.aval for v in eqn.invars])
+        except Exception:  # it may refuse such arguments
+            return param
     if name in TYPED_PARAMS.get(eqn.primitive.name, ()):
         try:
             parts = jaxapi.root_parts(param)
@@ -53,6 +61,22 @@ def comparable(eqn: Any, name: str) -> Any:
             return param
         return param if parts is None else parts
     return param
+
+
+def batching_identity(eqn: Any, name: str) -> Any:
+    """Return what identifies a batching rule, which may make equations with itself."""
+    if name not in BATCHING_PARAMS.get(eqn.primitive.name, ()):
+        return None
+    return ("batching", id(getattr(eqn.params[name], "rule", eqn.params[name])))
+
+
+def unproved(eqn: Any, name: str) -> str:
+    """Say what comparing a param leaves open; "" if that is nothing."""
+    if name not in BATCHING_PARAMS.get(eqn.primitive.name, ()):
+        return ""
+    rule = eqn.params[name]
+    shown = getattr(rule, "__name__", type(rule).__name__)
+    return f"{shown}: a batching rule (compared with every argument batched)"
 
 
 def trace_rules(eqn: Any, check_vma: bool) -> Rules:

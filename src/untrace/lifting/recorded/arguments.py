@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.lifting.recorded.expressions import shape_term
 from untrace.lifting.recorded.host_calls import host_term, is_host_function
+from untrace.lifting.recorded.kept_functions import with_kept
 from untrace.lifting.recorded.library import takes_shape_of_another
 from untrace.lifting.recorded.runs import runs_of
 from untrace.lifting.recorded.terms import Term, display, keyword
@@ -76,7 +77,7 @@ def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> 
         return host_term(value, item, writer)
     if role == "shape" and takes_shape_of_another(item):
         return shape_term(value, writer)
-    return _argument(value, writer, item.bodies, role)
+    return _argument(value, writer, with_kept(value, role, item, writer.program), role)
 
 
 def _argument(

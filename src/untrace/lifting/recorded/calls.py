@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.callables import transformed_call
-from untrace.lifting.recorded.custom_rules import custom_call
+from untrace.lifting.recorded.custom_rules import custom_call, custom_term
 from untrace.lifting.recorded.equations import equation_term
 from untrace.lifting.recorded.library import shorter
 from untrace.lifting.recorded.naming import rename
@@ -17,6 +19,7 @@ from untrace.lifting.recorded.terms import ATOM, Term, call, placed
 from untrace.lifting.recorded.tree_maps import Unrolled, tree_call
 from untrace.lifting.recorded.unwrapping import unwrapped
 from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.values import Found
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spell_homes import public_name
 from untrace.recovery.record import Call
@@ -59,12 +62,15 @@ def write_as_made(item: Call, writer: Writer) -> None:
 def _public_call(item: Call, writer: Writer) -> Term:
     """Write a call of a function that is no Python function of the user's or a library's."""
     function = item.function
-    is_map = jaxapi.is_linearized(function) or jaxapi.is_transposed(function)
-    key = id(function) if is_map else writer.values.key(function)
+    is_made = jaxapi.is_made(function)
+    key = id(function) if is_made else writer.values.key(function)
     known = writer.find(key) if key is not None else None
+    if known is None and is_made:
+        raise Unwritable("it is a function of JAX's that no recorded call made")
+    if known is not None and is_made:
+        args = item.args[_n_bound(known) if jaxapi.is_converted(function) else 0 :]
+        return call(writer.ref(known), plain_arguments(args, item.kwargs, writer))
     known = known or writer.find_function(function)
-    if known is None and is_map:
-        raise Unwritable("it is a linear map that no recorded call made")
     home = public_name(function)
     if known is not None:
         arguments = public_arguments(item, writer) if home else _plain(item, writer)
@@ -77,6 +83,9 @@ def _public_call(item: Call, writer: Writer) -> Term:
         return call(text, args)
     if isinstance(function, jaxapi.Transformed):
         return transformed_call(function, item, writer)
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        made = custom_term(function, item.bodies, writer, item.args)
+        return call(made, plain_arguments(item.args, item.kwargs, writer))
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
         return custom_call(item, writer)
     raise Unwritable(f"`{function_name(function)}` has no public name")
@@ -84,6 +93,13 @@ def _public_call(item: Call, writer: Writer) -> Term:
 
 def _plain(item: Call, writer: Writer) -> list[Term]:
     return plain_arguments(item.args, item.kwargs, writer)
+
+
+def _n_bound(known: Found) -> int:
+    """Count the arguments that are bound to the function that a name stands for."""
+    held = known[0].held
+    is_bound = isinstance(held, functools.partial) and not known[1]
+    return len(held.args) if is_bound else 0
 
 
 def _is_maker(item: Call) -> bool:

@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.capture.capture import function_name
 from untrace.lifting.recorded.arguments import plain_arguments
+from untrace.lifting.recorded.batching_rules import batching_term
 from untrace.lifting.recorded.definitions import define
-from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.function_arguments import passed_term
 from untrace.lifting.recorded.function_values import is_passed, mark, runs_inside
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.rule_places import is_global, place_rules
 from untrace.lifting.recorded.terms import (
-    ATOM,
-    Global,
     Term,
     call,
     display,
-    joined,
     keyword,
-    placed,
     text_term,
 )
 from untrace.lifting.recorded.unwritable import Unwritable
@@ -48,7 +45,7 @@ def custom_term(
     """Define a function with its derivative rules, once; return its name.
 
     Args:
-      function: What `jax.custom_jvp` or `jax.custom_vjp` made.
+      function: What `jax.custom_jvp`, `jax.custom_vjp` or `custom_vmap` made.
       bodies: The runs in the call that is written.
       writer: Writes the function around it.
       args: The arguments, if it is called.
@@ -56,6 +53,8 @@ def custom_term(
     Raises:
       Unwritable: If it cannot be defined.
     """
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        return batching_term(function, bodies, writer)
     return _defined(function, bodies, writer, args, frozenset())
 
 
@@ -113,7 +112,7 @@ def _defined(
         return known
     if jaxapi.gradient_function(function) is not None:
         made = _gradient_term(function, bodies, writer)
-        if _is_global(made):
+        if is_global(made):
             customs[key] = made
         return made
     opened = writer.program.open_customs
@@ -132,16 +131,9 @@ def _defined(
         defined = _rules(function, body, bodies, fixed, writer)
     finally:
         opened.pop()
-    is_global = _is_global(made)
-    if is_global and not any(list(term.refs()) for term in defined):
-        texts = ", ".join(term.render() for term in defined)
-        names = {term.render() for term in (made, *defined) if _is_global(term)}
-        writer.program.add_after(names, f"{made.render()}.{method}({texts})")
-        return made
-    if not is_global:
+    place_rules(made, method, defined, _options(function), writer)
+    if not is_global(made):
         del customs[key]
-    term = Term([*placed(made, ATOM), f".{method}(", *joined(defined), ")"])
-    writer.draft.statements.append(Statement(None, term, True))
     return made
 
 
@@ -157,6 +149,8 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
     body, rule = known[key]
     program.runs.last(body.result[1], [rule])  # the result is written by this run
     decorator = program.home_term(("jax", "custom_gradient"))
+    if jaxapi.gradient_has_logs(function):
+        decorator = call(decorator, [keyword("with_logs", text_term("True"))])
     return define(given, body, writer, [decorator])
 
 
@@ -190,9 +184,10 @@ def _spelling(function: Any) -> tuple[str, str]:
     return "custom_jvp" if is_jvp else "custom_vjp", method
 
 
-def _is_global(term: Term) -> bool:
-    """Tell whether an expression begins with a name of the module."""
-    return type(term.parts[0]) is Global
+def _options(function: Any) -> list[Term]:
+    """Write the options that its rules were defined with."""
+    is_lean = getattr(function, "optimize_remat", False)
+    return [keyword("optimize_remat", text_term("True"))] if is_lean else []
 
 
 def _primal(

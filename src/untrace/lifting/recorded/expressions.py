@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Tree, quoted
+from untrace.capture.trees import Leaf, Tree, quoted, shown_settings
 from untrace.lifting.recorded.formulas import formula_term
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.leaves import unflattened
@@ -175,6 +175,9 @@ def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     if tree.kind == "items":
         items = _dict(list(zip(tree.keys, parts)))
         return call(Term([name]), [items])
+    if tree.kind == "sparse":
+        given = [keyword(k, writer.value(v, k)) for k, v in shown_settings(tree)]
+        return call(Term([name]), [display("()", parts), *given])
     fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
     return call(Term([name]), fields)
 

@@ -154,8 +154,10 @@ class Draft:
         for parameter in self.parameters:
             name = parameter.name
             is_idle = name.hint == "_" and not (name.uses or name.captured)
-            text = "_" if is_idle else _free(name.hint, forbidden)
-            name.text = text if text not in forbidden else _free(name.hint, forbidden)
+            text = "_" if is_idle else free_name(name.hint, forbidden)
+            name.text = (
+                text if text not in forbidden else free_name(name.hint, forbidden)
+            )
             forbidden.add(name.text)
         fixed = {p.name.text for p in self.parameters}
         forbidden -= fixed
@@ -453,7 +455,7 @@ def _give_names(
             for text, holder in holders.items()
             if holder.last_use > last or holder.captured
         }
-        name.text = _free(name.hint, forbidden | busy)
+        name.text = free_name(name.hint, forbidden | busy)
         holders[name.text] = name
 
 
@@ -490,7 +492,8 @@ def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
     return origin
 
 
-def _free(hint: str, forbidden: set[str]) -> str:
+def free_name(hint: str, forbidden: set[str]) -> str:
+    """Make an identifier that is not forbidden, with a number if it has to be."""
     name = identifier(hint)
     if name not in forbidden and name not in RESERVED:
         return name

@@ -18,7 +18,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.function import Draft, free_name
 from untrace.lifting.recorded.terms import LAMBDA, Global, Term, placed
 from untrace.lifting.recorded.values import is_array
 from untrace.lifting.spell_homes import find_public_home
@@ -186,10 +186,18 @@ def _passed_on(draft: Draft, sizes: dict[str, int]) -> str:
 
 
 def lambda_term(draft: Draft) -> Term:
-    """Write a function of one expression as a lambda."""
+    """Write a function of one expression as a lambda.
+
+    Its parameters do not hide what it sees of the function around it.
+    """
     assert draft.result is not None
-    for parameter in draft.parameters:
-        parameter.name.text = parameter.name.hint
+    own = [parameter.name for parameter in draft.parameters]
+    others = [ref.name for ref in draft.result.all_refs() if ref.name not in own]
+    inner = {name.text for name in others if name.text}  # of lambdas in this one
+    seen = {name.hint for name in others if not name.text}
+    for name in own:
+        is_hiding = name.hint in seen
+        name.text = free_name(name.hint, seen | inner) if is_hiding else name.hint
     head = draft.parameter_text()
     text = f"lambda {head}: " if head else "lambda: "
     return Term([text, *placed(draft.result, LAMBDA)], LAMBDA)

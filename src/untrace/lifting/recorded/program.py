@@ -52,7 +52,16 @@ OUTSIDE, INSIDE = "", " under a transformation"
 IN_EQUATIONS = " in opened transformations"
 """Where a function is jitted."""
 _EFFECTS = frozenset(
-    {"print", "callback", "io_callback", "breakpoint", "check", "debug_callback"}
+    {
+        "print",
+        "callback",
+        "io_callback",
+        "breakpoint",
+        "check",
+        "check_error",
+        "debug_callback",
+        "debug_check",
+    }
 )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from typing import Any
 
 from untrace import jaxapi
-from untrace.lifting.spell_homes import public_objects
+from untrace.lifting.spell_homes import public_modules, public_objects
 
 
 def public_readers() -> dict[int, Any]:
@@ -16,10 +15,7 @@ def public_readers() -> dict[int, Any]:
 
     The program may import more of JAX while it runs, and then there are others.
     """
-    n_modules = sum(
-        name.startswith("jax.") and "._" not in name for name in sys.modules
-    )
-    return _readers(n_modules)[0]
+    return _readers(len(public_modules()))[0]
 
 
 @functools.lru_cache(maxsize=1)

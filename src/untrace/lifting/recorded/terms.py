@@ -103,14 +103,15 @@ class Term:
 
     def length(self) -> int:
         """Return how long the expression will be, in characters."""
-        return len(self.render()) + sum(ref.name.reach for ref in self._all_refs())
+        return len(self.render()) + sum(ref.name.reach for ref in self.all_refs())
 
-    def _all_refs(self) -> Iterator[Ref]:
+    def all_refs(self) -> Iterator[Ref]:
+        """Yield the references, those in folded expressions instead of these."""
         for ref in self.refs():
             if ref.name.folded is None:
                 yield ref
             else:
-                yield from ref.name.folded._all_refs()
+                yield from ref.name.folded.all_refs()
 
     def render(self) -> str:
         """Write the expression."""

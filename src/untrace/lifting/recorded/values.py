@@ -83,13 +83,16 @@ class Values:
         self._define_functions(value, name, path)
 
     def _define_functions(self, value: Any, name: Name, path: str) -> None:
-        """Let the name stand for linear maps: `jax.linearize`, `jax.linear_transpose`."""
+        """Let the name stand for functions that JAX made: those of `jax.linearize`, …"""
         if type(value) in (tuple, list):
             for index, item in enumerate(value):
                 self._define_functions(item, name, f"{path}[{index}]")
         elif type(value) is dict:
             for key, item in value.items():
                 self._define_functions(item, name, f"{path}[{quoted(key)}]")
+        elif (made := jaxapi.converted(value)) is not None:
+            self._alive.append(value)
+            self._known[id(made)] = self._known[id(value)] = name, path
         elif isinstance(value, jax.tree_util.Partial):
             self._known[id(jaxapi.plain_map(value))] = name, path
             self._known.setdefault(self.key(value), (name, path))
@@ -153,4 +156,4 @@ def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
         for label, child in zip(tree.keys, tree.children)
         if isinstance(child, Node) and child.kind == "number"
     ]
-    return (tree.kind, tree.cls, tuple(parts), *numbers)
+    return (tree.kind, tree.cls, tuple(parts), *numbers, *tree.settings)

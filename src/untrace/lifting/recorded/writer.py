@@ -320,8 +320,13 @@ class Writer:
             return self.find(id(jaxapi.plain_map(result))) is None
         if not arrays:
             made = isinstance(result, jaxapi.FUNCTION_RESULTS)
-            return made and self.values.find(id(result)) is None
-        return any(self._is_unknown(array) for array in arrays)
+            if made and self.values.find(id(result)) is None:
+                return True
+        if any(self._is_unknown(array) for array in arrays):
+            return True
+        parts = result if type(result) is tuple else ()  # of `jax.closure_convert`
+        made = [jaxapi.converted(part) for part in parts]
+        return any(one is not None and self.find(id(one)) is None for one in made)
 
     def _is_unknown(self, array: Any) -> bool:
         return self.find(id(array)) is None and (

@@ -1,0 +1,80 @@
+"""Functions that JAX made of the program's own are called by the names that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import untrace
+
+X = np.ones(3, np.float32)
+
+
+def recover(function: Callable[..., Any], *args: Any) -> str:
+    src = untrace.source(function)(*args)
+    assert src.report.is_verified, f"{src.report}\n{src}"
+    assert "from its equations" not in str(src), str(src)
+    return str(src)
+
+
+def test_converted_function() -> None:
+    def program(x: Any, y: Any) -> Any:
+        function, consts = jax.closure_convert(lambda z: z * jnp.sin(y), x)
+        return function(x, *consts) + jax.vmap(function, (0, None))(x[None], y)[0]
+
+    text = recover(program, X, X)
+    expected = "function, consts = jax.closure_convert(lambda z: z * jnp.sin(y), x)\n"
+    assert expected in text
+    assert "return function(x, y) + " in text
+
+
+def cube_root(a: Any) -> Any:
+    def newton(f: Any, guess: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            return y - f(y) / jax.grad(f)(y)
+
+        return lax.fori_loop(0, 10, step, guess)
+
+    return lax.custom_root(lambda y: y**3 - a, 1.0, newton, lambda g, y: y / g(1.0))
+
+
+def test_root_of_a_function_that_the_solver_calls() -> None:
+    text = recover(jax.value_and_grad(cube_root), 8.0)
+    assert "jax.grad(f)(y)" in text
+    assert "jax.lax.custom_root(lambda y: y**3 - a, 1.0, newton," in text
+
+
+def test_root_of_trees() -> None:
+    def program(a: Any) -> Any:
+        def function(tree: Any) -> Any:
+            return {"y": tree["y"] ** 2 - a}
+
+        def solve(f: Any, tree: Any) -> Any:
+            return jax.tree.map(lambda y, e: y - e / (2 * y), tree, f(tree))
+
+        def tangent(g: Any, b: Any) -> Any:
+            return jax.tree.map(jnp.divide, b, g({"y": jnp.ones(3)}))
+
+        return lax.custom_root(function, {"y": a}, solve, tangent)["y"]
+
+    assert "jax.lax.custom_root(" in recover(program, X)
+
+
+def test_lambda_does_not_hide_what_it_sees() -> None:
+    def program(x: Any, xs: Any) -> Any:
+        shifted = lambda y: y - x
+        return jax.vmap(lambda x: shifted(x) * 2)(xs)
+
+    assert "jax.vmap(lambda x_2: (x_2 - x) * 2)(xs)" in recover(program, 2.0, X)
+
+
+def test_lambdas_in_each_other_may_share_names() -> None:
+    def program(x: Any) -> Any:
+        return jax.vmap(lambda x: jax.vmap(lambda x: x * 2)(x))(x[None])
+
+    assert "lambda x: jax.vmap(lambda x: x * 2)(x)" in recover(program, X)
