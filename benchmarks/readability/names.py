@@ -66,13 +66,26 @@ def observe(program: Program) -> Observed:
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        jaxpr = jax.make_jaxpr(program.function)(*program.args)
+        jaxpr = _traced(program)
     finally:
         sys.setprofile(before)
     observed.parameters = set(_used_keys(jaxpr, program.args))
     observed.spelled = set(_bound(ast.parse(program.path.read_text())))
     observed.lax_names = _lax_names(files)
     return observed
+
+
+def _traced(program: Program) -> Any:
+    """Trace a program; leaves of its arguments that are no arrays are fixed."""
+    leaves, tree = jax.tree.flatten(program.args)
+
+    def function(*arrays: Any) -> Any:
+        given = iter(arrays)
+        filled = [next(given) if _is_array(leaf) else leaf for leaf in leaves]
+        out = program.function(*jax.tree.unflatten(tree, filled))
+        return list(filter(_is_array, jax.tree.leaves(out)))
+
+    return jax.make_jaxpr(function)(*filter(_is_array, leaves))
 
 
 def _note(observed: Observed, frame: Any) -> None:
@@ -120,7 +133,8 @@ def _used_keys(jaxpr: Any, args: tuple[Any, ...]) -> Iterator[str]:
     used = {id(v) for eqn in inner.eqns for v in eqn.invars}
     used |= {id(v) for v in inner.outvars}
     leaves = jax.tree_util.tree_leaves_with_path(args)
-    for value, (path, _) in zip(inner.invars, leaves, strict=True):
+    paths = [path for path, leaf in leaves if _is_array(leaf)]
+    for value, path in zip(inner.invars, paths, strict=True):
         if id(value) not in used:
             continue
         for entry in path:

@@ -1,5 +1,6 @@
 """The recorder sees calls, names and functions, and never changes the trace."""
 
+import cProfile
 import dis
 import importlib
 import sys
@@ -223,3 +224,14 @@ def test_modules_of_jax_that_the_function_imports_are_watched(monkeypatch):
 
     text = str(untrace.source(program)(np.eye(3, dtype=np.float32)))
     assert "return map_coordinates(x, [x, x], order=1)\n" in text
+
+
+def test_a_profiler_goes_on():
+    profiler = cProfile.Profile()
+    profiler.enable()
+    src = untrace.source(lambda x: jnp.sin(x))(np.float32(1.0))
+    sorted([1])
+    profiler.disable()
+    assert src.report.strength == "identical"
+    names = {row.code for row in profiler.getstats() if isinstance(row.code, str)}
+    assert any("sorted" in name for name in names)

@@ -41,3 +41,9 @@ def is_module(value: Any) -> bool:
     """Tell whether a value is a module of equinox, which splits arrays from the rest."""
     equinox = sys.modules.get("equinox")
     return equinox is not None and isinstance(value, equinox.Module)
+
+
+def has_state(value: Any) -> bool:
+    """Tell whether a value is a module of flax.nnx, whose state is a dict of its own."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(value, getattr(nnx, "Pytree", nnx.Module))

@@ -20,7 +20,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.attributes import attribute_names
-from untrace.capture.inputs import is_module
+from untrace.capture.inputs import has_state, is_module
 from untrace.recovery.record import is_library_class
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier
@@ -163,8 +163,8 @@ def plain(
     Arrays are appended to `found`. What is no array and holds none becomes None, and a
     tuple `()`; children of classes that are None are left out, so that a tree keeps its
     description when another library has split its arrays from the rest. Mappings become
-    dicts, objects of libraries that only wrap what they hold that, and other classes
-    NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
+    dicts, and modules of flax.nnx, too, objects of libraries that only wrap what they hold
+    that, and other classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
     arrays, never do. `of_leaves` may know a tree, numbered from 0, for a flat list of its
     leaves.
@@ -233,16 +233,19 @@ class _Plain:
                 self.tree(part, in_class)
             return node
         fields = _field_names(value, entries)
+        if has_state(value):  # described as its state is, so that both are one
+            fields = [getattr(e, "idx", f) for e, f in zip(entries, fields)]
         pairs = [(f, c) for f, c in zip(fields, children) if not _is_nothing(c)]
+        keys = [field for field, _ in pairs]
+        if pairs and has_state(value) and _sorted_keys(dict.fromkeys(keys)) == keys:
+            return Node("dict", None, tuple(keys), tuple(c for _, c in pairs))
         if not pairs:
             return Node("tuple" if isinstance(value, tuple) else "none", None, (), ())
         if len(pairs) == 1 and is_library_class(kind) and not isinstance(value, tuple):
             held = _unboxed(*pairs[0])
             if held is not None:
                 return held
-        return Node(
-            "replaced", kind, tuple(f for f, _ in pairs), tuple(c for _, c in pairs)
-        )
+        return Node("replaced", kind, tuple(keys), tuple(c for _, c in pairs))
 
     def _of_flat(self, children: tuple[Tree, ...], start: int) -> Tree | None:
         """Return the tree that a flat list holds the leaves of, if that is known."""

@@ -79,7 +79,10 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
     try:
         yield
     finally:
-        sys.setprofile(before)
+        if before is None or callable(before):
+            sys.setprofile(before)
+        else:  # cProfile, which is no function
+            before.enable()
 
 
 @contextlib.contextmanager

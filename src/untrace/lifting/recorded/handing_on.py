@@ -7,7 +7,7 @@ is used outside, the largest parts that were made inside.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,15 +15,24 @@ import jax
 from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.function_names import snake_case
 from untrace.lifting.recorded.values import arrays_in, is_array
-from untrace.recovery.record import Body, Call, Target
+from untrace.recovery.record import RETURNED, Body, Call
 from untrace.syntax.names import identifier
 
 
 class Made(NamedTuple):
-    """Where an array was made: inside which calls of Python functions, and its name."""
+    """Where an array was made.
+
+    Attributes:
+      inside: The calls of Python functions around.
+      name: What it was called there, or "".
+      whole: The largest tree that it was made in.
+      whole_name: What that was called.
+    """
 
     inside: tuple[Call, ...]
-    target: Target
+    name: str
+    whole: Any
+    whole_name: str
 
 
 class HandedOn(NamedTuple):
@@ -33,17 +42,39 @@ class HandedOn(NamedTuple):
     hint: str
 
 
-def made_inside(
-    body: Body, inside: tuple[Call, ...] = ()
-) -> Iterator[tuple[int, Made]]:
-    """Yield the arrays of a recording by identity, inner calls first."""
+def made_inside(body: Body) -> dict[int, Made]:
+    """Return where the arrays of a recording were made, by identity."""
+    found: dict[int, Made] = {}
+    for item, inside in _calls(body, ()):
+        name = item.target if isinstance(item.target, str) else ""
+        name = "" if name == RETURNED else name
+        arrays = arrays_in(item.result)
+        for array in arrays:
+            known = found.get(id(array))
+            if known is None:
+                found[id(array)] = Made(inside, name, item.result, name)
+            elif item.is_own:  # it may have returned what has no name there
+                is_whole = name and list(map(id, arrays)) == _ids(known.whole)
+                whole_name = name if is_whole else known.whole_name
+                found[id(array)] = known._replace(whole_name=whole_name)
+            elif known.inside == inside:  # such as a run of what `jax.tree.map` mapped
+                found[id(array)] = Made(inside, known.name, item.result, name)
+    return found
+
+
+def _ids(value: Any) -> list[int]:
+    return list(map(id, arrays_in(value)))
+
+
+def _calls(
+    body: Body, inside: tuple[Call, ...]
+) -> Iterator[tuple[Call, tuple[Call, ...]]]:
+    """Yield calls with the calls of Python functions around them, inner ones first."""
     for item in body.calls:
         around = (*inside, item) if item.is_own else inside
         for run in item.bodies:
-            yield from made_inside(run, around)
-        if not item.is_own:
-            for array in arrays_in(item.result):
-                yield id(array), Made(inside, item.target)
+            yield from _calls(run, around)
+        yield item, inside
 
 
 def handed_on(
@@ -58,7 +89,21 @@ def handed_on(
     """
     found: dict[Call, list[HandedOn]] = {}
     _add(value, "", made, set(opened), found)
-    return found
+    return {item: _whole(parts, made) for item, parts in found.items()}
+
+
+def _whole(parts: Sequence[HandedOn], made: Mapping[int, Made]) -> list[HandedOn]:
+    """Return trees that were made at once for arrays that are their only ones."""
+    arrays = [id(part.value) for part in parts if is_array(part.value)]
+    wholes = {id(made[array].whole): made[array] for array in arrays}
+    kept: list[HandedOn] = []
+    for place in wholes.values():
+        held = _ids(place.whole)
+        if len(held) > 1 and set(held) <= set(arrays):
+            arrays = [array for array in arrays if array not in set(held)]
+            kept.append(HandedOn(place.whole, place.whole_name))
+    rest = [p for p in parts if not is_array(p.value) or id(p.value) in arrays]
+    return [*kept, *rest]
 
 
 def _add(
@@ -84,16 +129,12 @@ def _add(
                 done.add(item)
             elif not any(is_returned):
                 done.add(item)
-                name = _name(value, places[0].target) or hint
+                name = (places[0].name if is_array(value) else "") or hint
                 found.setdefault(item, []).append(HandedOn(value, name))
     if is_array(value):
         return
     for key, child in _children(value):
         _add(child, key, made, done, found)
-
-
-def _name(value: Any, target: Target) -> str:
-    return target if is_array(value) and isinstance(target, str) else ""
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:

@@ -74,6 +74,9 @@ def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list
         hint = writer.program.shapes.name(value) or _name_inside(value, body)
         if not hint and not is_array(value) and type(value) is not tuple:
             hint = "params"
+        if type(value) is float:
+            made.append(_float_parameter(hint or name, value, writer))
+            continue
         one = Name(identifier(hint or name), True, is_parameter=True)
         writer.define(value, one)
         made.append(one)

@@ -68,6 +68,7 @@ class Plan:
       needs: What of the results of a library's functions is used, found step by step.
       unnamed: Names that numbers are not to have.
       keys: What identifies the values of local variables, by the `id` of each.
+      described: How values are described, by identity.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
       places: Where functions of users and libraries were called, by the id of their code.
@@ -104,6 +105,9 @@ class Plan:
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
     unnamed: set[str] = field(default_factory=set[str])
     keys: dict[int, Any] = field(default_factory=dict[int, Any])
+    described: dict[tuple[int, int, int], Any] = field(
+        default_factory=dict["tuple[int, int, int]", Any]
+    )
     levels: dict[tuple[str, ...], int] = field(
         default_factory=dict["tuple[str, ...]", int]
     )
@@ -203,8 +207,7 @@ class Plan:
           Whether there is anything that they did not return before.
         """
         if not self.made:
-            for array, made in made_inside(self.recording):
-                self.made.setdefault(array, made)
+            self.made = made_inside(self.recording)
         is_more = False
         for item, parts in handed_on(value, self.made, opened).items():
             if not is_kept(item):

@@ -15,6 +15,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.callables import callable_term
 from untrace.lifting.recorded.calls import write_as_made
+from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.kept_contexts import KeptContexts
@@ -88,6 +89,9 @@ class Program:
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
         self.shapes = Shapes()
+        self.describe = Descriptions(
+            plan.described, self.shapes, options.keep_types, plan.unread
+        )
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []
         self.classes: dict[Any, tuple[str, list[str]]] = {}

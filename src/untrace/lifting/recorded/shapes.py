@@ -23,9 +23,14 @@ Known = tuple[tuple[int, ...], Tree, str]
 
 
 class Shapes:
-    """The trees that flat lists of leaves stand for, by the identity of the leaves."""
+    """The trees that flat lists of leaves stand for, by the identity of the leaves.
+
+    Attributes:
+      state: What is known, as a number: the same whenever a program is written again.
+    """
 
     def __init__(self) -> None:
+        self.state = 0
         self._named: dict[int, list[Known]] = {}
         self._flat: dict[tuple[int, ...], tuple[Tree, str]] = {}
 
@@ -77,6 +82,7 @@ class Shapes:
 
     def _note(self, found: tuple[Tree, str], *lists: Sequence[Any]) -> None:
         for leaves in lists:
+            self.state = hash((self.state, *_ids(leaves)))
             self._flat.setdefault(_ids(leaves), found)
 
     def _grouped(self, leaves: Sequence[Any]) -> tuple[Tree, str] | None:

@@ -6,7 +6,7 @@ places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, access, plain, quoted
-from untrace.lifting.recorded.fields import Field, by_length, without
+from untrace.lifting.recorded.fields import by_length
 from untrace.lifting.recorded.terms import Name
 
 Found = tuple[Name, str]
@@ -52,25 +52,12 @@ _KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
 class Values:
     """The names of arrays and containers in one function."""
 
-    __slots__ = ("_alive", "_known", "_of_leaves", "_unread", "keep_types")
+    __slots__ = ("_alive", "_known", "tree")
 
-    def __init__(
-        self,
-        keep_types: bool,
-        unread: Set[Field] = frozenset(),
-        of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
-    ) -> None:
+    def __init__(self, describe: Callable[[Any], tuple[Tree, list[Any]]]) -> None:
         self._known: dict[Any, Found] = {}
         self._alive: list[Any] = []
-        self._unread = unread
-        self._of_leaves = of_leaves
-        self.keep_types = keep_types
-
-    def tree(self, value: Any) -> tuple[Tree, list[Any]]:
-        """Describe a value and list its arrays."""
-        found: list[Any] = []
-        tree = plain(value, is_array, found, self.keep_types, of_leaves=self._of_leaves)
-        return without(tree, self._unread), found
+        self.tree = describe
 
     def define(self, value: Any, name: Name, path: str = "") -> None:
         """Let `name` (and `path` from there) stand for a value, and for its parts."""

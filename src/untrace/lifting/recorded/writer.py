@@ -65,9 +65,7 @@ class Writer:
         self.parent = parent
         self.caller = caller
         self.is_library = is_library
-        self.values = Values(
-            program.options.keep_types, program.plan.unread, program.shapes.tree
-        )
+        self.values = Values(program.describe)
         self.is_method = is_method
         self.setting = setting
         self.is_closure = False
