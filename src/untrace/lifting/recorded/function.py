@@ -353,9 +353,9 @@ class Draft:
         is_full = False
         for position in range(first, len(pending)):
             name, statement = pending[position]
-            is_full = is_full or (name.is_given and _fills_line(term, statement.term))
             limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
             fits = statement.term.length() <= limit
+            is_full |= fits and name.is_given and _fills_line(term, statement.term)
             if is_whole or (fits and not (is_full and name.is_given)):
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
