@@ -26,7 +26,17 @@ LAYERS = [
         "extension",
     },
     {"reduction", "explorer"},
-    {"__init__", "__main__", "api", "cli", "ipython", "keep", "terminal", "reducing"},
+    {
+        "__init__",
+        "__main__",
+        "api",
+        "checks",
+        "cli",
+        "ipython",
+        "keep",
+        "terminal",
+        "reducing",
+    },
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 UNSTABLE = ("jax._src", "jax.extend", "jax.interpreters")

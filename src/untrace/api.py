@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +11,14 @@ from untrace.anonymity import untrace_anonymous
 from untrace.capture import Captured
 from untrace.capture.capture import capture, capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
+from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
-from untrace.recovery.transformations import EXPANDABLE
 from untrace.result import Source
 from untrace.symbolic import untrace_calls
-
-LEVELS = ("api", "lax")
-REROLL = ("auto", "none", "for", "scan")
-COMMENTS = ("none", "origin", "types", "both")
-ANNOTATE = ("none", "jaxtyping")
 
 MAX_FRAMES = 10_000
 """Python's recursion limit while the user's function is traced: deep nests are legal."""
@@ -111,29 +105,7 @@ def source(
     if level is None:
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
         level = "lax" if is_traced else "api"
-    if comments not in COMMENTS:
-        known = ", ".join(COMMENTS)
-        raise ValueError(f"comments must be one of {known}, not {comments!r}")
     opened = frozenset((expand,) if isinstance(expand, str) else expand)
-    for unknown in sorted(opened - EXPANDABLE):
-        known = ", ".join(sorted(EXPANDABLE))
-        raise ValueError(f"cannot expand {unknown!r}; it must be one of {known}")
-    if reroll not in REROLL:
-        raise ValueError(f"reroll must be one of {', '.join(REROLL)}, not {reroll!r}")
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    if not (
-        callable(function) or jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
-    ):
-        raise TypeError(
-            f"cannot recover source from a {type(function).__name__}; pass a function, "
-            "a jaxpr or the result of `jax.jit(f).trace(...)`"
-        )
-    if anonymous:
-        _check_anonymous(comments, keep_types, scopes)
-    _check_annotate(annotate, level)
-    if symbolic:
-        _check_symbolic(level, verify, opened, function)
     options = Options(
         level,
         verify,
@@ -148,6 +120,7 @@ def source(
         quotes=bool(opened) and not anonymous,
         symbolic=symbolic,
     )
+    check_options(options, function, anonymous)
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
     if jaxapi.is_jaxpr(function):
@@ -195,61 +168,6 @@ def source(
         return from_equations(captured, options, progress)
 
     return with_arguments
-
-
-def _check_annotate(annotate: str, level: str) -> None:
-    """Refuse annotations that cannot be written, or not be executed."""
-    if annotate not in ANNOTATE:
-        known = ", ".join(ANNOTATE)
-        raise ValueError(f"annotate must be one of {known}, not {annotate!r}")
-    if annotate == "none":
-        return
-    if level != "api":
-        raise ValueError(
-            f'annotate="{annotate}" needs the calls of the program: level="api"'
-        )
-    if importlib.util.find_spec(annotate) is None:
-        raise ValueError(
-            f'annotate="{annotate}" needs a package that is not installed here, without '
-            f"which the file cannot be verified: `pip install {annotate}`"
-        )
-
-
-def _check_symbolic(
-    level: str, verify: bool, opened: Collection[str], function: Any
-) -> None:
-    """Refuse named dimensions where they could not be found or proved."""
-    if jaxapi.is_jaxpr(function) or jaxapi.is_traced(function):
-        raise ValueError(
-            "symbolic=True traces the function again at other sizes, and a traced "
-            "computation has fixed ones: pass the function itself, or trace it with "
-            "`jax.export.symbolic_shape`"
-        )
-    if level != "api" or opened:
-        what = "expand" if opened else f'level="{level}"'
-        raise ValueError(
-            f"symbolic=True needs the calls of the program, which {what} does not write: "
-            'pass level="api" and no expand, or trace the function with '
-            "`jax.export.symbolic_shape`"
-        )
-    if not verify:
-        raise ValueError(
-            "symbolic=True names what is verified at other sizes; leave verify=True"
-        )
-
-
-def _check_anonymous(comments: str, keep_types: bool, scopes: bool) -> None:
-    """Refuse what contradicts `anonymous=True`."""
-    named = {
-        f'comments="{comments}" quotes lines and files': comments in ("origin", "both"),
-        "keep_types=True imports classes by their names": keep_types,
-        "scopes=True writes the names of scopes": scopes,
-    }
-    for what, is_asked in named.items():
-        if is_asked:
-            raise ValueError(
-                f"{what} of the original, which anonymous=True removes; pass one of them"
-            )
 
 
 sourcerize = source
