@@ -1,10 +1,12 @@
 """Values have the names of the assignment that they are a part of."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import untrace
+from tests.lifting.installed import library
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 PARAMS = {"a": X, "b": X + 1, "c": X + 2}
@@ -61,3 +63,36 @@ def test_values_that_are_assigned_at_once():
     text = recover(f, X)
     assert "a = turned(x)" in text and "b, c = jnp.frexp(x)" in text
     assert "d = (x * 2).sum()" in text
+
+
+def test_functions_in_a_scope_give_the_callers_names():
+    @jax.named_scope("norm")
+    def norm(x, state):
+        mean = jnp.mean(x)
+        return (x - mean) * jnp.exp(-state), 0.9 * state + 0.1 * mean
+
+    def model(x, state):
+        y, moments = norm(x, state)
+        return jnp.tanh(y), moments
+
+    text = recover(model, X, np.float32(1.0))
+    assert "    y, moments = norm(x, state)\n" in text
+
+
+def test_parts_of_a_result_have_the_callers_names():
+    transforms = library("""
+def value_and_grad(function):
+    def call(*args):
+        value, grads = jax.value_and_grad(function, has_aux=True)(*args)
+        return value, grads
+    return call
+""")
+
+    def model(w, x):
+        (loss, aux), grads = transforms.value_and_grad(
+            lambda w: (jnp.sum(w * x), jnp.max(w))
+        )(w)
+        return w - loss * grads, aux
+
+    text = recover(model, X, X)
+    assert "(loss, aux), grads = jax.value_and_grad(" in text

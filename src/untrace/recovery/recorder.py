@@ -442,17 +442,22 @@ def _enters_context(frame: types.FrameType) -> bool:
 
 
 def _caller(frame: types.FrameType) -> types.FrameType | None:
-    """Return the frame that called a function, behind wrappers of JAX's."""
+    """Return the frame that called a function, behind those that only pass it on."""
     back = frame.f_back
-    while back is not None and jaxapi.is_wrapper(back.f_code):
+    while back is not None and _passes_on(back.f_code):
         back = back.f_back
     return back
+
+
+def _passes_on(code: types.CodeType) -> bool:
+    """Tell whether a frame only passes a call on: JAX's, or a context as a decorator."""
+    return code.co_filename in jaxapi.SCOPE_FILES or jaxapi.is_wrapper(code)
 
 
 def _is_direct(frame: types.FrameType, parent: types.FrameType) -> bool:
     """Tell whether `parent` itself made the call that runs in `frame`."""
     back = frame.f_back
-    while back is not None and back is not parent and jaxapi.is_wrapper(back.f_code):
+    while back is not None and back is not parent and _passes_on(back.f_code):
         back = back.f_back
     return back is parent
 

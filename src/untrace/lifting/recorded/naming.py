@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from untrace.lifting.recorded.function import Names
+from untrace.lifting.recorded.function import Names, flat
 from untrace.lifting.recorded.hints import result_hint
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.values import has_array, is_array
@@ -105,12 +105,18 @@ def _split(result: Any, target: tuple[Target, ...], writer: Writer) -> None:
     if found is None or found[1] or found[0].uses or len(target) != len(result):
         return
     for statement in reversed(writer.draft.statements):
-        if statement.targets is found[0]:
+        if any(name is found[0] for name in flat(statement.targets)):
             writer.values.forget(found[0])
-            statement.targets = tuple(
-                [_target(r, t, writer) for r, t in zip(result, target)]
-            )
+            parts = tuple([_target(r, t, writer) for r, t in zip(result, target)])
+            statement.targets = _with_parts(statement.targets, found[0], parts)
             return
+
+
+def _with_parts(targets: Names | None, name: Name, parts: Names) -> Names | None:
+    """Write parts instead of a name."""
+    if isinstance(targets, tuple):
+        return tuple([_with_parts(t, name, parts) or t for t in targets])
+    return parts if targets is name else targets
 
 
 def _target(result: Any, target: Target, writer: Writer) -> Name:
