@@ -22,11 +22,13 @@ from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
 
-# Characters of an expression that is written inside another: one without a name, and
-# one that a library had given a name.
-MAX_FOLDED, MAX_FOREIGN, MAX_RETURNED = 72, 56, 79
+# Characters of an expression that is written inside another, as it was in the program:
+# one of the user's, one of a library's, and one that a library had given a name.
+MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
+MAX_RETURNED = 79
 FOREVER = 1 << 60
 _FIRST_WORD = re.compile(r"^\w+")
+_NAMES = re.compile(r"^(\w+, )+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class Draft:
         if self.result is not None:
             text = self.result.render()
             if text != "None":
-                rows.append((self.returned_in, f"return {_bare_tuple(text)}"))
+                rows.append((self.returned_in, f"return {_returned(text)}"))
         lines = under_contexts(rows)
         unpacked = [flat(s.targets) for s in self.statements if s.is_row]
         values = {name.text for names in unpacked for name in names}
@@ -306,8 +308,7 @@ class Draft:
             waiting = list(pending)
             self._take(self.result, pending)
             if _is_long_tuple(self.result.render()):
-                for name, _ in waiting:
-                    name.folded = None
+                _keep_foreign([name for name, _ in waiting])
             if any(name.folded is not None for name, _ in waiting):
                 self.returned_in = waiting[-1][1].items
 
@@ -350,18 +351,20 @@ class Draft:
         while order.get(first - 1, after) < order.get(first, len(used)):
             first -= 1
         is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
-        is_full = False
+        is_full = is_split = False
         for position in range(first, len(pending)):
             name, statement = pending[position]
             is_full = is_full or (name.is_given and _fills_line(term, statement.term))
-            limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
+            unnamed = MAX_FOLDED if name.is_foreign else MAX_OWN
+            limit = MAX_FOREIGN if name.is_given else unnamed
             fits = statement.term.length() <= limit
             if is_whole or (fits and not (is_full and name.is_given)):
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
+                is_split = True
                 for earlier in range(first, position):
                     pending[earlier][0].folded = None
-        del pending[first:]
+        del pending[0 if is_split else first :]
 
     def _note_last_uses(self) -> None:
         for index, statement in enumerate(self.statements):
@@ -400,6 +403,13 @@ def _fills_line(around: Term, term: Term) -> bool:
         return False
     before = around.length()
     return before <= MAX_RETURNED < before + term.length()
+
+
+def _keep_foreign(names: Sequence[Name]) -> None:
+    """Keep the names that a library gave, and those of what is evaluated before."""
+    last = max([i for i, name in enumerate(names) if name.is_given], default=-1)
+    for name in names[: last + 1]:
+        name.folded = None
 
 
 def _is_folded(targets: Names | None) -> bool:
@@ -514,6 +524,19 @@ def _define(made: Function, items: Items, rows: list[Line]) -> None:
 def _is_long_tuple(text: str) -> bool:
     """Tell whether several results do not fit into a line."""
     return len(text) > MAX_RETURNED and _bare_tuple(text) != text
+
+
+def _returned(text: str) -> str:
+    """Write what is returned; a tuple over lines is in brackets, or only its last item."""
+    if _is_long_tuple(text) and not _is_one_after_names(text):
+        return text
+    return _bare_tuple(text)
+
+
+def _is_one_after_names(text: str) -> bool:
+    """Tell whether all items of a tuple but the last are names."""
+    last = _NAMES.sub("", text[1:-1])
+    return last != text[1:-1] and _bare_tuple(f"({last})") == f"({last})"
 
 
 def _bare_tuple(text: str) -> str:
