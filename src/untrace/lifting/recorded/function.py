@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
+from untrace.lifting.recorded.returned import MAX_LINE, is_long_tuple, returned
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
@@ -25,10 +26,8 @@ Names = Name | tuple["Names", ...]
 # Characters of an expression that is written inside another, as it was in the program:
 # one of the user's, one of a library's, and one that a library had given a name.
 MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
-MAX_RETURNED = 79
 FOREVER = 1 << 60
 _FIRST_WORD = re.compile(r"^\w+")
-_NAMES = re.compile(r"^(\w+, )+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,7 @@ class Draft:
         if self.result is not None:
             text = self.result.render()
             if text != "None":
-                rows.append((self.returned_in, f"return {_returned(text)}"))
+                rows.append((self.returned_in, f"return {returned(text)}"))
         lines = under_contexts(rows)
         unpacked = [flat(s.targets) for s in self.statements if s.is_row]
         values = {name.text for names in unpacked for name in names}
@@ -307,7 +306,7 @@ class Draft:
         if self.result is not None:
             waiting = list(pending)
             self._take(self.result, pending)
-            if _is_long_tuple(self.result.render()):
+            if is_long_tuple(self.result.render()):
                 _keep_foreign([name for name, _ in waiting])
             if any(name.folded is not None for name, _ in waiting):
                 self.returned_in = waiting[-1][1].items
@@ -402,7 +401,7 @@ def _fills_line(around: Term, term: Term) -> bool:
     if isinstance(around.parts[0], Ref) and sum(1 for _ in around.refs()) == 1:
         return False
     before = around.length()
-    return before <= MAX_RETURNED < before + term.length()
+    return before <= MAX_LINE < before + term.length()
 
 
 def _keep_foreign(names: Sequence[Name]) -> None:
@@ -519,35 +518,3 @@ def _define(made: Function, items: Items, rows: list[Line]) -> None:
     if rows and rows[-1][1]:
         rows.append((items, ""))
     rows += [(items, line) for line in (*made.text_lines(), "")]
-
-
-def _is_long_tuple(text: str) -> bool:
-    """Tell whether several results do not fit into a line."""
-    return len(text) > MAX_RETURNED and _bare_tuple(text) != text
-
-
-def _returned(text: str) -> str:
-    """Write what is returned; a tuple over lines is in brackets, or only its last item."""
-    if _is_long_tuple(text) and not _is_one_after_names(text):
-        return text
-    return _bare_tuple(text)
-
-
-def _is_one_after_names(text: str) -> bool:
-    """Tell whether all items of a tuple but the last are names."""
-    last = _NAMES.sub("", text[1:-1])
-    return last != text[1:-1] and _bare_tuple(f"({last})") == f"({last})"
-
-
-def _bare_tuple(text: str) -> str:
-    """Drop the brackets around a returned tuple of several items."""
-    if not text.startswith("(") or text.endswith(",)") or text == "()":
-        return text
-    depth = 0
-    has_comma = False
-    for position, char in enumerate(text):
-        depth += (char in "([{") - (char in ")]}")
-        has_comma = has_comma or (char == "," and depth == 1)
-        if depth == 0 and position < len(text) - 1:
-            return text
-    return text[1:-1] if has_comma else text
