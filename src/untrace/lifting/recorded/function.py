@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
-from untrace.lifting.recorded.returned import MAX_LINE, is_long_tuple, returned
+from untrace.lifting.recorded.returned import MAX_LINE, is_long_tuple, returned_text
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
@@ -166,7 +166,7 @@ class Draft:
         if self.result is not None:
             text = self.result.render()
             if text != "None":
-                rows.append((self.returned_in, f"return {returned(text)}"))
+                rows.append((self.returned_in, f"return {returned_text(text)}"))
         lines = under_contexts(rows)
         unpacked = [flat(s.targets) for s in self.statements if s.is_row]
         values = {name.text for names in unpacked for name in names}

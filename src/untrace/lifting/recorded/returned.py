@@ -14,7 +14,7 @@ def is_long_tuple(text: str) -> bool:
     return len(text) > MAX_LINE and _bare_tuple(text) != text
 
 
-def returned(text: str) -> str:
+def returned_text(text: str) -> str:
     """Write what is returned; a tuple over lines is in brackets, or only its last item."""
     if is_long_tuple(text) and not _is_one_after_names(text):
         return text
