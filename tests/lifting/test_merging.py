@@ -176,3 +176,24 @@ def test_a_short_function_that_the_program_passed_a_number_is_one():
     text = recover(f, X)
     assert text.count("def scaled") == 1 and "def scaled(x, factor):" in text
     assert "    return scaled(x, 2) - scaled(scaled(x, 3), 5)\n" in text
+
+
+def run_over(p, x, reverse):
+    def step(h, row):
+        h = jnp.tanh(p["w"] * h + row)
+        return h, h
+
+    return jax.lax.scan(step, jnp.zeros(3), x, reverse=reverse)[1]
+
+
+def test_a_bool_that_callers_pass_is_a_parameter():
+    def both_ways(p, q, x):
+        return run_over(p, x, False) + run_over(q, x, True)
+
+    w = {"w": jnp.arange(3.0)}
+    src = untrace.source(both_ways)(w, w, jnp.ones((4, 3)))
+    assert src.report.strength == "identical", str(src.report)
+    text = str(src)
+    assert "def run_over(p, x, reverse):" in text
+    assert "return run_over(p, x, False) + run_over(q, x, True)" in text
+    assert "x, reverse=reverse)" in text

@@ -7,6 +7,7 @@ if it holds the very number, and it is only used if no other name there does.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import types
@@ -112,6 +113,35 @@ def named_arrays(
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
     held = ((id(_held(frame, chain)), chain.path[-1]) for chain in chains)
     return tuple([(key, name) for key, name in held if key in given])
+
+
+def named_containers(
+    frame: types.FrameType, values: Iterable[Any]
+) -> list[tuple[str, Any]]:
+    """Return the local variables in the calling expression that hold containers.
+
+    Those are tuples and dataclasses; lists and dicts may have changed since.
+
+    Args:
+      frame: The caller's, which is at the call.
+      values: What the call was given.
+    """
+    if not any(map(_is_container, values)):
+        return []
+    chains = bytecode.loads(frame.f_code, frame.f_lasti)
+    names = dict.fromkeys(c.path[0] for c in chains if _is_local(c))
+    held = frame.f_locals
+    return [(n, held[n]) for n in names if n in held and _is_container(held[n])]
+
+
+def _is_local(chain: bytecode.Chain) -> bool:
+    return len(chain.path) == 1 and not chain.is_global
+
+
+def _is_container(value: Any) -> bool:
+    if isinstance(value, type):
+        return False
+    return isinstance(value, tuple) or dataclasses.is_dataclass(value)
 
 
 def _is_constant(value: Any) -> bool:

@@ -145,6 +145,7 @@ class Call:
         if that is not known.
       arrays: The names that it has for constant arrays among them, and for those that are
         several arguments of the caller, by identity.
+      containers: The containers among them that local variables of the user hold.
       formulas: How the caller's source computes floats among them.
       setting: JAX's settings when it was made.
     """
@@ -163,6 +164,7 @@ class Call:
     numbers: tuple[tuple[Any, str], ...] = ()
     held: frozenset[Any] | None = None
     arrays: tuple[tuple[int, str], ...] = ()
+    containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()
     setting: jaxapi.Setting = ()
 

@@ -29,7 +29,12 @@ from untrace.recovery.classifying import is_inside_jax, is_recorded
 from untrace.recovery.defaults import float_defaults
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
-from untrace.recovery.numbers import named_arrays, number_names, only_names
+from untrace.recovery.numbers import (
+    named_arrays,
+    named_containers,
+    number_names,
+    only_names,
+)
 from untrace.recovery.record import (
     RETURNED,
     Bind,
@@ -236,6 +241,8 @@ class Recorder:
             if not is_library(parent.code):
                 call.held = frozenset(key for key, found in names.items() if found)
                 call.formulas = formulas(frame, given)
+                held = named_containers(frame, given)
+                call.containers = tuple([(n, self._snapshot(v)) for n, v in held])
         else:
             names = element_names(_caller(entry.frame), parent.frame)
             call.target = self._element(names, call)

@@ -67,8 +67,19 @@ def _named(
     return [
         keyword(name, _public_argument(value, item, writer, name))
         for name, value in values.items()
-        if name not in parameters or not is_default(value, parameters[name])
+        if name not in parameters
+        or not is_default(value, parameters[name])
+        or _is_switch(name, value, item, writer)
     ]
+
+
+def _is_switch(name: str, value: Any, item: Call, writer: Writer) -> bool:
+    """Tell whether the user wrote a bool that a parameter around may stand for."""
+    around = writer.program.open_calls
+    if type(value) is not bool or writer.in_library or not around:
+        return False
+    is_spelled = item.spelling is not None and name in item.spelling.keywords
+    return is_spelled and writer.program.plan.is_switched(around[-1].bodies[0], value)
 
 
 def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> Term:

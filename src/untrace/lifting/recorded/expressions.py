@@ -9,10 +9,11 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Tree, quoted, shown_settings
+from untrace.capture.trees import Leaf, Node, Tree, quoted, shown_settings
 from untrace.lifting.recorded.formulas import formula_term
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.leaves import unflattened
+from untrace.lifting.recorded.likeness import is_field, like
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -162,6 +163,9 @@ def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     found = writer.find(key) if key is not None else None
     if found is not None:
         return writer.ref(found)
+    base = like(tree, arrays, writer)
+    if base is not None:
+        return _updated(base, tree, arrays, writer)
     parts = [_built(child, arrays, writer) for child in tree.children]
     if tree.kind == "none":
         return Term(["None"])
@@ -180,6 +184,18 @@ def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
         return call(Term([name]), [display("()", parts), *given])
     fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
     return call(Term([name]), fields)
+
+
+def _updated(base: Name, tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
+    """Write `state._replace(count=count)`."""
+    assert isinstance(tree, Node)
+    changed = [
+        keyword(key, _built(child, arrays, writer))
+        for key, child in zip(tree.keys, tree.children)
+        if not is_field(base, key, child, tree, arrays, writer)
+    ]
+    function = Term([*placed(writer.ref((base, "")), ATOM), "._replace"])
+    return call(function, changed)
 
 
 def is_plain(value: Any) -> bool:

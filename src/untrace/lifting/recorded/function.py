@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.printing import INDENT, Function
+from untrace.lifting.recorded.returned import MAX_LINE, is_long_tuple, returned_text
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
@@ -22,9 +23,9 @@ from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
 
-# Characters of an expression that is written inside another: one without a name, and
-# one that a library had given a name.
-MAX_FOLDED, MAX_FOREIGN, MAX_RETURNED = 72, 56, 79
+# Characters of an expression that is written inside another, as it was in the program:
+# one of the user's, one of a library's, and one that a library had given a name.
+MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
 FOREVER = 1 << 60
 _FIRST_WORD = re.compile(r"^\w+")
 
@@ -165,7 +166,7 @@ class Draft:
         if self.result is not None:
             text = self.result.render()
             if text != "None":
-                rows.append((self.returned_in, f"return {_bare_tuple(text)}"))
+                rows.append((self.returned_in, f"return {returned_text(text)}"))
         lines = under_contexts(rows)
         unpacked = [flat(s.targets) for s in self.statements if s.is_row]
         values = {name.text for names in unpacked for name in names}
@@ -305,9 +306,8 @@ class Draft:
         if self.result is not None:
             waiting = list(pending)
             self._take(self.result, pending)
-            if _is_long_tuple(self.result.render()):
-                for name, _ in waiting:
-                    name.folded = None
+            if is_long_tuple(self.result.render()):
+                _keep_foreign([name for name, _ in waiting])
             if any(name.folded is not None for name, _ in waiting):
                 self.returned_in = waiting[-1][1].items
 
@@ -350,18 +350,20 @@ class Draft:
         while order.get(first - 1, after) < order.get(first, len(used)):
             first -= 1
         is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
-        is_full = False
+        is_full = is_split = False
         for position in range(first, len(pending)):
             name, statement = pending[position]
-            limit = MAX_FOREIGN if name.is_given else MAX_FOLDED
+            unnamed = MAX_FOLDED if name.is_foreign else MAX_OWN
+            limit = MAX_FOREIGN if name.is_given else unnamed
             fits = statement.term.length() <= limit
             is_full |= fits and name.is_given and _fills_line(term, statement.term)
             if is_whole or (fits and not (is_full and name.is_given)):
                 name.folded = statement.term
             else:  # what was evaluated before it must stay before it
+                is_split = True
                 for earlier in range(first, position):
                     pending[earlier][0].folded = None
-        del pending[first:]
+        del pending[0 if is_split else first :]
 
     def _note_last_uses(self) -> None:
         for index, statement in enumerate(self.statements):
@@ -399,7 +401,14 @@ def _fills_line(around: Term, term: Term) -> bool:
     if isinstance(around.parts[0], Ref) and sum(1 for _ in around.refs()) == 1:
         return False
     before = around.length()
-    return before <= MAX_RETURNED < before + term.length()
+    return before <= MAX_LINE < before + term.length()
+
+
+def _keep_foreign(names: Sequence[Name]) -> None:
+    """Keep the names that a library gave, and those of what is evaluated before."""
+    last = max([i for i, name in enumerate(names) if name.is_given], default=-1)
+    for name in names[: last + 1]:
+        name.folded = None
 
 
 def _is_folded(targets: Names | None) -> bool:
@@ -509,22 +518,3 @@ def _define(made: Function, items: Items, rows: list[Line]) -> None:
     if rows and rows[-1][1]:
         rows.append((items, ""))
     rows += [(items, line) for line in (*made.text_lines(), "")]
-
-
-def _is_long_tuple(text: str) -> bool:
-    """Tell whether several results do not fit into a line."""
-    return len(text) > MAX_RETURNED and _bare_tuple(text) != text
-
-
-def _bare_tuple(text: str) -> str:
-    """Drop the brackets around a returned tuple of several items."""
-    if not text.startswith("(") or text.endswith(",)") or text == "()":
-        return text
-    depth = 0
-    has_comma = False
-    for position, char in enumerate(text):
-        depth += (char in "([{") - (char in ")]}")
-        has_comma = has_comma or (char == "," and depth == 1)
-        if depth == 0 and position < len(text) - 1:
-            return text
-    return text[1:-1] if has_comma else text

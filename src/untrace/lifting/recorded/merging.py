@@ -1,5 +1,7 @@
 """Functions that are alike but for one or two numbers become one that is given them.
 
+So do those that differ in a bool for which the program had a parameter.
+
 The layers of a framework fold their own number into the random key, scale by their own
 width, and so on. This works on the finished text: all calls have to be plain, and the
 numbers no indices, unless the program had a parameter for them.
@@ -15,9 +17,11 @@ from untrace.lifting.printing import Function
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
 MAX_NUMBERS = 2
+_FLAGS = frozenset({"True", "False"})
 _STRING = r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _PIECES = re.compile(
-    _STRING + r"""|(?<![\w.])(?P<number>\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
+    _STRING
+    + r"""|(?<![\w.])(?P<number>True|False|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
 )
 _KEYWORD = re.compile(r"(\w+)=-?$")
 _SPECIAL = re.compile(r"\*|\w+=(?!=)")
@@ -100,10 +104,13 @@ def _merge(
     places = [m for m in _PIECES.finditer(text) if m["number"]]
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
+    flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
+    if flags and first.decorators:  # a jitted function would trace them
+        return False
     if not 0 < len(kinds) <= MAX_NUMBERS or re.search("[*=]", first.parameters):
         return False
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
-    if any(not _known_name(group, kind) for kind in indices):
+    if any(not _known_name(group, kind) for kind in indices | flags):
         return False
     is_short = len("".join(first.lines)) < MIN_LENGTH
     if is_short and not all(_known_name(group, kind) for kind in kinds):

@@ -87,8 +87,8 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
 
 
 def _numbers(body: Body) -> dict[str, str]:
-    """Return the parameters that held integers, by what they held."""
-    held = {n: str(v) for n, v in body.parameters.items() if type(v) is int}
+    """Return the parameters that held integers and bools, by what they held."""
+    held = {n: str(v) for n, v in body.parameters.items() if type(v) in (int, bool)}
     texts = list(held.values())
     return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
 

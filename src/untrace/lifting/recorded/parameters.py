@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from untrace.lifting.recorded.unwrapping import followed, way
 from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.spell_numbers import spell_float
 from untrace.recovery.functions import starred
-from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.record import Body, Call, is_library, is_library_class
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -193,12 +194,13 @@ def _can_pass(value: Any, writer: Writer) -> bool:
 
 
 def _is_named(value: Any) -> bool:
-    """Tell whether a value is a NamedTuple of arrays, as programs build them."""
-    return (
-        isinstance(value, tuple)
-        and hasattr(value, "_fields")
-        and all(map(_is_constructible, value))
-    )
+    """Tell whether a value is an object of named arrays, as programs build them."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return all(map(_is_constructible, value))
+    if not dataclasses.is_dataclass(value) or is_library_class(type(value)):
+        return False
+    held = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return all(map(_is_constructible, held))
 
 
 def _is_constructible(value: Any) -> bool:

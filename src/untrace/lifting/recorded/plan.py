@@ -72,6 +72,8 @@ class Plan:
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
       places: Where functions of users and libraries were called, by the id of their code.
+      flags: The values that parameters of functions held in all runs, where these are
+        bools.
       varying: Attributes of a library's classes that are arrays in some objects.
       unread: Fields of stand-ins that the program has no need for.
       prunes: Whether these are left out.
@@ -114,6 +116,9 @@ class Plan:
     numbered: set[str] = field(default_factory=set[str])
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
+    )
+    flags: dict[tuple[int, str], set[bool]] = field(
+        default_factory=dict["tuple[int, str]", "set[bool]"]
     )
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     unread: set[Field] = field(default_factory=set[Field])
@@ -178,12 +183,29 @@ class Plan:
         self.dissolved |= once
         return is_more or bool(once)
 
-    def is_called_again(self, code: types.CodeType) -> bool:
-        """Tell whether a function was called from more than one place."""
+    def is_switched(self, body: Body, value: bool) -> bool:
+        """Tell whether a parameter holds a bool in a run, and the other one in another."""
+        self._read_calls()
+        return any(
+            held is value and len(self.flags.get((id(body.code), name), ())) > 1
+            for name, held in body.parameters.items()
+        )
+
+    def _read_calls(self) -> None:
         if not self.places:
             for item in _own_calls(self.recording):
                 places = self.places.setdefault(id(item.bodies[0].code), set())
                 places.add(item.place)
+                self._note_flags(item.bodies[0])
+
+    def _note_flags(self, body: Body) -> None:
+        for name, value in body.parameters.items():
+            if type(value) is bool:
+                self.flags.setdefault((id(body.code), name), set()).add(value)
+
+    def is_called_again(self, code: types.CodeType) -> bool:
+        """Tell whether a function was called from more than one place."""
+        self._read_calls()
         return len(self.places.get(id(code), ())) > 1
 
     def shown(self, item: Call) -> Call:

@@ -6,6 +6,7 @@ places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, access, plain, quoted
 from untrace.lifting.recorded.fields import by_length
 from untrace.lifting.recorded.terms import Name
+from untrace.recovery.record import is_library_class
 
 Found = tuple[Name, str]
 
@@ -37,6 +39,20 @@ def arrays_in(value: Any) -> list[Any]:
 def has_array(value: Any) -> bool:
     """Tell whether a value is an array or holds one."""
     return bool(arrays_in(value))
+
+
+def is_made_of_arrays(value: Any) -> bool:
+    """Tell whether a value is arrays in tuples, lists, dicts and the user's objects."""
+    if value is None or is_array(value):
+        return True
+    if isinstance(value, (tuple, list)):
+        return all(map(is_made_of_arrays, value))
+    if type(value) is dict:
+        return all(map(is_made_of_arrays, value.values()))
+    if not dataclasses.is_dataclass(value) or is_library_class(type(value)):
+        return False
+    held = [getattr(value, one.name, value) for one in dataclasses.fields(value)]
+    return all(one is not value and is_made_of_arrays(one) for one in held)
 
 
 def hides_arrays(value: Any) -> bool:
@@ -94,7 +110,9 @@ class Values:
             return
         key = tree_key(tree, arrays)
         if key is not None:
-            self._known.setdefault(key, (name, path))
+            _, before = self._known.setdefault(key, (name, path))
+            if path and before == path:
+                self._known[key] = name, path
         for part, child in by_length(tree):
             self._define(child, arrays, name, path + access(tree, part))
 

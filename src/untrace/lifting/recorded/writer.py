@@ -14,6 +14,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Tree
 from untrace.lifting.contexts import entered
+from untrace.lifting.recorded.containers import Containers
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.function_values import Given, function_key
@@ -193,9 +194,12 @@ class Writer:
     def body(self, calls: Sequence[Call]) -> None:
         """Write recorded calls, in order."""
         rest = list(calls)
+        containers = Containers(calls, self)
+        containers.write(0)
         while rest:
             setting, first = rest[0].setting, len(self.draft.statements)
             self._next(rest)
+            containers.write(len(calls) - len(rest))
             items = entered(setting, self.setting, self.program.lifter)
             for statement in self.draft.statements[first:]:
                 if statement.context is None:  # no call inside this one has said it

@@ -1,0 +1,97 @@
+"""Tuples and objects that the user made are variables, and are passed as a whole."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(3, 2)
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    expected = jax.tree.leaves(jax.jit(function)(*args))
+    actual = jax.tree.leaves(jax.jit(src.load())(*args))
+    assert all(np.array_equal(a, b) for a, b in zip(expected, actual, strict=True))
+    return str(src)
+
+
+def test_a_tuple_has_the_name_of_its_variable():
+    def smooth(means, covariances):
+        def step(carry, row):
+            mean, covariance = carry
+            return (mean + row, covariance * row), mean
+
+        last = (means[-1], covariances[-1])
+        _, rows = jax.lax.scan(step, last, means[:-1])
+        return rows, last[0] * 2.0
+
+    text = recover(smooth, X, X)
+    assert "last = (means[-1], covariances[-1])" in text
+    assert "jax.lax.scan(step, last, means[:-1])" in text
+    assert "last[0] * 2.0" in text
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Bodies:
+    position: jax.Array
+    velocity: jax.Array
+    mass: jax.Array
+
+
+def acceleration(bodies):
+    return -bodies.position * bodies.mass
+
+
+def test_an_object_that_the_user_made_is_passed_as_one():
+    def leapfrog(bodies, dt):
+        velocity = bodies.velocity + 0.5 * dt * acceleration(bodies)
+        position = bodies.position + dt * velocity
+        bodies = Bodies(position, velocity, bodies.mass)
+        return velocity + 0.5 * dt * acceleration(bodies)
+
+    text = recover(leapfrog, Bodies(X, X, X), 0.5)
+    assert text.count("def acceleration") == 1
+    made = "Bodies(position=position, velocity=velocity, mass=bodies.mass)"
+    assert f"bodies = {made}" in text
+
+
+class State(NamedTuple):
+    position: jax.Array
+    velocity: jax.Array
+    mass: jax.Array
+
+
+def test_fields_that_stay_are_not_written_again():
+    def steps(state):
+        state = state._replace(velocity=state.velocity + acceleration(state))
+        state = state._replace(position=state.position + acceleration(state))
+        return state._replace(mass=state.mass * jnp.sum(acceleration(state)))
+
+    text = recover(steps, State(X, X, X))
+    assert "state._replace(velocity=state.velocity + acceleration(state))" in text
+    assert "state._replace(position=state.position + acceleration(state))" in text
+    assert "return state._replace(mass=state.mass * jnp.sum(" in text
+
+
+def rotated(pair):
+    return pair[1] * jnp.cos(pair[0]), jnp.tanh(pair[0])
+
+
+def test_a_tuple_that_changes_in_a_loop_keeps_its_variable():
+    def iterate(x, y):
+        pair = (x, y)
+        for _ in range(4):
+            x, y = rotated(pair)
+            pair = (jnp.sin(x), y)
+        return pair
+
+    text = recover(iterate, X, X)
+    assert "for _ in range(4):" in text
+    assert "rotated(pair)" in text
