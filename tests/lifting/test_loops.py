@@ -424,7 +424,7 @@ def inner_comprehension(layers, x):
         (
             unpacked_values,
             (X, X + 1),
-            ["a, b = (jnp.sin(one) + 3 * jnp.cos(one) for one in (x, y))"],
+            ["a, b = (jnp.sin(one) + 3 * jnp.cos(one) for one in [x, y])"],
         ),
         (two_turns, (LAYERS, X), ["for one in layers[:2]:", "y = layer(one, x)"]),
         (two_turns_of_a_sum, (LAYERS, X), ["return sum(", "for one in layers[:2]"]),

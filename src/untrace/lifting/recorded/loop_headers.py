@@ -112,8 +112,9 @@ class Header:
         refs = [Term([Ref(name, path)]) for name, path in values]
         key = tuple([(id(name), path) for name, path in values])
         hints = {last_word(steps(path)) if path else one.hint for one, path in values}
-        hint = hints.pop() if len(hints) == 1 else ITEM
-        name = self._variable(key, hint, display("()", refs))
+        common = hints.pop() if len(hints) == 1 else ITEM
+        hint = self._known_variable() or common
+        name = self._variable(key, hint, display("[]", refs))
         return Ref(name, slot.path, level)
 
     def number(self, part: Part, slot: Slot, index: int) -> list[Part]:

@@ -174,8 +174,7 @@ def _ref_slot(
         is_start = mine.path.endswith(other.path) and id(mine.name) not in first
         local = before[id(other.name)]
         return Slot("carry", local, path=other.path) if is_start else None
-    is_same = mine.name is other.name or _is_in_lambda(mine.name, other.name)
-    if is_same and mine.path == other.path:
+    if mine.name is other.name and mine.path == other.path:
         return Slot("same")
     if id(mine.name) in rows and id(other.name) in rows:
         (array, start), (owner, position) = rows[id(mine.name)], rows[id(other.name)]
@@ -195,14 +194,6 @@ def _ref_slot(
     )
 
 
-def _is_in_lambda(name: Name, other: Name) -> bool:
-    """Tell whether two names are of parameters of lambdas, which are called the same.
-
-    The parameters of a lambda have their names already.
-    """
-    return bool(name.text) and name.text == other.text
-
-
 def _each_slot(
     mine: Ref,
     other: Ref,
@@ -213,8 +204,6 @@ def _each_slot(
     """Say that any values stand at one place, which no turn has made."""
     made = {id(name) for turn in run.turns for name in names_in(turn)} | {*locals_of[2]}
     if id(mine.name) in made or id(other.name) in made:
-        return None
-    if mine.name.text or other.name.text:  # of lambdas
         return None
     if known is None:
         ways = steps(mine.path), steps(other.path)
