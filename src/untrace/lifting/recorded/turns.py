@@ -47,6 +47,9 @@ def run_at(
         is_complete = sites[start : start + period] != first
         if is_complete or not _takes_turn(run, statements[start : start + period]):
             break
+    # A list of what some turns make has to have what the first ones made, too.
+    begins_late = position >= period and sites[position - period : position] == first
+    is_complete = is_complete and (bool(carried(run)) or not begins_late)
     return run if _is_loop(run, is_complete) else None
 
 
