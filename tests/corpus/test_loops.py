@@ -9,7 +9,7 @@ import pytest
 
 import untrace
 
-N_PROGRAMS = 40
+N_PROGRAMS = 60
 X = np.linspace(0.1, 1, 16, dtype=np.float32).reshape(4, 4)
 PARAMS = [{"w": X * (i + 1), "b": X[i]} for i in range(4)]
 
@@ -21,7 +21,7 @@ def layer(p, x, s=0.5):
 
 def program(params, key, x):
     a, b = x, x * 0.5
-    outs = []
+    outs, terms = [], []
 """
 # What a loop is over, and statements that use it.
 LOOPS = {
@@ -35,6 +35,9 @@ LOOPS = {
     "for i in (0.5, 1.5, 2.0, 0.25):": ["a = a + i", "a = layer(params[0], a, i)"],
     "for leaf in jax.tree.leaves(params[0]):": ["a = a * jnp.mean(leaf)"],
     "for name in ('w', 'b', 'w'):": ["b = b + params[0][name]"],
+    "for p in params[:2]:": ["a = layer(p, a) + a", "b = layer(p, layer(p, b))"],
+    "for p, s in zip(params[1:3], (0.5, 2.0)):": ["b = layer(p, b * s) - s"],
+    "for c in (a, b):": ["outs.append(jnp.sin(c) * jnp.cos(c))"],
 }
 STATEMENTS = [
     "a = jnp.sin(a) + b",
@@ -42,6 +45,12 @@ STATEMENTS = [
     "a, b = b, a",
     "outs.append(a.sum())",
     "a = a + sum(jnp.sum(q**2) for q in jax.tree.leaves(params))",
+    "a = a + sum(jnp.mean(layer(q, b)) for q in params[:2])",
+    "outs.append(jnp.stack([jnp.tanh(a @ q['w']) for q in params]))",
+    "a, b = (jnp.sin(c) + jnp.cos(c) * 2 for c in (a, b))",
+    "terms.append(b)",
+    "b = b + sum(terms)",
+    "outs += [layer(q, a, s) for q, s in zip(params, (0.5, 1.5, 2.5, 3.5))]",
 ]
 
 
@@ -49,10 +58,10 @@ def made(seed):
     choices = random.Random(seed)
     lines: list[str] = []
     for head in choices.sample(list(LOOPS), choices.randint(1, 3)):
-        body = choices.sample(STATEMENTS, choices.randint(0, 2))
+        body = choices.sample(STATEMENTS, choices.randint(0, 3))
         lines.append(f"    {head}")
         lines += [f"        {line}" for line in [*body, choices.choice(LOOPS[head])]]
-    return "\n".join([START.rstrip(), *lines, "    return a, b, outs", ""])
+    return "\n".join([START.rstrip(), *lines, "    return a, b, outs, terms", ""])
 
 
 @pytest.mark.parametrize("seed", range(N_PROGRAMS))

@@ -260,7 +260,7 @@ LISTS = [X, X + 1, X + 2, X + 3]
         (
             decay,
             (TREE, X),
-            ["for leaf in jax.tree.leaves(params):", "penalty = 0\n"],
+            ["penalty = sum(jnp.sum(p**2) for p in jax.tree.leaves(params))"],
         ),
         (decay_of_a_part, (TREE, X), ['in jax.tree.leaves(params["layers"]):']),
         (reversed_leaves, (TREE, X), ["def reversed_leaves(params, x):"]),
@@ -300,15 +300,157 @@ def test_statements_that_were_no_loop_are_none():
     assert "for " in recover(unrolled, LAYERS, X, reroll="for")
 
 
-def test_every_turn_may_be_needed_later():
-    def collected(layers, x):
-        found = []
-        for one in layers:
-            x = layer(one, x)
-            found.append(x)
-        return found
+def collected(layers, x):
+    found = []
+    for one in layers:
+        x = layer(one, x)
+        found.append(x)
+    return jnp.stack(found), x
 
-    assert "for " not in recover(collected, LAYERS, X)
+
+def collected_from_the_first(x):
+    found = [x]
+    for _ in range(4):
+        x = jnp.sin(x) * 2
+        found.append(x)
+    return found
+
+
+def two_collected(layers, x):
+    sums, means = [], []
+    for one in layers:
+        x = layer(one, x)
+        sums.append(x.sum())
+        means.append(x.mean())
+    return jnp.stack(sums), means
+
+
+def collected_and_summed(layers, x):
+    scales = []
+    for one in layers:
+        y = jnp.tanh(x @ one["w"])
+        x = x + y * 2
+        scales.append(jnp.mean(y))
+    return x * sum(scales)
+
+
+def comprehension(layers, x):
+    return jnp.stack([jnp.tanh(x @ one["w"]) for one in layers])
+
+
+def tuple_of_turns(layers, x):
+    return tuple(layer(one, x) for one in layers), x
+
+
+def named_comprehension(layers, x):
+    outputs = [layer(one, x) for one in layers]
+    return sum(outputs)
+
+
+def unpacked(params, x):
+    q, k, v = ((x @ params[name]["w"]).reshape(2, 2, 4) for name in ("q", "k", "v"))
+    return q * k - v
+
+
+def unpacked_values(x, y):
+    a, b = (jnp.sin(one) + 3 * jnp.cos(one) for one in (x, y))
+    return a * b
+
+
+def two_turns(layers, x):
+    for one in layers[:2]:
+        y = layer(one, x)
+        x = x + jnp.tanh(y) * 2
+    return x
+
+
+def two_turns_of_a_sum(layers, x):
+    return sum(jnp.mean((layer(one, x) - x) ** 2) for one in layers[:2])
+
+
+def two_turns_of_a_map(params, x):
+    for _ in range(2):
+        grads = jax.grad(lambda p: jnp.sum(jnp.tanh(x @ p["w"]) ** 2))(params)
+        params = jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+    return params
+
+
+def inner_comprehension(layers, x):
+    for one in layers:
+        q, k = (jnp.tanh(x @ one["w"]) * scale for scale in (2.0, 3.0))
+        x = jnp.sin(q) @ k
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (
+            collected,
+            (LAYERS, X),
+            ["found = []", "x = layer(one, x)\n", "jnp.stack(found)"],
+        ),
+        (
+            collected_from_the_first,
+            (X,),
+            ["found = [x]", "in range(4):", "return found"],
+        ),
+        (
+            two_collected,
+            (LAYERS, X),
+            ["sums.append(x.sum())", "means.append(x.mean())"],
+        ),
+        (
+            collected_and_summed,
+            (LAYERS, X),
+            ["scales.append(jnp.mean(y))", "return x * sum(scales)"],
+        ),
+        (
+            comprehension,
+            (LAYERS, X),
+            ['return jnp.stack([jnp.tanh(x @ one["w"]) for one in layers])'],
+        ),
+        (tuple_of_turns, (LAYERS, X), ["tuple([layer(one, x) for one in layers])"]),
+        (
+            named_comprehension,
+            (LAYERS, X),
+            ["outputs = [layer(one, x) for one in layers]", "return sum(outputs)"],
+        ),
+        (
+            unpacked,
+            (dict(zip("qkv", LAYERS)), X),
+            ["q, k, v = (", 'for name in ("q", "k", "v")'],
+        ),
+        (
+            unpacked_values,
+            (X, X + 1),
+            ["a, b = (jnp.sin(one) + 3 * jnp.cos(one) for one in [x, y])"],
+        ),
+        (two_turns, (LAYERS, X), ["for one in layers[:2]:", "y = layer(one, x)"]),
+        (two_turns_of_a_sum, (LAYERS, X), ["return sum(", "for one in layers[:2]"]),
+        (two_turns_of_a_map, (LAYERS[1], X), ["for _ in range(2):"]),
+        (
+            inner_comprehension,
+            (LAYERS, X),
+            ["for one in layers:", "q, k = (", "for scale in (2.0, 3.0))"],
+        ),
+    ],
+)
+def test_lists_sums_and_loops_of_two_turns_come_back(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+    plain = untrace.source(function, reroll="none")(*args)
+    assert plain.report.is_verified and " for " not in str(plain).partition("def ")[2]
+
+
+def test_two_calls_in_a_row_are_no_loop():
+    def called_twice(layers, x):
+        x = jnp.tanh(layer(layers[0], x) @ layers[0]["w"] * 3)
+        x = jnp.tanh(layer(layers[1], x) @ layers[1]["w"] * 3)
+        return x
+
+    assert "for " not in recover(called_twice, LAYERS, X)
 
 
 def test_stretches_between_what_is_needed_later_are_loops():

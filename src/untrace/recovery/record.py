@@ -24,11 +24,17 @@ RETURNED = "return"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call was written: file, line and instruction."""
+    """Where a call was written: file, line, instruction and function.
+
+    `loop` are the variables of the loop or comprehension that it stands in; None if it
+    stands in none.
+    """
 
     filename: str
     line: int
     offset: int = 0
+    function: str = ""
+    loop: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from untrace.recovery.record import (
     is_library,
 )
 from untrace.recovery.snapshots import CONTAINERS, Snapshots
-from untrace.recovery.targets import element_names
+from untrace.recovery.targets import element_names, loop_around
 from untrace.recovery.transformations import opened_layer
 from untrace.recovery.watching import watching
 
@@ -221,9 +221,9 @@ class Recorder:
         call.span = Span(
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
-        call.place = _place(entry.frame)
-        call.setting = entry.setting
         parent = self._stack[-1]
+        call.place = _place(entry.frame, parent.frame)
+        call.setting = entry.setting
         if parent.body is None:
             return
         call.is_apart = parent.trace is not entry.trace
@@ -435,11 +435,26 @@ _NO_ARRAYS = (
 )
 
 
-def _place(frame: types.FrameType) -> Place | None:
+def _place(frame: types.FrameType, parent: types.FrameType | None) -> Place | None:
     back = _caller(frame)
     if back is None:
         return None
-    return Place(back.f_code.co_filename, back.f_lineno, back.f_lasti)
+    code, lasti = back.f_code, back.f_lasti
+    loop, name = _loop_around(back, parent), code.co_qualname
+    return Place(code.co_filename, back.f_lineno, lasti, name, loop)
+
+
+def _loop_around(
+    frame: types.FrameType, parent: types.FrameType | None
+) -> tuple[str, ...] | None:
+    """Return the variables of the loop that a frame is in, or one of those up to `parent`."""
+    back: types.FrameType | None = frame
+    while back is not None:
+        found = loop_around(back.f_code, back.f_lasti)
+        if found is not None:
+            return found
+        back = None if back is parent else back.f_back
+    return None
 
 
 def _enters_context(frame: types.FrameType) -> bool:

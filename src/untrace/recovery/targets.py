@@ -126,6 +126,27 @@ def loop_variables(code: types.CodeType) -> frozenset[str]:
 
 
 @once_per_site
+def loop_around(code: types.CodeType, lasti: int) -> tuple[str, ...] | None:
+    """Return the variables of the innermost loop or comprehension around an instruction.
+
+    None if it stands in none.
+    """
+    instructions, offsets = instructions_of(code)
+    begins = [
+        int(instruction.argval)
+        for instruction in instructions
+        if instruction.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD"))
+        and int(instruction.argval) <= lasti < instruction.offset
+    ]
+    if not begins:
+        return None
+    index = bisect.bisect_left(offsets, max(begins))
+    if not _is_at(instructions, index, ("FOR_ITER",)):
+        return ()
+    return tuple(_leaves(target_at(instructions, index + 1)))
+
+
+@once_per_site
 def _loop_variables(code: types.CodeType, start: int) -> frozenset[str]:
     instructions, _ = instructions_of(code)
     found = [

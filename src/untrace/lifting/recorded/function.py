@@ -19,13 +19,16 @@ from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
 from untrace.lifting.wholes import MIN_WHOLE, kept_whole
+from untrace.recovery.record import Place
 from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
+Trail = tuple[Place | None, ...]
 
 # Characters of an expression that is written inside another, as it was in the program:
 # one of the user's, one of a library's, and one that a library had given a name.
 MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
+MAX_COMPREHENSION = 110
 FOREVER = 1 << 60
 _FIRST_WORD = re.compile(r"^\w+")
 
@@ -79,6 +82,8 @@ class Statement:
       row: The row of an array that it takes, if it does only that.
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
       site: Where the call that it writes was written.
+      trail: The same, behind where the dissolved functions around it were called.
+      bound: The variables of the comprehension that it is.
       roles: The names that the program has for numbers in it.
       context: The `with` items that it stands under; None if nobody has said yet.
     """
@@ -95,6 +100,8 @@ class Statement:
     row: Row | None = None
     whole: Name | None = None
     site: object = None
+    trail: Trail = ()
+    bound: tuple[Name, ...] = ()
     roles: dict[str, str] = field(default_factory=dict[str, str])
     context: Items | None = None
 
@@ -130,6 +137,10 @@ class Draft:
         default_factory=dict[tuple[int, str], str]
     )
     """The names that the program had for parts of what a name holds."""
+    lists: dict[tuple[int, ...], str] = field(
+        default_factory=dict[tuple[int, ...], str]
+    )
+    """The names that the program had for lists of what names hold, by these."""
     origins: dict[int, tuple[Name, str]] = field(
         default_factory=dict[int, "tuple[Name, str]"]
     )
@@ -210,7 +221,7 @@ class Draft:
         """Yield its parameters and local variables, those of nested functions too."""
         yield from (parameter.name for parameter in self.parameters)
         for statement in self.statements:
-            yield from flat(statement.targets)
+            yield from defined(statement)
             if statement.nested is not None:
                 yield from statement.nested.locals()
 
@@ -245,7 +256,7 @@ class Draft:
     def _foreign_names(self, imported: Set[str]) -> Iterator[str]:
         """Yield the names from outside that the function mentions."""
         own = {id(p.name) for p in self.parameters}
-        own |= {id(n) for s in self.statements for n in flat(s.targets)}
+        own |= {id(n) for s in self.statements for n in defined(s)}
         for part in self.parts():
             if type(part) is Global:
                 yield from _FIRST_WORD.findall(part.text)
@@ -302,7 +313,7 @@ class Draft:
         self.statements = kept[::-1]
 
     def _fold(self) -> None:
-        pending = self._fold_all(self.statements)
+        pending = self.fold_all(self.statements)
         if self.result is not None:
             waiting = list(pending)
             self._take(self.result, pending)
@@ -311,9 +322,7 @@ class Draft:
             if any(name.folded is not None for name, _ in waiting):
                 self.returned_in = waiting[-1][1].items
 
-    def _fold_all(
-        self, statements: Sequence[Statement]
-    ) -> list[tuple[Name, Statement]]:
+    def fold_all(self, statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
         """Fold expressions into statements; return what could be folded after them."""
         pending: list[tuple[Name, Statement]] = []
         for statement in statements:
@@ -322,9 +331,11 @@ class Draft:
             if pending and pending[-1][1].items != statement.items:
                 pending.clear()
             if statement.loop is not None:
-                self._fold_all(statement.loop.body)
+                self.fold_all(statement.loop.body)
                 pending.clear()
                 continue
+            if statement.bound:  # what is before it is not evaluated in every turn
+                pending.clear()
             self._take(statement.term, pending)
             name = statement.targets
             if (
@@ -354,6 +365,7 @@ class Draft:
         for position in range(first, len(pending)):
             name, statement = pending[position]
             unnamed = MAX_FOLDED if name.is_foreign else MAX_OWN
+            unnamed = MAX_COMPREHENSION if statement.bound else unnamed
             limit = MAX_FOREIGN if name.is_given else unnamed
             fits = statement.term.length() <= limit
             is_full |= fits and name.is_given and _fills_line(term, statement.term)
@@ -390,6 +402,15 @@ def flat(targets: Names | None) -> Iterator[Name]:
     elif targets is not None:
         for target in targets:
             yield from flat(target)
+
+
+def defined(statement: Statement) -> Iterator[Name]:
+    """Yield the names that a statement gives a value, or that are bound inside of it."""
+    if statement.loop is not None:
+        for inner in statement.loop.body:
+            yield from inner.bound
+    yield from statement.bound
+    yield from flat(statement.targets)
 
 
 def _fills_line(around: Term, term: Term) -> bool:
@@ -445,9 +466,10 @@ def _give_names(
 
     In a loop a name is in use until its end, since it begins again.
     """
-    last = index - 1 if statement.loop is not None else index
+    is_block = statement.loop is not None or statement.bound
+    last = index - 1 if is_block else index
     shared_texts = taken_up(statement.loop, index, holders) if statement.loop else {}
-    for name in flat(statement.targets):
+    for name in defined(statement):
         if name.folded is not None or name.alias is not None:
             continue
         if id(name) in shared_texts:

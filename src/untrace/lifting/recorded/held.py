@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.paths import last_word, singular, steps
 from untrace.lifting.recorded.terms import Name
 from untrace.syntax.names import identifier
@@ -72,11 +71,8 @@ def n_leaves(name: Name, tree: str) -> int:
     return len(jax.tree.leaves(_part(name.held, tree)))
 
 
-def item_hint(draft: Draft, name: Name, container: str, last: int) -> str:
-    """Name an item of a container as the program did, or after the container."""
-    known = draft.items.get((id(name), f"{container}[{last}]"))
-    if known is not None:
-        return known
+def item_hint(name: Name, container: str) -> str:
+    """Name an item of a container after the container."""
     way = steps(container)
     plural = last_word(way) if way else name.hint
     return identifier(singular(plural)) if singular(plural) != plural else "item"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from untrace.lifting.recorded.function import Statement, flat
+from untrace.lifting.recorded.function import Statement, defined, flat
 from untrace.lifting.recorded.terms import LAMBDA, Name, Part, Ref, Term, placed
 
 
@@ -25,7 +25,7 @@ def assigned_at_once(
     Returns:
       The statements; None if they cannot be one.
     """
-    makers = [n for n, statement in enumerate(turn) for _ in flat(statement.targets)]
+    makers = [n for n, statement in enumerate(turn) for _ in defined(statement)]
     late = [(makers[local], user) for user, local in needed if makers[local] < user]
     if not late:
         return range(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -55,6 +55,8 @@ def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
 def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     """Name results after the local variables that held them in the end."""
     for hint, value in values.items():
+        if type(value) in (list, tuple):
+            _note_list(hint, value, writer)
         key = _key_of_local(value, writer)
         if key is None or hint == "_":
             continue
@@ -67,6 +69,14 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         name = found[0]
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
+
+
+def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
+    """Take note of what a list of arrays is called."""
+    found = [writer.values.find(id(v)) if is_array(v) else None for v in value]
+    names = [id(one[0]) for one in found if one is not None and not one[1]]
+    if len(names) == len(value):
+        writer.draft.lists[tuple(names)] = identifier(hint)
 
 
 def _key_of_local(value: Any, writer: Writer) -> Any:

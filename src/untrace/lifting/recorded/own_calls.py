@@ -44,10 +44,13 @@ def write_own_call(item: Call, writer: Writer) -> None:
         _write_kept(item, body, writer)
         return
     is_weak = is_library(body.code)
+    trail = writer.trail
     writer.n_dissolving += is_weak
+    writer.trail = (*trail, item.place)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     writer.n_dissolving -= is_weak
+    writer.trail = trail
     rename(item.result, item.target, writer)
 
 

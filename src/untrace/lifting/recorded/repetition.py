@@ -112,7 +112,8 @@ def _find(statements: Sequence[Statement]) -> tuple[int, int, int] | None:
 
 def _text(statement: Statement) -> str:
     """Write a statement without names; equal texts may be alike."""
-    if statement.nested is not None or statement.is_effect or statement.loop:
+    is_block = statement.nested is not None or statement.loop or statement.bound
+    if is_block or statement.is_effect:
         return f"#{id(statement)}"
     parts = ["·" if type(p) is Ref else _plain(p) for p in statement.term.parts]
     return "".join(parts)
@@ -224,7 +225,7 @@ def _call(
         name.is_given, name.is_foreign = True, False
     targets: Names = names[0] if len(names) == 1 else tuple(names)
     made = Statement(targets, call(function, arguments))
-    made.site = stretch.statements[0].site
+    made.site, made.trail = stretch.statements[0].site, stretch.statements[0].trail
     return made
 
 

@@ -113,6 +113,22 @@ class Term:
             else:
                 yield from ref.name.folded.all_refs()
 
+    def whole(self) -> Term:
+        """Return the expression with what is folded into it as its parts.
+
+        The parameters of a lambda have their names already and become text.
+        """
+        parts: list[Part] = []
+        for part in self.parts:
+            ref = part.resolved() if type(part) is Ref else None
+            if ref is None or ref.name.folded is None:
+                is_named = ref is not None and ref.name.text
+                parts.append(_text(part) if is_named else part)
+                continue
+            parts += placed(ref.name.folded.whole(), ATOM if ref.path else ref.level)
+            parts += [ref.path] if ref.path else []
+        return Term(parts, self.level)
+
     def render(self) -> str:
         """Write the expression."""
         return "".join([_text(part) for part in self.parts])

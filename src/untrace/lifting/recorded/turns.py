@@ -1,98 +1,32 @@
 """Find stretches of statements that are the turns of one loop.
 
-Turns are alike but for what a loop changes: values of the turn before, the next item of
-a list, leaf of a tree or row of an array, another number. The first two turns say what
-stands where; every further one has to agree.
+Turns are alike but for what a loop changes (`slots.py`). The first two turns say what
+stands where; every further one has to agree. Two turns, and turns that leave values to
+what follows, are a loop only if the recording shows that the program had one there.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Sequence
 
-from untrace.lifting.recorded.function import Draft, Statement, flat
-from untrace.lifting.recorded.held import differing_key, is_leaf, leading, n_leaves
+from untrace.lifting.recorded.function import Draft, Statement, Trail, flat
+from untrace.lifting.recorded.held import n_leaves
 from untrace.lifting.recorded.joint import assigned_at_once
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref
+from untrace.lifting.recorded.savings import is_shorter
+from untrace.lifting.recorded.slots import (
+    Run,
+    Slot,
+    carried,
+    first_parts,
+    locals_in,
+    names_in,
+    plain_text,
+    slot_of,
+)
+from untrace.lifting.recorded.terms import Name, Part, Ref
 
 MIN_TURNS = 3
-_INDEX = re.compile(r"(?<=\[)\d+(?=\])")
-_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
-
-
-def plain_text(part: Part) -> str:
-    return part.text if type(part) is Global else str(part)
-
-
-@dataclass(slots=True)
-class Slot:
-    """What stands at one place of every turn.
-
-    Attributes:
-      kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
-        "index" (an item of a container, the next one in every turn), "leaf" (the next
-        leaf of a tree), "key" (an item of a dict), "row" (the next row of an array) or
-        "number".
-      local: Which value of a turn.
-      array: The statement that unpacks the rows.
-      numbers: The number of every turn, or the index of the first; the trees whose leaf
-        it may be.
-      start: The place of an index or key in the path.
-      keys: The key of every turn, in brackets.
-      path: The part of a carry that is taken.
-    """
-
-    kind: str
-    local: int = 0
-    array: Statement | None = None
-    numbers: list[str] = field(default_factory=list[str])
-    start: int = 0
-    keys: list[str] = field(default_factory=list[str])
-    path: str = ""
-
-
-@dataclass(slots=True)
-class Run:
-    """Stretches of statements that one loop can make.
-
-    `rows` are the names of rows of arrays, with the statements that unpack these,
-    `at_once` the statements of a turn that are one assignment.
-    """
-
-    period: int
-    turns: list[Sequence[Statement]]
-    draft: Draft
-    rows: dict[int, tuple[Statement, int]]
-    slots: list[list[Slot]] = field(default_factory=list[list[Slot]])
-    at_once: range = range(0)
-
-    def origin(self, ref: Ref) -> tuple[Name, str]:
-        """Return where a value comes from: a name, and a path from there."""
-        name, path = self.draft.origins.get(id(ref.name), (ref.name, ""))
-        return name, path + ref.path
-
-    @property
-    def functions(self) -> set[str]:
-        """The functions of the module that a turn calls."""
-        parts = [part for statement in self.turns[0] for part in statement.term.parts]
-        return {part.text for part in parts if type(part) is Global}
-
-    @property
-    def n_turns(self) -> int:
-        return len(self.turns)
-
-    @property
-    def is_indexed(self) -> bool:
-        """Tell whether a turn is one call, and turns differ in an index at most."""
-        pairs = list(_first_parts(self))
-        starts = (part for part, slot in pairs if slot.kind == "carry")
-        return (
-            self.period == 1
-            and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
-            and not any(slot.path for _, slot in pairs)
-            and all(type(part) is Ref for part in starts)
-        )
 
 
 def run_at(
@@ -110,11 +44,48 @@ def run_at(
     run = Run(period, [statements[position : position + period]], draft, rows)
     while True:
         start = position + run.n_turns * period
-        if sites[start : start + period] != first:
+        is_complete = sites[start : start + period] != first
+        if is_complete or not _takes_turn(run, statements[start : start + period]):
             break
-        if not _takes_turn(run, statements[start : start + period]):
+    # A list of what some turns make has to have what the first ones made, too.
+    begins_late = position >= period and sites[position - period : position] == first
+    is_complete = is_complete and (bool(carried(run)) or not begins_late)
+    return run if _is_loop(run, is_complete) else None
+
+
+def _is_loop(run: Run, is_complete: bool) -> bool:
+    """Tell whether turns are enough to be a loop, which is `is_complete` with them.
+
+    If they are few, or leave values, it has to be known that they were one.
+    """
+    if run.n_turns == 1 or not _is_closed(run):
+        return False
+    has_each = any(slot.kind == "each" for _, slot in first_parts(run))
+    if run.n_turns >= MIN_TURNS and not run.left and not has_each:
+        return True
+    return is_complete and _is_of_loop(run) and is_shorter(run)
+
+
+def _is_of_loop(run: Run) -> bool:
+    """Tell whether all turns came from the same calls in a loop of the program."""
+    trails = [tuple([statement.trail for statement in turn]) for turn in run.turns]
+    places = [place for trail in trails[0] for place in trail if place is not None]
+    if all(place.loop is None for place in places):
+        return False
+    is_late = any(_is_before(b, a) for a, b in itertools.pairwise(trails[0]))
+    return not is_late and all(trail == trails[0] for trail in trails)
+
+
+def _is_before(trail: Trail, other: Trail) -> bool:
+    """Tell whether a call was written before another one, in the same function."""
+    for one, two in zip(trail, other):
+        if one != two:
             break
-    return run if run.n_turns >= MIN_TURNS and _is_closed(run) else None
+    else:
+        return False
+    if one is None or two is None or one.function != two.function:
+        return False
+    return one.line <= two.line and one.offset < two.offset
 
 
 def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
@@ -129,21 +100,20 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
         row: list[Slot] = []
         for place, (mine, other) in enumerate(zip(a.term.parts, b.term.parts)):
             known = None if is_second else run.slots[index][place]
-            slot = _slot(mine, other, known, run, locals_of)
+            slot = slot_of(mine, other, known, run, locals_of)
             if slot is None:
                 return False
             row.append(slot)
         slots.append(row)
     run.slots = slots
-    if (is_second and not _carries(run)) or not _is_private(before, turn):
+    left = _left(before, turn)
+    if left is None or (left != run.left and not is_second):
+        return False
+    run.left = left
+    if is_second and not (_agrees(run) and (left or carried(run))):
         return False
     run.turns.append(turn)
     return True
-
-
-def locals_in(turn: Iterable[Statement]) -> dict[int, int]:
-    names = [name for statement in turn for name in flat(statement.targets)]
-    return {id(name): index for index, name in enumerate(names)}
 
 
 def _alike(first: Statement, second: Statement) -> bool:
@@ -153,96 +123,30 @@ def _alike(first: Statement, second: Statement) -> bool:
     return len(list(flat(first.targets))) == len(list(flat(second.targets)))
 
 
-def _slot(
-    mine: Part,
-    other: Part,
-    known: Slot | None,
-    run: Run,
-    locals_of: Sequence[dict[int, int]],
-) -> Slot | None:
-    """Say what stands at one place, which was `mine` at first and is `other` now."""
-    if type(mine) is str and type(other) is Ref and _NUMBER.fullmatch(mine):
-        ref, before = other.resolved(), locals_of[1]
-        is_carried = id(ref.name) in before and not ref.path
-        return Slot("carry", before[id(ref.name)]) if is_carried else None
-    if type(mine) is not Ref or type(other) is not Ref:
-        return _text_slot(mine, other, known, run.n_turns)
-    found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
-    if found is not None and known is not None and found.kind == known.kind == "leaf":
-        found.numbers = [tree for tree in known.numbers if tree in found.numbers]
-        is_same = found.start == known.start and known.keys and found.keys
-        found.keys = [*known.keys, found.keys[-1]] if is_same else []
-        return found if found.numbers or found.keys else None
-    if found is None or known is None or found == known:
-        return found
-    return None
+def _left(
+    turn: Sequence[Statement], following: Sequence[Statement]
+) -> frozenset[int] | None:
+    """Return the values of a turn that not only it and the next one use.
 
-
-def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot | None:
-    if type(mine) is Ref or type(other) is Ref or type(mine) is not type(other):
-        return None
-    was_same = known is None or known.kind == "same"
-    if was_same and plain_text(mine) == plain_text(other):
-        return Slot("same")
-    texts = plain_text(mine), plain_text(other)
-    if type(mine) is Global or not all(_NUMBER.fullmatch(text) for text in texts):
-        return None
-    if known is not None and not was_same:
-        known.numbers.append(texts[1])  # one too many if the turn is none
-        return known
-    return Slot("number", numbers=[*[texts[0]] * turn, texts[1]])
-
-
-def _ref_slot(
-    mine: Ref, other: Ref, run: Run, locals_of: Sequence[dict[int, int]]
-) -> Slot | None:
-    first, before, this = locals_of
-    turn, rows = run.n_turns, run.rows
-    if id(other.name) in this:
-        local = this[id(other.name)]
-        is_alike = first.get(id(mine.name)) == local and mine.path == other.path
-        return Slot("local", local) if is_alike else None
-    if id(other.name) in before:
-        is_start = mine.path.endswith(other.path) and id(mine.name) not in first
-        local = before[id(other.name)]
-        return Slot("carry", local, path=other.path) if is_start else None
-    if mine.name is other.name and mine.path == other.path:
-        return Slot("same")
-    if id(mine.name) in rows and id(other.name) in rows:
-        (array, start), (owner, position) = rows[id(mine.name)], rows[id(other.name)]
-        is_next = array is owner and position == start + turn and start == 0
-        return Slot("row", array=array) if is_next and mine.path == other.path else None
-    (owner, begin), (other_owner, path) = run.origin(mine), run.origin(other)
-    if owner is not other_owner:
-        return None
-    for match in _INDEX.finditer(begin):
-        moved = f"{begin[: match.start()]}{int(match[0]) + turn}"
-        if moved + begin[match.end() :] == path:
-            return Slot("index", numbers=[match[0]], start=match.start())
-    trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
-    start, keys = differing_key(begin, path)
-    return (
-        Slot("leaf", numbers=trees, start=start, keys=keys) if trees or keys else None
-    )
-
-
-def _is_private(turn: Sequence[Statement], following: Sequence[Statement]) -> bool:
-    """Tell whether nothing but a turn itself and the next one uses what it makes."""
-    names = [name for statement in turn for name in flat(statement.targets)]
+    None if a function sees one of them.
+    """
+    names = names_in(turn)
     uses = {id(name): 0 for name in names}
     for statement in (*turn, *following):
         for ref in statement.term.refs():
             if id(ref.name) in uses:
                 uses[id(ref.name)] += 1
-    return all(not n.captured and n.uses == uses[id(n)] for n in names)
+    if any(name.captured for name in names):
+        return None
+    return frozenset([i for i, n in enumerate(names) if n.uses != uses[id(n)]])
 
 
 def _is_closed(run: Run) -> bool:
     """Tell whether a loop takes all of what it takes, and nobody sees inside of it."""
-    if any(n.captured for s in run.turns[-1] for n in flat(s.targets)):
+    if any(name.captured for name in names_in(run.turns[-1])):
         return False
     return all(_are_all_rows(run, slot) for row in run.slots for slot in row) and all(
-        _are_all_leaves(run, *pair) for pair in _first_parts(run)
+        _are_all_leaves(run, *pair) for pair in first_parts(run)
     )
 
 
@@ -251,8 +155,8 @@ def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
     return ref.name, ref.path.removesuffix(slot.path)
 
 
-def _carries(run: Run) -> bool:
-    """Tell whether something runs through, and begins as one value."""
+def _agrees(run: Run) -> bool:
+    """Tell whether what runs through begins as one value."""
     starts: dict[int, object] = {}
     needed: list[tuple[int, int]] = []
     for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
@@ -267,7 +171,7 @@ def _carries(run: Run) -> bool:
     at_once = assigned_at_once(run.turns[0], needed)
     if at_once is not None:
         run.at_once = at_once
-    return bool(starts) and at_once is not None
+    return at_once is not None
 
 
 def n_next_rows(run: Run) -> int:
@@ -287,11 +191,6 @@ def _takes_next_row(run: Run, index: int) -> bool:
         row is not None and row.is_next and (row.index, row.length) == (n, run.n_turns)
         for n, row in enumerate(rows)
     )
-
-
-def _first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
-    for statement, slots in zip(run.turns[0], run.slots):
-        yield from zip(statement.term.parts, slots)
 
 
 def _are_all_leaves(run: Run, part: Part, slot: Slot) -> bool:

@@ -16,7 +16,7 @@ from untrace.capture.trees import Tree
 from untrace.lifting.contexts import entered
 from untrace.lifting.recorded.containers import Containers
 from untrace.lifting.recorded.expressions import static_term, value_term
-from untrace.lifting.recorded.function import Draft, Names, Statement
+from untrace.lifting.recorded.function import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.function_values import Given, function_key
 from untrace.lifting.recorded.library import skip_move
 from untrace.lifting.recorded.naming import targets
@@ -75,6 +75,7 @@ class Writer:
         self.arguments: dict[tuple[int, str], Name] = {}
         self.given = Given()
         self.n_dissolving = 0
+        self.trail: Trail = ()  # calls of dissolved functions
         self.n_formulas = 0
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
@@ -345,6 +346,7 @@ class Writer:
         statement = Statement(names, term, self.program.has_effects(item))
         statement.row = row_of(written)
         statement.site = item.place
+        statement.trail = (*self.trail, item.place)
         statement.roles = {key[1]: role for key, role in item.numbers}
         comments = self.program.options.comments
         if comments in ("types", "both"):
