@@ -6,6 +6,8 @@ import numpy as np
 
 import untrace
 from tests.lifting.installed import library
+from untrace.lifting.recorded.handing_on import made_inside
+from untrace.recovery.record import Body, Call
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 
@@ -179,3 +181,10 @@ def test_new_statistics_in_boxes_are_returned_once():
     text = recover(model, PARAMS, boxes, X)
     assert text.count('{"mean": ra_mean, "var": ra_var}') == 1
     assert "return x, stats, stats\n" in text
+
+
+def test_what_a_function_returns_was_not_made_there():
+    code = (lambda x: x).__code__
+    run = Body(None, code, {"x": X}, result=X)
+    item = Call(None, (), {}, None, bodies=[run], result=X)
+    assert made_inside(Body(None, code, {}, calls=[item])) == {}

@@ -52,7 +52,8 @@ def made_inside(body: Body) -> dict[int, Made]:
         for array in arrays:
             known = found.get(id(array))
             if known is None:
-                found[id(array)] = Made(inside, name, item.result, name)
+                if not item.is_own:  # which may return what it was given
+                    found[id(array)] = Made(inside, name, item.result, name)
             elif item.is_own:  # it may have returned what has no name there
                 is_whole = name and list(map(id, arrays)) == _ids(known.whole)
                 whole_name = name if is_whole else known.whole_name
