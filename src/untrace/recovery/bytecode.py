@@ -174,7 +174,7 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
     where = _positions(instructions[index]) if index >= 0 else None
     if where is None:
         return
-    chain: Chain | None = None
+    chain = _loaded_before(instructions, where)
     for instruction in _operands(instructions, where):
         if chain is not None and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             chain = Chain((*chain.path, str(instruction.argval)), chain.is_global)
@@ -189,6 +189,20 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
             chain = Chain((last,), instruction.opname == "LOAD_GLOBAL")
     if chain is not None:
         yield chain
+
+
+def _loaded_before(instructions: list[dis.Instruction], where: _Range) -> Chain | None:
+    """Return what an instruction before an expression loads for it.
+
+    One that loads two variables stands where the first of them does (Python 3.13).
+    """
+    ranges = map(_positions, instructions)
+    first = next((n for n, r in enumerate(ranges) if r and _is_in(r, where)), 0)
+    before = instructions[first - 1] if first else None
+    if before is None or not isinstance(before.argval, tuple):
+        return None
+    is_load = before.opname == "LOAD_FAST_LOAD_FAST"
+    return Chain((before.argval[-1],), False) if is_load else None
 
 
 def _operands(
