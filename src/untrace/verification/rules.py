@@ -25,7 +25,7 @@ OPAQUE_PARAMS: dict[str, frozenset[str]] = {
 # Callables that are compared by their traces.
 TRACED_PARAMS: dict[str, frozenset[str]] = {"reduce": frozenset({"computation"})}
 
-# Batching rules, which are compared by their traces with every argument batched.
+# Batching rules, which are compared by their traces: all arguments batched, and each alone.
 BATCHING_PARAMS: dict[str, frozenset[str]] = {"custom_vmap_call": frozenset({"rule"})}
 
 # Primitives made for one call, of Python functions; compared by what these trace to.
@@ -76,7 +76,7 @@ def unproved(eqn: Any, name: str) -> str:
         return ""
     rule = eqn.params[name]
     shown = getattr(rule, "__name__", type(rule).__name__)
-    return f"{shown}: a batching rule (compared with every argument batched)"
+    return f"{shown}: a batching rule (compared with all or one batched)"
 
 
 def trace_rules(eqn: Any, check_vma: bool) -> Rules:
