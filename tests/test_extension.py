@@ -11,8 +11,8 @@ import pytest
 
 import untrace
 from untrace import extension
-from untrace.lifting import table
 from untrace.lifting.printing import CONTROLS, Rhs
+from untrace.lifting.rules import table
 
 LIBRARY = """\
 from jax.extend.core import Primitive

@@ -21,7 +21,7 @@ from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.lifting.helpers import HELPERS
-from untrace.lifting.recorded.hints import HINTS
+from untrace.lifting.recorded.naming.hints import HINTS
 from untrace.lifting.recorded.passes import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
 from untrace.options import Options

@@ -13,11 +13,11 @@ from untrace.capture import Captured
 from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.ir import Block, Equation
+from untrace.lifting.blocks.inlining import without_jit
+from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.idioms.rewriting import Rewriter
-from untrace.lifting.inlining import without_jit
 from untrace.lifting.lift import Listing, lift
-from untrace.lifting.lost import LostRules
-from untrace.lifting.source_names import source_names
+from untrace.lifting.names.source_names import source_names
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import check

@@ -17,8 +17,8 @@ from untrace.emission import emit
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.idiomatic import untrace_idioms
 from untrace.ir import Block, Equation, from_jaxpr
+from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.lift import Listing, count_blocks, lift
-from untrace.lifting.lost import LostRules
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import check

@@ -14,7 +14,7 @@ from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
-from untrace.lifting.recorded.opening import is_opened_whole, occurring
+from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.passes import lift_recorded
 from untrace.lifting.recorded.plan import Plan, reason
 from untrace.lifting.recorded.program import Program

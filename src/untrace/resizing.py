@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from untrace.capture import Captured
 from untrace.ir import from_jaxpr
-from untrace.lifting.recorded.alignment import aligned, are_alike, named_sizes
-from untrace.lifting.recorded.dimensions import place, shapes
+from untrace.lifting.recorded.numbers.alignment import aligned, are_alike, named_sizes
+from untrace.lifting.recorded.numbers.dimensions import place, shapes
 from untrace.recovery.ties import InputAxis, tied_axes
 
 MAX_TRACES = 64

@@ -16,8 +16,8 @@ from untrace.emission import Module
 from untrace.emission.module import header
 from untrace.errors import SaveError
 from untrace.ir import Block
-from untrace.lifting.arrays import write_sidecar
 from untrace.lifting.dimensions import is_symbolic
+from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.options import Options
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.report import VERDICTS, Report

@@ -18,7 +18,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.emission import Module
-from untrace.lifting.recorded.dimensions import shapes, written_with
+from untrace.lifting.recorded.numbers.dimensions import shapes, written_with
 from untrace.lifting.sizes import Dimensions
 from untrace.options import Options
 from untrace.pipeline import Progress

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 
 import untrace
-from untrace.lifting.alike import without_repetition
-from untrace.lifting.function_lines import Made
+from untrace.lifting.lines.alike import without_repetition
+from untrace.lifting.lines.function_lines import Made
 
 
 def written(*lines, made=None):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from untrace.errors import SaveError
-from untrace.lifting.arrays import (
+from untrace.lifting.spelling import PlainImports, Unspellable
+from untrace.lifting.spelling.arrays import (
     sidecar_loader,
     spell_array,
     spell_complex,
@@ -25,7 +26,6 @@ from untrace.lifting.arrays import (
     storage_view,
     write_sidecar,
 )
-from untrace.lifting.spelling import PlainImports, Unspellable
 
 DTYPE_NAMES = [
     "bool",

@@ -12,7 +12,7 @@ import pytest
 
 import untrace
 from untrace.lifting.helpers import HELPERS
-from untrace.lifting.rules_names import NAMES
+from untrace.lifting.rules.names import NAMES
 from untrace.saved import verify_file
 
 ARRAYS = {

@@ -371,7 +371,7 @@ def test_grad_under_a_named_axis():
 
 
 def test_what_cannot_be_opened_stays(monkeypatch):
-    from untrace.lifting.recorded import retraced
+    from untrace.lifting.recorded.calls import retraced
 
     def broken(binds, results):
         raise RuntimeError("no such equations")

@@ -11,7 +11,7 @@ import untrace
 from tests.lifting import installed
 from untrace.capture.attributes import attribute_names
 from untrace.capture.trees import Leaf, Node
-from untrace.lifting.recorded.fields import keep_used
+from untrace.lifting.recorded.functions.fields import keep_used
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 
 import untrace
-from untrace.lifting.folding import folded
-from untrace.lifting.function_lines import Made
+from untrace.lifting.lines.folding import folded
+from untrace.lifting.lines.function_lines import Made
 
 X = jnp.arange(6.0).reshape(2, 3)
 

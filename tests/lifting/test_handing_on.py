@@ -6,7 +6,7 @@ import numpy as np
 
 import untrace
 from tests.lifting.installed import library
-from untrace.lifting.recorded.handing_on import made_inside
+from untrace.lifting.recorded.functions.handing_on import made_inside
 from untrace.recovery.record import Body, Call
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)

@@ -9,7 +9,7 @@ import pytest
 
 import untrace
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.merging import merge_alike
+from untrace.lifting.recorded.functions.merging import merge_alike
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 

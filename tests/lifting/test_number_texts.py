@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import untrace
-from untrace.lifting.recorded.number_texts import readable
+from untrace.lifting.recorded.numbers.number_texts import readable
 
 CASES = {
     "x * 6.283185307179586": "x * (2 * jnp.pi)",

@@ -214,7 +214,7 @@ def test_comments_say_where_and_what():
 
 
 def test_what_cannot_be_written_as_made_is_written_from_its_equations(monkeypatch):
-    from untrace.lifting.recorded import calls
+    from untrace.lifting.recorded.calls import calls
     from untrace.lifting.recorded.unwritable import Unwritable
 
     def refuse(item, writer):
@@ -332,7 +332,7 @@ def test_without_the_hooks_there_is_no_recording_but_source(monkeypatch):
 
 
 def test_a_wrong_call_is_never_silent(monkeypatch):
-    from untrace.lifting.recorded import operators
+    from untrace.lifting.recorded.calls import operators
 
     monkeypatch.setitem(operators.BINARY, "sub", ("+", operators.ADD))
     src = untrace.source(lambda x, y: jnp.sin(x) - y)(X, X)
@@ -341,7 +341,7 @@ def test_a_wrong_call_is_never_silent(monkeypatch):
 
 
 def test_a_wrong_call_is_found_behind_differences_that_mean_nothing(monkeypatch):
-    from untrace.lifting.recorded import operators
+    from untrace.lifting.recorded.calls import operators
 
     def f(x, y):
         jnp.exp(x)  # dead code, which is left out

@@ -28,7 +28,6 @@ from jax.experimental import pallas as pl
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 
 from untrace import jaxapi
-from untrace.lifting.spell_base import JAX_NAMESPACES
 from untrace.lifting.spelling import (
     PlainImports,
     Speller,
@@ -38,6 +37,7 @@ from untrace.lifting.spelling import (
     spell_dtype,
     spell_primitive,
 )
+from untrace.lifting.spelling.base import JAX_NAMESPACES
 
 P = jax.P
 POLICIES = jax.checkpoint_policies

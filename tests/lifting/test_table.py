@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import untrace
-from untrace.lifting import literals, table
-from untrace.lifting.table import exact_key
+from untrace.lifting import literals
+from untrace.lifting.rules import table
+from untrace.lifting.rules.table import exact_key
 
 X = jnp.linspace(0.0, 1.0, 8)
 

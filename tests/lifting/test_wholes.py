@@ -8,8 +8,8 @@ import pytest
 from jax.custom_derivatives import SymbolicZero
 
 import untrace
-from untrace.lifting.free_names import renamed
-from untrace.lifting.wholes import kept_whole
+from untrace.lifting.blocks.wholes import kept_whole
+from untrace.lifting.lines.free_names import renamed
 
 NAMES = ["x", *[f"x_{i}" for i in range(2, 11)]]
 UNPACKED = f"{', '.join(NAMES)} = carry"

@@ -16,7 +16,7 @@ from untrace.ir import Block, Equation, Value, from_jaxpr, to_jaxpr
 from untrace.lifting import rules
 from untrace.lifting.imports import Imports
 from untrace.lifting.literals import Literals
-from untrace.lifting.table import RULES, Rule, candidates
+from untrace.lifting.rules.table import RULES, Rule, candidates
 from untrace.syntax.names import Scope
 from untrace.verification.compare import compare
 

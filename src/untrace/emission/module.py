@@ -12,8 +12,8 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace._version import __version__
-from untrace.lifting.arrays import sidecar_loader
 from untrace.lifting.lift import Listing
+from untrace.lifting.spelling.arrays import sidecar_loader
 from untrace.syntax.formatting import format_source
 from untrace.syntax.layout import lay_out
 

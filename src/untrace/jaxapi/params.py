@@ -12,7 +12,7 @@ import importlib
 from typing import Any
 
 import jax
-import jax.extend.core.primitives  # loaded to be listed by `spell_homes`
+import jax.extend.core.primitives  # loaded to be listed by `lifting.spelling.homes`
 import jax.extend.random  # likewise
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import dispatch as _dispatch

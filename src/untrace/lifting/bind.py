@@ -51,7 +51,7 @@ def param_text(value: Any, frame: Frame, operands: Sequence[Atom] = ()) -> str:
             return f"{name}({', '.join(items)})"
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if isinstance(value, types.FunctionType):
-        from untrace.lifting.standins import rule_function
+        from untrace.lifting.blocks.standins import rule_function
 
         return rule_function(value, frame.lifter)
     return frame.lifter.spell(value)

@@ -8,10 +8,10 @@ import jax
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.lifting.arrays import storage_view
 from untrace.lifting.imports import Imports
-from untrace.lifting.jax_arrays import spell_constant, with_weak_type
 from untrace.lifting.spelling import spell
+from untrace.lifting.spelling.arrays import storage_view
+from untrace.lifting.spelling.jax_arrays import spell_constant, with_weak_type
 from untrace.syntax.names import Scope
 
 _MAKERS = ("array", "zeros", "ones", "full", "eye", "arange")

@@ -16,12 +16,12 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture import Captured, Tree
 from untrace.ir import Block
-from untrace.lifting.arrays import spell_scalar
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
-from untrace.lifting.jax_arrays import spell_typed_array, with_weak_type
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.sizes import Size
 from untrace.lifting.spelling import spell_aval_struct, spell_dtype
+from untrace.lifting.spelling.arrays import spell_scalar
+from untrace.lifting.spelling.jax_arrays import spell_typed_array, with_weak_type
 
 EXAMPLE_LIMIT = 16
 

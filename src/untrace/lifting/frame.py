@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value
-from untrace.lifting.alike import without_repetition
+from untrace.lifting.blocks.flat_arguments import starred
+from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
 from untrace.lifting.dimensions import mentions, readings
-from untrace.lifting.flat_arguments import starred
-from untrace.lifting.folding import folded
-from untrace.lifting.function_lines import Made
-from untrace.lifting.naming import UNNAMED, block_name, input_hints, result_name
+from untrace.lifting.lines.alike import without_repetition
+from untrace.lifting.lines.folding import folded
+from untrace.lifting.lines.function_lines import Made
+from untrace.lifting.names.naming import UNNAMED, block_name, input_hints, result_name
+from untrace.lifting.names.source_names import LibraryName, is_library
+from untrace.lifting.names.source_roles import statement_start
 from untrace.lifting.printing import (
     CONTROLS,
     INDENT,
@@ -31,10 +34,7 @@ from untrace.lifting.printing import (
     Rhs,
     unpacked,
 )
-from untrace.lifting.rules_when import dtype_name
-from untrace.lifting.source_names import LibraryName, is_library
-from untrace.lifting.source_roles import statement_start
-from untrace.lifting.wholes import MIN_WHOLE, kept_whole
+from untrace.lifting.rules.when import dtype_name
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import quoted_line
 
@@ -123,7 +123,7 @@ class Frame:
         self.block = block
         equations: Sequence[Equation] = block.equations
         if "cond" in [eqn.name for eqn in equations]:
-            from untrace.lifting.control import without_indices
+            from untrace.lifting.blocks.control import without_indices
 
             equations = without_indices(block, self.lifter)
         for eqn in equations:

@@ -23,15 +23,15 @@ from untrace.capture.trees import (
     shown_settings,
 )
 from untrace.ir import Block, Equation, Value, from_jaxpr
-from untrace.lifting import calls
+from untrace.lifting.blocks import calls
+from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
 from untrace.lifting.frame import Frame
-from untrace.lifting.function_lines import Made
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.lost import LostRules
+from untrace.lifting.lines.function_lines import Made
 from untrace.lifting.printing import Function
 from untrace.options import Options
 from untrace.syntax.importable import public_home
@@ -55,7 +55,7 @@ PRINTERS = [
     "state",
 ]
 for _name in PRINTERS:
-    importlib.import_module(f"untrace.lifting.{_name}")
+    importlib.import_module(f"untrace.lifting.blocks.{_name}")
 
 
 @dataclass(slots=True)

@@ -12,14 +12,14 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
+from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.constants import Constants
 from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports, NotShared, SharedImports
 from untrace.lifting.literals import Literals, spell_param
-from untrace.lifting.lost import LostRules
 from untrace.lifting.printing import Function
-from untrace.lifting.table import Rule, accepted
+from untrace.lifting.rules.table import Rule, accepted
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 

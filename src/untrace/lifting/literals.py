@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting import rules, spell_base
-from untrace.lifting.arrays import spell_scalar
+from untrace.lifting import rules
 from untrace.lifting.imports import Imports, SharedImports
-from untrace.lifting.spelling import spell, spell_dtype
+from untrace.lifting.spelling import base, spell, spell_dtype
+from untrace.lifting.spelling.arrays import spell_scalar
 
 # Numbers are written alike in all modules. The memo holds their bits, not the arrays.
 MAX_SHARED = 4096
@@ -83,7 +83,7 @@ class Literals:
         return spell_param(value, form, self._imports)
 
 
-def spell_param(value: Any, form: str, imports: spell_base.Imports) -> str:
+def spell_param(value: Any, form: str, imports: base.Imports) -> str:
     """Write a param value through a named format ("" for plain)."""
     if form == "":
         return spell(value, imports)

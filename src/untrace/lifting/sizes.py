@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from untrace.lifting.recorded.terms import ADD, ATOM, MUL, POWER
-from untrace.lifting.spell_base import Speller, writes
+from untrace.lifting.spelling.base import Speller, writes
 
 MAX_POWER = 3
 

@@ -10,7 +10,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.emission import Module
-from untrace.lifting.arrays import write_sidecar
+from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
 from untrace.verification.locate import source_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from untrace.ir import Equation
-from untrace.lifting.naming import result_name
+from untrace.lifting.names.naming import result_name
 from untrace.syntax.names import identifier
 
 NOUNS = {

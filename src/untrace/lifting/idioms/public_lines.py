@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from untrace.ir import Equation, Literal
 from untrace.lifting.idioms.regions import Region
-from untrace.lifting.rules_when import dtype_name
-from untrace.lifting.table import Rule, accepted
+from untrace.lifting.rules.table import Rule, accepted
+from untrace.lifting.rules.when import dtype_name
 
 # Their indices are nicer with the signs and the ellipsis that people write.
 _IMPROVED = "slice squeeze iota broadcast_in_dim reshape random_seed"

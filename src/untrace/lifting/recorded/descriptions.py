@@ -10,9 +10,9 @@ from collections.abc import Set
 from typing import Any
 
 from untrace.capture.trees import Leaf, Tree, plain
-from untrace.lifting.recorded.fields import Field, without
-from untrace.lifting.recorded.shapes import Shapes
-from untrace.lifting.recorded.values import is_array
+from untrace.lifting.recorded.functions.fields import Field, without
+from untrace.lifting.recorded.naming.shapes import Shapes
+from untrace.lifting.recorded.naming.values import is_array
 
 Described = tuple[Tree, list[Any]]
 """A tree whose leaves are numbered, and the arrays that these are."""

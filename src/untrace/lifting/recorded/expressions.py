@@ -10,10 +10,11 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, quoted, shown_settings
-from untrace.lifting.recorded.formulas import formula_term
 from untrace.lifting.recorded.function import Statement
-from untrace.lifting.recorded.leaves import unflattened
-from untrace.lifting.recorded.likeness import is_field, like
+from untrace.lifting.recorded.functions.likeness import is_field, like
+from untrace.lifting.recorded.naming.leaves import unflattened
+from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
+from untrace.lifting.recorded.numbers.formulas import formula_term
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -27,7 +28,6 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
-from untrace.lifting.recorded.values import has_array, is_array, tree_key
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery.functions import is_function

@@ -12,13 +12,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
 from untrace.lifting.printing import INDENT, Function
-from untrace.lifting.recorded.returned import MAX_LINE, is_long_tuple, returned_text
+from untrace.lifting.recorded.functions.returned import (
+    MAX_LINE,
+    is_long_tuple,
+    returned_text,
+)
+from untrace.lifting.recorded.repeats.turn_names import taken_up
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
-from untrace.lifting.recorded.turn_names import taken_up
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
-from untrace.lifting.wholes import MIN_WHOLE, kept_whole
 from untrace.recovery.record import Place
 from untrace.syntax.names import RESERVED, identifier
 

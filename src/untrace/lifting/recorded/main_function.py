@@ -7,12 +7,12 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.annotations import annotate
-from untrace.lifting.recorded.callables import decorator_term
+from untrace.lifting.recorded.calls.callables import decorator_term
 from untrace.lifting.recorded.function import Draft, Parameter
-from untrace.lifting.recorded.naming import name_locals
+from untrace.lifting.recorded.functions.annotations import annotate
+from untrace.lifting.recorded.functions.short_types import signature_types
+from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.program import Program
-from untrace.lifting.recorded.short_types import signature_types
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import peel

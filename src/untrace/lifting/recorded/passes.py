@@ -12,13 +12,13 @@ from untrace.lifting.examples import example_lines
 from untrace.lifting.lift import Listing, construct, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.annotations import note_annotations
-from untrace.lifting.recorded.fields import keep_used, origins, unread_fields
-from untrace.lifting.recorded.function_names import settle
-from untrace.lifting.recorded.library import used_functions
+from untrace.lifting.recorded.functions.annotations import note_annotations
+from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
+from untrace.lifting.recorded.functions.function_names import settle
+from untrace.lifting.recorded.functions.library import used_functions
+from untrace.lifting.recorded.functions.merging import merge_alike
 from untrace.lifting.recorded.main_function import main_function
-from untrace.lifting.recorded.merging import merge_alike
-from untrace.lifting.recorded.number_texts import write_numbers
+from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable

@@ -19,21 +19,21 @@ from typing import Any
 import untrace
 from untrace.errors import LiftingError
 from untrace.ir import Block
-from untrace.lifting.recorded.fields import Field
-from untrace.lifting.recorded.handing_on import (
+from untrace.lifting.recorded.functions.fields import Field
+from untrace.lifting.recorded.functions.handing_on import (
     HandedOn,
     Made,
     handed_on,
     made_inside,
 )
-from untrace.lifting.recorded.needs import (
+from untrace.lifting.recorded.functions.needs import (
     Need,
     References,
     called_once,
     narrowed,
     needs,
 )
-from untrace.lifting.recorded.values import arrays_in, has_array
+from untrace.lifting.recorded.naming.values import arrays_in, has_array
 from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)

@@ -10,34 +10,38 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Node, Tree, replaced_key, replaced_nodes
 from untrace.ir import Block
-from untrace.lifting.inlining import without_jit
+from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.callables import callable_term
-from untrace.lifting.recorded.calls import write_as_made
+from untrace.lifting.recorded.calls.callables import callable_term
+from untrace.lifting.recorded.calls.calls import write_as_made
+from untrace.lifting.recorded.calls.opening import MAYBE_PUBLIC
+from untrace.lifting.recorded.calls.regions import write_call
+from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
-from untrace.lifting.recorded.kept_contexts import KeptContexts
-from untrace.lifting.recorded.loops import write_loops
-from untrace.lifting.recorded.needs import References
-from untrace.lifting.recorded.number_texts import readable
-from untrace.lifting.recorded.numbers import Numbers, constant_name, named_floats
-from untrace.lifting.recorded.opening import MAYBE_PUBLIC
+from untrace.lifting.recorded.functions.needs import References
+from untrace.lifting.recorded.functions.runs import Runs
+from untrace.lifting.recorded.functions.sameness import meaning, untyped
+from untrace.lifting.recorded.naming.shapes import Shapes
+from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.numbers.number_texts import readable
+from untrace.lifting.recorded.numbers.numbers import (
+    Numbers,
+    constant_name,
+    named_floats,
+)
 from untrace.lifting.recorded.plan import Plan
-from untrace.lifting.recorded.regions import write_call
-from untrace.lifting.recorded.repetition import outline_repeats
-from untrace.lifting.recorded.retraced import Region, region_of
-from untrace.lifting.recorded.rows import unpack_rows
-from untrace.lifting.recorded.runs import Runs
-from untrace.lifting.recorded.sameness import meaning, untyped
-from untrace.lifting.recorded.shapes import Shapes
+from untrace.lifting.recorded.repeats.kept_contexts import KeptContexts
+from untrace.lifting.recorded.repeats.loops import write_loops
+from untrace.lifting.recorded.repeats.repetition import outline_repeats
+from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray
-from untrace.lifting.recorded.values import has_array, is_array
 from untrace.lifting.recorded.writer import Writer
-from untrace.lifting.spell_homes import public_name
 from untrace.lifting.spelling import spell_home
+from untrace.lifting.spelling.homes import public_name
 from untrace.options import Options
 from untrace.recovery.formulas import Formula
 from untrace.recovery.record import Body, Call, is_library

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from untrace import jaxapi
-from untrace.lifting.spell_homes import public_modules, public_objects
+from untrace.lifting.spelling.homes import public_modules, public_objects
 
 
 def public_readers() -> dict[int, Any]:

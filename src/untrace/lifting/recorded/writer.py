@@ -14,17 +14,22 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Tree
 from untrace.lifting.contexts import entered
-from untrace.lifting.recorded.containers import Containers
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement, Trail
-from untrace.lifting.recorded.function_values import Given, function_key
-from untrace.lifting.recorded.library import skip_move
-from untrace.lifting.recorded.naming import targets
-from untrace.lifting.recorded.rows import is_iteration, row_hint, row_of, rows_at_once
-from untrace.lifting.recorded.short_types import short_types
+from untrace.lifting.recorded.functions.function_values import Given, function_key
+from untrace.lifting.recorded.functions.library import skip_move
+from untrace.lifting.recorded.functions.short_types import short_types
+from untrace.lifting.recorded.naming.containers import Containers
+from untrace.lifting.recorded.naming.naming import targets
+from untrace.lifting.recorded.naming.values import Found, Values, hides_arrays, is_array
+from untrace.lifting.recorded.repeats.rows import (
+    is_iteration,
+    row_hint,
+    row_of,
+    rows_at_once,
+)
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.unwritable import UnknownArray
-from untrace.lifting.recorded.values import Found, Values, hides_arrays, is_array
 from untrace.recovery import bytecode
 from untrace.recovery.record import Body, Call, Target
 from untrace.syntax.names import identifier

@@ -1,0 +1,1 @@
+"""Primitives with sub-programs: control flow, calls, derivatives, state, kernels."""

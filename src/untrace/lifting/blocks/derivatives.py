@@ -1,0 +1,354 @@
+"""Functions with derivative rules of their own: custom_jvp and custom_vjp.
+
+The rules are kept by JAX as callables. They are traced with every tangent instantiated
+and printed as functions over flat arguments. A function is defined once where its
+values are in scope: at module level, or nested where it or its rules close over values
+of a function. A rule may call its own function again, which is then known by name.
+Rules that make new functions with rules, whose rules make new ones, are followed twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from untrace import jaxapi
+from untrace.ir import Atom, Block, Equation, from_jaxpr
+from untrace.lifting.blocks.control import n_unhoisted
+from untrace.lifting.blocks.derivative_rules import (
+    backward_rule,
+    forward_rule,
+    jvp_rule,
+    rule_name,
+)
+from untrace.lifting.blocks.foreign import call_of_exported
+from untrace.lifting.blocks.lost import rule_callables
+from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.names.naming import block_name
+from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control, fail
+from untrace.lifting.spelling import Unspellable
+from untrace.syntax.names import Scope, identifier
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How to write the rules of one equation.
+
+    Attributes:
+      blocks: The traced rules.
+      write: Writes them for a function of a given name, from the frame around it.
+      helper: What decorates the function in the place of JAX's own decorator.
+    """
+
+    blocks: tuple[Block, ...]
+    write: Callable[[str, Frame], list[str]]
+    helper: str = ""
+
+
+class _RuleError(Exception):
+    """A rule raised while it was traced."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@contextlib.contextmanager
+def _users_code(eqn: Equation, lifter: Lifter) -> Generator[None]:
+    """Trace rules of an equation in its context; they may raise anything."""
+    lost = lifter.lost.error(rule_callables(eqn)) if lifter.lost else None
+    if lost is not None:
+        raise _RuleError(lost)
+    with jaxapi.rule_context(eqn.context):
+        try:
+            yield
+        except Exception as error:
+            raise _RuleError(error) from error
+
+
+@control("custom_jvp_call")
+def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write a function decorated with `jax.custom_jvp`, its rule, and the call."""
+
+    def trace() -> _Rules:
+        with _users_code(eqn, frame.lifter):
+            jaxpr, out_zeros = jaxapi.custom_jvp_rule(
+                dict(eqn.params), len(eqn.operands)
+            )
+        rule = frame.lifter.rewrite(from_jaxpr(jaxpr))
+        n = len(eqn.operands) - eqn.params["num_consts"]
+
+        def write(name: str, parent: Frame) -> list[str]:
+            jvp = rule_name(f"{name}_jvp", parent)
+            lines = jvp_rule(rule, out_zeros, jvp, parent, n)
+            if not eqn.params["symbolic_zeros"]:
+                return ["", "", f"@{name}.defjvp", *lines[2:]]
+            return [*lines, "", "", f"{name}.defjvp({jvp}, symbolic_zeros=True)"]
+
+        return _Rules((rule,), write, _helper(eqn, "unchecked_jvp", rule.outputs))
+
+    return _define_and_call(eqn, frame, "jax.custom_jvp", trace)
+
+
+def _helper(eqn: Equation, helper: str, returned: Sequence[Atom]) -> str:
+    """Name a helper unless a rule returns the types of its function, as JAX demands.
+
+    Under vmap a function may return an unbatched value where its rule, which returns a
+    batched tangent, returns a batch of it. JAX traces that but cannot use the rule.
+    """
+    block: Block = eqn.params["call_jaxpr"]
+    fits = all(
+        jaxapi.same_type(atom.aval, mate.aval)
+        for atom, mate in zip(block.outputs, returned)
+    )
+    return "" if fits else helper
+
+
+@control("custom_vjp_call")
+def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Write a function decorated with `jax.custom_vjp`, its rules, and the call."""
+    if not frame.lifter.step(eqn):
+        exported = call_of_exported(eqn, frame)
+        if exported is not None:
+            return exported
+    n_consts: int = eqn.params["num_consts"]
+
+    def trace() -> _Rules:
+        avals = [atom.aval for atom in eqn.operands]
+        with _users_code(eqn, frame.lifter):
+            rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
+        if jaxapi.has_logs(rules):
+            raise fail(eqn, "its backward rule returns logs")
+        rewrite = frame.lifter.rewrite
+        forward = rewrite(from_jaxpr(rules.forward))
+        backward = rewrite(from_jaxpr(rules.backward))
+        symbolic = bool(eqn.params["symbolic_zeros"])
+
+        def write(name: str, parent: Frame) -> list[str]:
+            fwd, bwd = (rule_name(f"{name}_{kind}", parent) for kind in ("fwd", "bwd"))
+            keyword = ", symbolic_zeros=True" if symbolic else ""
+            return [
+                *forward_rule(
+                    forward, rules.residuals, n_consts, fwd, parent, symbolic
+                ),
+                *backward_rule(
+                    backward, len(rules.residuals), rules.zeros, bwd, parent
+                ),
+                "",
+                "",
+                f"{name}.defvjp({fwd}, {bwd}{keyword})",
+            ]
+
+        n_computed = sum(source is None for source in rules.residuals)
+        helper = _helper(eqn, "unchecked_vjp", forward.outputs[n_computed:])
+        return _Rules((forward, backward), write, helper)
+
+    return _define_and_call(eqn, frame, "jax.custom_vjp", trace)
+
+
+@control("custom_lin")
+def custom_lin(eqn: Equation, frame: Frame) -> Rhs | None:
+    """Refuse the forward derivative of a custom_vjp function, which JAX cannot run."""
+    raise fail(
+        eqn,
+        "it is the derivative of a `custom_vjp` function in forward mode, which JAX "
+        "traces but cannot run. Use reverse mode (`jax.grad`, `jax.vjp`), or define the function "
+        "with `jax.custom_jvp`.",
+    )
+
+
+# ---- the function ------------------------------------------------------------------
+
+
+def _define_and_call(
+    eqn: Equation, frame: Frame, decorator: str, trace: Callable[[], _Rules]
+) -> Rhs | None:
+    block: Block = eqn.params["call_jaxpr"]
+    n_consts: int = eqn.params["num_consts"]
+    captured = eqn.operands[:n_consts]
+    if block.constants or n_unhoisted(block, captured):
+        return None
+    frame.lifter.imports.module("jax")
+    identity = (_identity(eqn), tuple(frame.texts(captured)))
+    name = _known(identity, frame) or _define(eqn, frame, identity, decorator, trace)
+    text = f"{name}({', '.join(frame.texts(eqn.operands[n_consts:]))})"
+    return Rhs(text, ", ".join)
+
+
+def _identity(eqn: Equation) -> Any:
+    rules = rule_callables(eqn)
+    block: Block = eqn.params["call_jaxpr"]
+    avals = tuple(str(atom.aval) for atom in eqn.operands)
+    text = str(block.jaxpr) if len(block.equations) < 200 else id(block.jaxpr)
+    return eqn.name, jaxapi.rule_identity(rules), avals, eqn.params["num_consts"], text
+
+
+def _known(identity: Any, frame: Frame) -> str | None:
+    """Return the name of a function that was defined before, where it can be seen."""
+    for name, scope in frame.lifter.rules.get(identity, ()):
+        seen: Scope | None = frame.names
+        while seen is not None:
+            if seen is scope:
+                return name
+            seen = seen.parent
+    return None
+
+
+def _define(
+    eqn: Equation,
+    frame: Frame,
+    identity: Any,
+    decorator: str,
+    trace: Callable[[], _Rules],
+) -> str:
+    lifter = frame.lifter
+    block: Block = eqn.params["call_jaxpr"]
+    captured = eqn.operands[: eqn.params["num_consts"]]
+    kept_name = block_name(block, "function")
+    rules: _Rules | None = None
+    if jaxapi.follows_rules(lifter.rule_names, kept_name, block.jaxpr):
+        try:
+            rules = trace()
+        except _RuleError as failed:
+            rules = _failing(eqn, failed.error, frame)
+    is_nested = bool(captured) or (
+        rules is not None and any(map(_has_tracers, rules.blocks))
+    )
+    hint = identifier(kept_name, "function")
+    name = frame.names.fresh(hint) if is_nested else lifter.scope.fresh_global(hint)
+    known = lifter.rules.setdefault(identity, [])
+    known.append((name, frame.names if is_nested else lifter.scope))
+    outer = frame if is_nested else _module_frame(frame)
+    n_cut = lifter.n_cut_rules
+    try:
+        parameters, lines = _body(block, eqn.operands, len(captured), frame, outer)
+        after = _write_rules(rules, eqn, name, outer)
+    except OutOfReach:
+        known.pop()
+        raise
+    if lifter.n_cut_rules > n_cut:  # elsewhere more of its rules may be written
+        known.pop()
+    if rules is not None and rules.helper:
+        decorator = lifter.helper(rules.helper)
+    function = Function(name, parameters, lines, [decorator])
+    if is_nested:
+        frame.nest(_single_blanks([*function.text_lines(), *after]))
+    else:
+        function.after = after
+        lifter.functions.append(function)
+    return name
+
+
+def _body(
+    block: Block, operands: Sequence[Atom], n_captured: int, frame: Frame, outer: Frame
+) -> tuple[str, list[str]]:
+    child = outer.child()
+    captured = zip(block.inputs, operands[:n_captured])
+    child.env = {value: frame.text(atom) for value, atom in captured}
+    groups = [Group("x", 1)] * (len(block.inputs) - n_captured)
+    parameters = child.parameters(block, groups, n_captured, operands[n_captured:])
+    child.body(block)
+    child.returns(plain_results(block)(child))
+    return parameters, child.lines
+
+
+def _write_rules(
+    rules: _Rules | None, eqn: Equation, name: str, outer: Frame
+) -> list[str]:
+    if rules is None:
+        return _no_rules(eqn, name, outer)
+    names = outer.lifter.rule_names
+    names.append(block_name(eqn.params["call_jaxpr"], "function"))
+    try:
+        return rules.write(name, outer)
+    finally:
+        names.pop()
+
+
+def _module_frame(frame: Frame) -> Frame:
+    return Frame(frame.lifter, frame.lifter.scope, {}, ambient=frame.ambient)
+
+
+def _has_tracers(block: Block) -> bool:
+    return any(isinstance(const, jaxapi.Tracer) for _, const in block.constants)
+
+
+def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
+    """Write rules that raise, where rules make new rules without end."""
+    frame.lifter.n_cut_rules += 1
+    frame.lifter.note(
+        f"Not recovered: the derivative rules of `{name}`, which its own rules make."
+    )
+    message = f"the derivative rules of {name} are made anew without end; not recovered"
+    return _raising_rules(eqn, name, f'NotImplementedError("{message}")', frame)
+
+
+def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
+    """Describe rules that fail when traced: written, they fail in the same way."""
+    lifter = frame.lifter
+    text = _exception_text(error, lifter)
+
+    def write(name: str, parent: Frame) -> list[str]:
+        lifter.note(f"The derivative rules of `{name}` fail in JAX, too.")
+        return _raising_rules(eqn, name, text, parent)
+
+    return _Rules((), write)
+
+
+def _exception_text(error: Exception, lifter: Lifter) -> str:
+    """Write an exception of the same class, or of one of its name, and the same text."""
+    message = lifter.spell(str(error))
+    try:
+        kind = lifter.spell(type(error))
+    except Unspellable:  # a class of a function
+        name = lifter.spell(type(error).__name__)
+        return f"type({name}, (Exception,), {{}})({message})"
+    args = _alike(error)
+    if args is None:
+        return f"{lifter.helper('unmade')}({kind}, {message})"
+    return f"{kind}({', '.join(map(lifter.spell, args))})"
+
+
+def _alike(error: Exception) -> tuple[str, ...] | None:
+    """Return arguments that make an exception of the same class and text, if any."""
+    kind, message = type(error), str(error)
+    candidates: list[tuple[str, ...]] = [(message,), ()]
+    if all(type(arg) is str for arg in error.args):
+        candidates.insert(0, error.args)
+    # Constructors may take anything, and fail in any way on a text.
+    with contextlib.suppress(Exception):
+        # JAX's own errors add the address of a page that explains them.
+        candidates.append((message.removesuffix(str(kind(""))),))
+    for args in candidates:
+        with contextlib.suppress(Exception):
+            if str(kind(*args)) == message:
+                return args
+    return None
+
+
+def _raising_rules(eqn: Equation, name: str, error: str, parent: Frame) -> list[str]:
+    rule = rule_name(f"{name}_rule", parent)
+    lines = Function(rule, "*args", [f"raise {error}"]).text_lines()
+    is_jvp = eqn.name == "custom_jvp_call"
+    rules = rule if is_jvp else f"{rule}, {rule}"
+    if eqn.params["symbolic_zeros"]:
+        rules += ", symbolic_zeros=True"
+    return [
+        "",
+        "",
+        *lines,
+        "",
+        "",
+        f"{name}.{'defjvp' if is_jvp else 'defvjp'}({rules})",
+    ]
+
+
+def _single_blanks(lines: list[str]) -> list[str]:
+    """Keep one blank line where a module has two."""
+    kept: list[str] = []
+    for line in lines:
+        if line or (kept and kept[-1]):
+            kept.append(line)
+    return kept

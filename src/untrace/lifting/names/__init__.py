@@ -1,0 +1,1 @@
+"""Names of values: what JAX kept of them, and what the files of the user say."""

@@ -1,0 +1,1 @@
+"""One recorded call as text: operators, arguments, callables, rules, regions."""

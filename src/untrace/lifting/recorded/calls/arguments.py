@@ -1,0 +1,154 @@
+"""Write the arguments of calls: by position or keyword, and without default values."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from untrace import jaxapi
+from untrace.lifting.recorded.calls.host_calls import host_term, is_host_function
+from untrace.lifting.recorded.calls.kept_functions import with_kept
+from untrace.lifting.recorded.expressions import shape_term
+from untrace.lifting.recorded.functions.library import takes_shape_of_another
+from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.terms import Term, display, keyword
+from untrace.recovery.functions import is_function
+from untrace.recovery.record import Body, Call
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+
+
+def plain_arguments(
+    args: Sequence[Any], kwargs: Mapping[str, Any], writer: Writer
+) -> list[Term]:
+    """Write arguments as they were given."""
+    terms = [_argument(arg, writer) for arg in args]
+    return terms + [
+        keyword(name, _argument(value, writer, role=name))
+        for name, value in kwargs.items()
+    ]
+
+
+def public_arguments(item: Call, writer: Writer) -> list[Term]:
+    """Write arguments as the user did where that is known; no default values."""
+    plain = jaxapi.open_boundary(item.function)
+    if not isinstance(plain, types.FunctionType):
+        named = _named(item.kwargs, _droppable(item.function), item, writer)
+        return [*[_public_argument(v, item, writer) for v in item.args], *named]
+    parameters = inspect.signature(plain).parameters
+    plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]
+    extra = item.args[len(plain_ones) :]
+    pairs = list(zip(plain_ones, item.args))
+    n = _n_positional(plain_ones, item, bool(extra))
+    first = pairs[:n]
+    while first and not extra and is_default(first[-1][1], first[-1][0]):
+        first.pop()
+    terms = [_public_argument(v, item, writer, p.name) for p, v in first]
+    terms += [_public_argument(value, item, writer) for value in extra]
+    by_name = {parameter.name: value for parameter, value in pairs[n:]}
+    return terms + _named({**by_name, **item.kwargs}, parameters, item, writer)
+
+
+def _named(
+    values: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+    item: Call,
+    writer: Writer,
+) -> list[Term]:
+    """Write keyword arguments that are not the default values."""
+    return [
+        keyword(name, _public_argument(value, item, writer, name))
+        for name, value in values.items()
+        if name not in parameters
+        or not is_default(value, parameters[name])
+        or _is_switch(name, value, item, writer)
+    ]
+
+
+def _is_switch(name: str, value: Any, item: Call, writer: Writer) -> bool:
+    """Tell whether the user wrote a bool that a parameter around may stand for."""
+    around = writer.program.open_calls
+    if type(value) is not bool or writer.in_library or not around:
+        return False
+    is_spelled = item.spelling is not None and name in item.spelling.keywords
+    return is_spelled and writer.program.plan.is_switched(around[-1].bodies[0], value)
+
+
+def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> Term:
+    """Write an argument of a public function, which has run the functions among them."""
+    if is_host_function(role, item):
+        return host_term(value, item, writer)
+    if role == "shape" and takes_shape_of_another(item):
+        return shape_term(value, writer)
+    return _argument(value, writer, with_kept(value, role, item, writer.program), role)
+
+
+def _argument(
+    value: Any, writer: Writer, bodies: Sequence[Body] = (), role: str = ""
+) -> Term:
+    if is_function(value) or runs_of(value, bodies):
+        return writer.program.callable_term(value, bodies, writer)
+    if type(value) in (list, tuple) and any(is_function(v) for v in value):
+        items = [_argument(v, writer, bodies) for v in value]
+        return display("()" if type(value) is tuple else "[]", items)
+    return writer.value(value, role)
+
+
+def _n_positional(
+    parameters: Sequence[inspect.Parameter], item: Call, has_more: bool
+) -> int:
+    """Count the arguments to write by position."""
+    if has_more:
+        return len(parameters)
+    needed = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    if item.spelling is not None:
+        return max(needed, item.spelling.n_positional)
+    required = 0
+    while required < len(parameters) and (
+        parameters[required].default is inspect.Parameter.empty
+    ):
+        required += 1
+    return max(needed, required)
+
+
+def _droppable(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters whose defaults need not be written.
+
+    A number that is passed to a jitted function is one of its inputs, a default is not.
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some builtin and wrapped callables have none
+        return {}
+    _, static = jaxapi.static_arguments(function)
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if name in static or not isinstance(parameter.default, _NUMBERS)
+    }
+
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def is_default(value: Any, parameter: inspect.Parameter) -> bool:
+    """Tell whether a value need not be given for a parameter."""
+    return parameter.default is not parameter.empty and _same(value, parameter.default)
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return (
+        type(value) is type(default)
+        and isinstance(value, (bool, int, float, str, tuple))
+        and value == default
+    )

@@ -1,0 +1,295 @@
+"""Write functions as values: public names, transformations, decorated definitions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.capture.capture import function_name
+from untrace.lifting.recorded.calls.arguments import plain_arguments
+from untrace.lifting.recorded.calls.custom_rules import custom_term
+from untrace.lifting.recorded.calls.opening import opened_function
+from untrace.lifting.recorded.expressions import static_term
+from untrace.lifting.recorded.functions.definitions import (
+    bound_arguments,
+    bound_parameters,
+    define,
+    static_names,
+)
+from untrace.lifting.recorded.functions.function_arguments import passed_term
+from untrace.lifting.recorded.functions.function_values import is_passed
+from untrace.lifting.recorded.naming.values import arrays_in, has_array
+from untrace.lifting.recorded.plan import reason
+from untrace.lifting.recorded.terms import (
+    Global,
+    Term,
+    call,
+    display,
+    keyword,
+    text_term,
+)
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling.homes import public_name
+from untrace.recovery.functions import peel
+from untrace.recovery.record import Body, Call, is_library
+
+# Transformations whose functions are defined with them as decorators.
+_DECORATORS = frozenset({"jit", "checkpoint"})
+# Those whose function takes the arguments of the call.
+_SAME_ARGUMENTS = frozenset(
+    {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
+)
+
+
+def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
+    """Write a callable: a public name, a transformation, a definition."""
+    is_made = isinstance(function, jaxapi.FUNCTION_RESULTS)
+    known = writer.find(writer.values.key(function) if is_made else id(function))
+    known = known or writer.find_function(function)
+    if known is not None:
+        return writer.ref(known)
+    home = None if isinstance(function, jaxapi.Transformed) else public_name(function)
+    if home is not None:
+        return writer.program.home_term(home)
+    opened = _opened(function, bodies, writer)
+    if opened is not None:
+        return opened
+    layer = peel(function)
+    if layer is not None and layer.kind == "partial" and public_name(layer.inner):
+        return _partial(layer.value, writer)
+    if layer is None and getattr(function, "__module__", "") == "_operator":
+        operator = writer.program.lifter.imports.module("operator")
+        return Term([Global(f"{operator}.{function_name(function)}")])
+    if layer is None:
+        return static_term(function, writer)
+    if layer.kind == "transformed":
+        return _transformed(layer.value, bodies, writer)
+    if layer.kind == "custom":
+        return custom_term(layer.value, bodies, writer)
+    body = writer.program.runs.anywhere(function, bodies)
+    if body is not None:
+        return define(function, body, writer)
+    if jaxapi.is_inside_jax(function):  # such as a policy for `jax.checkpoint`
+        return static_term(function, writer)
+    raise Unwritable(f"`{function_name(function)}` was not run while recording")
+
+
+def _partial(function: functools.partial[Any], writer: Writer) -> Term:
+    """Write what binds arguments of a public function."""
+    partial = f"{writer.program.lifter.imports.module('functools')}.partial"
+    inner = callable_term(function.func, (), writer)
+    bound = plain_arguments(function.args, function.keywords, writer)
+    return call(Term([Global(partial)]), [inner, *bound])
+
+
+def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Term:
+    """Write a call of a transformed function."""
+    writer.program.shapes.enter(item)
+    passed = _passed_parameters(made, item.bodies, writer)
+    if passed:
+        return _static_call(made, passed, item, writer)
+    function = _transformed(made, item.bodies, writer, is_called=True)
+    args, kwargs = list(item.args), dict(item.kwargs)
+    if made.maker[1] in _SAME_ARGUMENTS:
+        dropped = _fixed_arguments(made, item.bodies, writer)
+        args = [a for i, a in enumerate(args) if i not in dropped]
+        kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
+    return call(function, plain_arguments(args, kwargs, writer))
+
+
+def _passed_parameters(
+    made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+) -> frozenset[str]:
+    """Return the static parameters of the user's jitted function that take functions."""
+    layer = peel(made.function)
+    if made.maker[1] != "jit" or layer is None or layer.kind != "function":
+        return frozenset()
+    body = writer.program.runs.given_to(made, bodies)
+    is_named = layer.value.__name__ != "<lambda>"
+    if body is None or not is_named or is_library(body.code):
+        return frozenset()
+    if writer.program.opens_jit() or writer.find_function(made) is not None:
+        return frozenset()
+    plan, values = writer.program.plan, body.parameters.items()
+    passed = {n for n, v in values if is_passed(v, n, body.code, plan)}
+    return frozenset(passed) - bound_parameters(made.function, body)
+
+
+def _static_call(
+    made: jaxapi.Transformed, passed: frozenset[str], item: Call, writer: Writer
+) -> Term:
+    """Write a call of a jitted function that takes functions as static arguments."""
+    program = writer.program
+    body = program.runs.given_to(made, item.bodies)
+    assert body is not None
+    static = (static_names(body) | bound_parameters(made.function, body)) - passed
+    left = [name for name in body.parameters if name not in static]
+    positions = [text_term(str(i)) for i, name in enumerate(left) if name in passed]
+    given = positions[0] if len(positions) == 1 else display("()", positions)
+    decorator = decorator_term(made, writer, [keyword("static_argnums", given)])
+    function = define(
+        made.function, body, writer, [decorator], drops_static=True, kept=passed
+    )
+    bodies = [*item.bodies, body]
+    terms: list[Term] = []
+    for name, value in zip(body.parameters, item.args):
+        if name in passed:
+            terms.append(passed_term(value, (body.code, name), bodies, writer))
+        elif name not in static:
+            terms += plain_arguments([value], {}, writer)
+    for name, value in item.kwargs.items():
+        if name in passed:
+            term = passed_term(value, (body.code, name), bodies, writer)
+            terms.append(keyword(name, term))
+        elif name not in static:
+            terms += plain_arguments([], {name: value}, writer)
+    return call(function, terms)
+
+
+def decorator_term(
+    made: jaxapi.Transformed, writer: Writer, more: Sequence[Term] = ()
+) -> Term:
+    """Write `jax.jit`, or `functools.partial(jax.jit, static_argnums=0)`.
+
+    `more` are options that are written last.
+    """
+    imports = writer.program.lifter.imports
+    home = writer.program.home_term(made.maker)
+    given = _given_options(made).items()
+    options = [*(keyword(k, writer.value(v)) for k, v in given), *more]
+    if not options:
+        return home
+    partial = f"{imports.module('functools')}.partial"
+    return call(Term([partial]), [home, *options])
+
+
+def _given_options(made: jaxapi.Transformed) -> dict[str, Any]:
+    """Return the options but for shardings that are left to JAX."""
+    return {
+        name: value
+        for name, value in made.options.items()
+        if not name.endswith("_shardings") or jax.tree.leaves(value)
+    }
+
+
+def _opened(function: Any, bodies: Sequence[Body], writer: Writer) -> Term | None:
+    """Write what JAX makes of a transformed function, if it is to be opened."""
+    run = writer.program.runs.opened(function, bodies)
+    item = run.opened if run is not None else None
+    if item is None or not writer.program.opens(item):
+        return None
+    held = set(map(id, arrays_in((item.args, item.kwargs))))
+    try:
+        region = writer.program.region(item, lambda array: id(array) in held)
+        return opened_function(item, region, writer).value(writer)
+    except UnknownArray:
+        raise
+    except Exception as error:  # the recorder stands on private names of JAX
+        writer.program.plan.closed[item] = reason(error)
+        writer.program.is_stale = True
+        return None
+
+
+def _transformed(
+    made: jaxapi.Transformed,
+    bodies: Sequence[Body],
+    writer: Writer,
+    is_called: bool = False,
+) -> Term:
+    """Write `jax.vmap(f, in_axes=1)`; `is_called` tells that it is called at once."""
+    if made.maker[1] == "jit" and writer.program.opens_jit():
+        return _inner(made, bodies, writer, is_called)
+    if made.maker[1] in _DECORATORS:
+        decorated = _decorated(made, bodies, writer)
+        if decorated is not None:
+            return decorated
+    writer.program.n_transforming += 1
+    inner = _inner(made, bodies, writer)
+    writer.program.n_transforming -= 1
+    fixed = _fixed_arguments(made, bodies, writer)
+    options = [
+        keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
+        for k, v in _given_options(made).items()
+    ]
+    home = writer.program.home_term(made.maker)
+    return call(home, [inner, *options])
+
+
+def _inner(
+    made: jaxapi.Transformed,
+    bodies: Sequence[Body],
+    writer: Writer,
+    is_called: bool = False,
+) -> Term:
+    """Write the function that a transformation was given."""
+    layer = peel(made.function)
+    is_plain = layer is not None and layer.kind in ("function", "method", "partial")
+    if is_plain and public_name(made.function) is None:
+        body = writer.program.runs.last(made.function, bodies)
+        if body is not None and writer.find_function(made.function) is None:
+            drops = made.maker[1] in _SAME_ARGUMENTS
+            return define(
+                made.function, body, writer, drops_static=drops, is_called=is_called
+            )
+    return callable_term(made.function, bodies, writer)
+
+
+def _decorated(
+    made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+) -> Term | None:
+    """Define a function with its transformations as decorators."""
+    makers: list[jaxapi.Transformed] = []
+    function: Any = made
+    while True:
+        is_made = isinstance(function, jaxapi.Transformed)
+        if writer.find_function(function) is not None:
+            return None
+        if not is_made and public_name(function) is not None:
+            return None  # `jnp.sin` is jitted itself
+        layer = peel(function)
+        if layer is None or layer.kind == "method":
+            break
+        if writer.program.runs.opened(function, bodies) is not None:
+            break
+        if layer.kind == "transformed" and layer.value.maker[1] in _DECORATORS:
+            makers.append(layer.value)
+            function = layer.inner
+            continue
+        break
+    plain = peel(function)
+    if plain is None or plain.kind != "function" or public_name(function):
+        return None
+    if plain.value.__name__ == "<lambda>":
+        return None
+    body = writer.program.runs.anywhere(function, bodies)
+    if body is None:
+        raise Unwritable(f"`{function_name(function)}` was not run while recording")
+    decorators = [decorator_term(maker, writer) for maker in makers]
+    return define(function, body, writer, decorators, drops_static=True)
+
+
+def _fixed_arguments(
+    made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+) -> frozenset[Any]:
+    """Return positions and names of arguments that are fixed: they are no arrays."""
+    body = writer.program.runs.given_to(made, bodies)
+    if body is None:
+        return frozenset()
+    static = static_names(body)
+    names = list(body.parameters)
+    if body.opened is None:  # then they are those of a call, not of the function
+        n_bound, _ = bound_arguments(made.function)
+        names = names[n_bound : body.code.co_argcount]
+    return frozenset({i for i, n in enumerate(names) if n in static} | static)
+
+
+def _without(axes: Any, positions: frozenset[Any]) -> Any:
+    """Drop the axes of arguments that are fixed."""
+    if type(axes) is not tuple:
+        return axes
+    return tuple(axis for i, axis in enumerate(axes) if i not in positions)

@@ -1,0 +1,111 @@
+"""Write one recorded call as it was made, by the kind of what was called."""
+
+from __future__ import annotations
+
+import functools
+
+from untrace import jaxapi
+from untrace.capture.capture import function_name
+from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
+from untrace.lifting.recorded.calls.callables import transformed_call
+from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term
+from untrace.lifting.recorded.calls.equations import equation_term
+from untrace.lifting.recorded.calls.operators import (
+    method_term,
+    operator_term,
+    update_term,
+)
+from untrace.lifting.recorded.calls.respelling import plain_convolution, respelled
+from untrace.lifting.recorded.calls.tree_maps import Unrolled, tree_call
+from untrace.lifting.recorded.calls.unwrapping import unwrapped
+from untrace.lifting.recorded.functions.library import shorter
+from untrace.lifting.recorded.functions.own_calls import write_own_call
+from untrace.lifting.recorded.naming.naming import rename
+from untrace.lifting.recorded.naming.values import Found
+from untrace.lifting.recorded.terms import ATOM, Term, call, placed
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling.homes import public_name
+from untrace.recovery.record import Call
+
+
+def write_as_made(item: Call, writer: Writer) -> None:
+    """Write a call as statements of a function."""
+    if item.function is None:
+        write_own_call(item, writer)
+        return
+    spelled = respelled(shorter(item)) if writer.in_library else item
+    function = spelled.function
+    if isinstance(function, jaxapi.Operator):
+        writer.assign(item, operator_term(spelled, writer))
+    elif isinstance(function, jaxapi.Method):
+        writer.assign(item, method_term(spelled, writer))
+    elif isinstance(function, jaxapi.Property):
+        owner = writer.value(spelled.args[0])
+        if function.name != "at":
+            term = Term([*placed(owner, ATOM), f".{function.name}"])
+            writer.assign(item, term)
+    elif isinstance(function, jaxapi.Update):
+        writer.assign(item, update_term(item, writer))
+    elif isinstance(function, jaxapi.Primitive):
+        term, shown = equation_term(item, writer)
+        writer.assign(item, term, shown)
+    elif not _is_maker(item):
+        spelled = plain_convolution(spelled, writer.in_library)
+        shown = unwrapped(spelled) if writer.in_library else spelled
+        try:
+            term = _public_call(shown, writer)
+        except Unrolled:
+            for run in item.bodies:
+                writer.body(run.calls)
+            rename(item.result, item.target, writer)
+        else:
+            writer.assign(item, term, shown)
+
+
+def _public_call(item: Call, writer: Writer) -> Term:
+    """Write a call of a function that is no Python function of the user's or a library's."""
+    function = item.function
+    is_made = jaxapi.is_made(function)
+    key = id(function) if is_made else writer.values.key(function)
+    known = writer.find(key) if key is not None else None
+    if known is None and is_made:
+        raise Unwritable("it is a function of JAX's that no recorded call made")
+    if known is not None and is_made:
+        args = item.args[_n_bound(known) if jaxapi.is_converted(function) else 0 :]
+        return call(writer.ref(known), plain_arguments(args, item.kwargs, writer))
+    known = known or writer.find_function(function)
+    home = public_name(function)
+    if known is not None:
+        arguments = public_arguments(item, writer) if home else _plain(item, writer)
+        return call(writer.ref(known), arguments)
+    if home is not None and home[0].startswith("jax.tree"):
+        return tree_call(item, home, writer)
+    if home is not None:
+        text = writer.program.home_term(home)
+        args = public_arguments(item, writer)
+        return call(text, args)
+    if isinstance(function, jaxapi.Transformed):
+        return transformed_call(function, item, writer)
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        made = custom_term(function, item.bodies, writer, item.args)
+        return call(made, plain_arguments(item.args, item.kwargs, writer))
+    if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
+        return custom_call(item, writer)
+    raise Unwritable(f"`{function_name(function)}` has no public name")
+
+
+def _plain(item: Call, writer: Writer) -> list[Term]:
+    return plain_arguments(item.args, item.kwargs, writer)
+
+
+def _n_bound(known: Found) -> int:
+    """Count the arguments that are bound to the function that a name stands for."""
+    held = known[0].held
+    is_bound = isinstance(held, functools.partial) and not known[1]
+    return len(held.args) if is_bound else 0
+
+
+def _is_maker(item: Call) -> bool:
+    """Tell whether a call only made a function, which is written where it is used."""
+    return callable(item.result) and jaxapi.transformed(item.result) is not None

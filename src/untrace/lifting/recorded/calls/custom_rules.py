@@ -1,0 +1,257 @@
+"""Define functions with derivative rules: `jax.custom_jvp` and `jax.custom_vjp`.
+
+Rules that the recorded run did not need are traced apart, at the recorded types.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from untrace import jaxapi
+from untrace.capture.capture import function_name
+from untrace.lifting.recorded.calls.arguments import plain_arguments
+from untrace.lifting.recorded.calls.batching_rules import batching_term
+from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
+from untrace.lifting.recorded.functions.definitions import define
+from untrace.lifting.recorded.functions.function_arguments import passed_term
+from untrace.lifting.recorded.functions.function_values import (
+    is_passed,
+    mark,
+    runs_inside,
+)
+from untrace.lifting.recorded.plan import Plan
+from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.terms import (
+    Term,
+    call,
+    display,
+    keyword,
+    text_term,
+)
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.apart import trace_gradient, trace_primal, trace_rules
+from untrace.recovery.functions import innermost, rules
+from untrace.recovery.record import Body, Call
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+# Rules of rules that are written; the proof follows them about as deep.
+MAX_NESTED = 2
+
+
+def custom_term(
+    function: Any, bodies: Sequence[Body], writer: Writer, args: Sequence[Any] = ()
+) -> Term:
+    """Define a function with its derivative rules, once; return its name.
+
+    Args:
+      function: What `jax.custom_jvp`, `jax.custom_vjp` or `custom_vmap` made.
+      bodies: The runs in the call that is written.
+      writer: Writes the function around it.
+      args: The arguments, if it is called.
+
+    Raises:
+      Unwritable: If it cannot be defined.
+    """
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        return batching_term(function, bodies, writer)
+    return _defined(function, bodies, writer, args, frozenset())
+
+
+def custom_call(item: Call, writer: Writer) -> Term:
+    """Write a call of a function with derivative rules.
+
+    Fixed arguments are no parameters, except for functions.
+    """
+    function, args, program = item.function, item.args, writer.program
+    passed = _passed(function, args, program.plan)
+    made = _defined(function, item.bodies, writer, args, frozenset(passed))
+    terms: list[Term] = []
+    for i, value in enumerate(args):
+        if i in passed:
+            bodies = item.bodies
+            if not runs_inside(value, bodies):
+                bodies = [_primal(function, bodies, args, program)]
+            terms.append(passed_term(value, passed[i], bodies, writer))
+        elif i not in function.nondiff_argnums:
+            terms += plain_arguments([value], {}, writer)
+    return call(made, [*terms, *plain_arguments((), item.kwargs, writer)])
+
+
+def _passed(
+    function: Any, args: Sequence[Any], plan: Plan
+) -> dict[int, tuple[types.CodeType, str]]:
+    """Return the parameters for fixed arguments that are functions, by position."""
+    plain = innermost(function)
+    if plain is None:
+        return {}
+    code = plain.__code__
+    n_named = min(len(args), code.co_argcount)
+    names = {i: code.co_varnames[i] for i in function.nondiff_argnums if i < n_named}
+    return {
+        i: (code, name)
+        for i, name in names.items()
+        if is_passed(args[i], name, code, plan)
+    }
+
+
+def _defined(
+    function: Any,
+    bodies: Sequence[Body],
+    writer: Writer,
+    args: Sequence[Any],
+    passed: frozenset[int],
+) -> Term:
+    """Define a function with its rules; `passed` are fixed arguments that are passed."""
+    if getattr(function, "symbolic_zeros", False):
+        raise Unwritable("rules with symbolic zeros are written by equations only")
+    customs = writer.program.customs
+    key = _key(function, args, passed)
+    known = customs.get(key)
+    if known is not None:
+        return known
+    if jaxapi.gradient_function(function) is not None:
+        made = _gradient_term(function, bodies, writer)
+        if is_global(made):
+            customs[key] = made
+        return made
+    opened = writer.program.open_customs
+    if opened.count(id(function)) > MAX_NESTED:
+        name = function_name(function.fun)
+        raise Unwritable(f"the rules of `{name}` call it at ever new fixed arguments")
+    body = _primal(function, bodies, args, writer.program)
+    maker, method = _spelling(function)
+    fixed = [i for i in function.nondiff_argnums if i not in passed]
+    given = [i for i in function.nondiff_argnums if i in passed]
+    decorator = _decorator(maker, given, fixed, writer.program)
+    made = define(function, body, writer, [decorator], key=key, fixed=fixed)
+    customs[key] = made  # its rules may call it
+    opened.append(id(function))
+    try:
+        defined = _rules(function, body, bodies, fixed, writer)
+    finally:
+        opened.pop()
+    place_rules(made, method, defined, _options(function), writer)
+    if not is_global(made):
+        del customs[key]
+    return made
+
+
+def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
+    """Define a function with `jax.custom_gradient`, which returns its rule, too."""
+    program, given = writer.program, jaxapi.gradient_function(function)
+    run = program.runs.last(function, bodies)
+    if run is None:
+        raise Unwritable(f"`{function_name(given)}` was not run")
+    known, key = program.plan.rules, (id(function), id(run))
+    if key not in known:
+        known[key] = trace_gradient(given, run, public_readers)
+    body, rule = known[key]
+    program.runs.last(body.result[1], [rule])  # the result is written by this run
+    decorator = program.home_term(("jax", "custom_gradient"))
+    if jaxapi.gradient_has_logs(function):
+        decorator = call(decorator, [keyword("with_logs", text_term("True"))])
+    return define(given, body, writer, [decorator])
+
+
+def _key(function: Any, args: Sequence[Any], passed: frozenset[int]) -> Any:
+    """Tell apart the variants of a function: one for each set of fixed arguments."""
+    positions = [i for i in function.nondiff_argnums if i not in passed]
+    fixed = [args[i] for i in positions if i < len(args)]
+    return (id(function), passed, *map(mark, fixed))
+
+
+def _decorator(
+    maker: str, passed: Sequence[int], fixed: Sequence[int], program: Program
+) -> Term:
+    """Write `jax.custom_vjp`, or a partial of it with the functions that it is given."""
+    home = program.home_term(("jax", maker))
+    if not passed:
+        return home
+    left = [i - sum(j < i for j in fixed) for i in passed]
+    positions = display("()", [text_term(str(i)) for i in left])
+    partial = f"{program.lifter.imports.module('functools')}.partial"
+    return call(Term([partial]), [home, keyword("nondiff_argnums", positions)])
+
+
+def _spelling(function: Any) -> tuple[str, str]:
+    """Return the name of its decorator, and of the method that defines its rules."""
+    is_jvp = isinstance(function, jaxapi.CUSTOM_JVP)
+    if jaxapi.elementwise_rules(function):
+        method = "defjvps"
+    else:
+        method = "defjvp" if is_jvp else "defvjp"
+    return "custom_jvp" if is_jvp else "custom_vjp", method
+
+
+def _options(function: Any) -> list[Term]:
+    """Write the options that its rules were defined with."""
+    is_lean = getattr(function, "optimize_remat", False)
+    return [keyword("optimize_remat", text_term("True"))] if is_lean else []
+
+
+def _primal(
+    function: Any, bodies: Sequence[Body], args: Sequence[Any], program: Program
+) -> Body:
+    """Return a run of a function, tracing it if only its rules ran."""
+    body = program.runs.last(function, bodies)
+    if body is not None and _was_given(function, body, args):
+        return body
+    if not args:
+        raise Unwritable(f"`{function_name(function.fun)}` was not run")
+    known = program.plan.rules
+    key = id(function), *map(id, args)
+    if key not in known:
+        known[key] = trace_primal(function, args, public_readers)
+    return known[key]
+
+
+def _was_given(function: Any, body: Body, args: Sequence[Any]) -> bool:
+    """Tell whether a run had the fixed arguments of a call."""
+    held = list(body.parameters.values())
+    positions = [i for i in function.nondiff_argnums if i < len(args)]
+    return all(mark(held[i]) == mark(args[i]) for i in positions)
+
+
+def _rules(
+    function: Any,
+    body: Body,
+    bodies: Sequence[Body],
+    fixed: Sequence[int],
+    writer: Writer,
+) -> list[Term]:
+    """Define the derivative rules of a function without its fixed arguments."""
+    first = [n for n, i in enumerate(function.nondiff_argnums) if i in fixed]
+    runs = _rule_runs(function, body, bodies, writer.program)
+    made: list[Term] = []
+    for rule, run in zip(rules(function), runs):
+        if run is None:
+            made.append(Term(["None"]))
+            continue
+        is_forward = rule is getattr(function, "fwd", None)
+        positions = fixed if is_forward else first
+        made.append(define(rule, run, writer, fixed=positions))
+    return made
+
+
+def _rule_runs(
+    function: Any, body: Body, bodies: Sequence[Body], program: Program
+) -> list[Body | None]:
+    """Return a run of each derivative rule, tracing those that were not needed."""
+    given = {
+        innermost(rule): run
+        for rule in rules(function)
+        for run in bodies
+        if run.is_finished and run.code is getattr(innermost(rule), "__code__", None)
+    }
+    if len(given) == len(rules(function)):
+        return [given[innermost(rule)] for rule in rules(function)]
+    known = program.plan.rules
+    key = id(function), id(body)
+    if key not in known:
+        known[key] = trace_rules(function, body, public_readers)
+    return known[key]

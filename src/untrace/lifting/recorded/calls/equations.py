@@ -1,0 +1,148 @@
+"""Write a primitive that was bound outside any public function, as level "lax" does.
+
+The primitive is traced by itself at the types of its operands, which gives one equation;
+the rules for equations write it, with marks in place of the operands.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.ir import Block, from_jaxpr
+from untrace.lifting.frame import Frame
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import unpacked
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.terms import (
+    ADD,
+    ATOM,
+    LAMBDA,
+    MUL,
+    POWER,
+    TUPLE,
+    Global,
+    Part,
+    Term,
+    placed,
+)
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.record import Call
+from untrace.syntax.names import Scope
+
+RESULTS = tuple([f"result_{i}" for i in range(32)])
+_WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
+_MARK = re.compile("\x00(\\d+)\x00")
+
+
+def equation_term(item: Call, writer: Writer) -> tuple[Term, Call]:
+    """Write the expression of a bound primitive.
+
+    Returns:
+      The expression, and the call with the result that the expression has: the array
+      instead of a list of one.
+
+    Raises:
+      Unwritable: If it takes more than one expression, as those with sub-programs do.
+    """
+    lifter = writer.program.lifter
+    arrays = [arg for arg in item.args if is_array(arg)]
+
+    def bind(*values: Any) -> Any:
+        given = iter(values)
+        args = [next(given) if is_array(arg) else arg for arg in item.args]
+        return jax.tree.leaves(item.function.bind(*args, **item.kwargs))
+
+    try:
+        avals = [jax.typeof(array) for array in arrays]
+        block = from_jaxpr(jaxapi.trace_flat(bind, avals))
+    except Exception as error:  # a primitive may need what was around it
+        raise Unwritable(f"`{item.function.name}` cannot be traced alone") from error
+    if len(block.equations) != 1 or block.constants:
+        raise Unwritable(f"`{item.function.name}` makes several equations")
+    found = expression(block, [writer.value(array) for array in arrays], lifter)
+    n_results = len(block.equations[0].results)
+    plain = ", ".join(RESULTS[:n_results])
+    if found is None or found[1] not in (plain, f"({plain},)"):
+        raise Unwritable(f"`{item.function.name}` has a sub-program")
+    is_bare = n_results == 1 and found[1] == plain
+    return found[0], _bare(item) if is_bare else item
+
+
+def _bare(item: Call) -> Call:
+    """Return a call with the only one of its results instead of the list of it."""
+    if not isinstance(item.result, (list, tuple)):
+        return item
+    target = item.target[0] if isinstance(item.target, tuple) else None
+    return replace(item, result=item.result[0], target=target)
+
+
+def expression(
+    block: Block, operands: Sequence[Term], lifter: Lifter
+) -> tuple[Term, str] | None:
+    """Write the only equation of a block as one expression.
+
+    Returns:
+      The expression, and how `RESULTS` are assigned to; None if it takes more.
+    """
+    (eqn,) = block.equations
+    frame = Frame(lifter, Scope(lifter.scope), {})
+    for position, value in enumerate(block.inputs):
+        frame.env[value] = f"\x00{position}\x00"
+    for value, const in block.constants:
+        frame.env[value] = lifter.constants.name(const)
+        frame.constants.add(value)
+    frame.block = block
+    rhs = frame._rhs(eqn)  # pyright: ignore[reportPrivateUsage]
+    names = list(RESULTS[: len(eqn.results)])
+    if frame.lines or len(names) < len(eqn.results):
+        return None
+    if rhs.target is not None:
+        target = rhs.target(names)
+    else:
+        is_one = len(names) == 1 and not eqn.primitive.multiple_results
+        target = names[0] if is_one else unpacked(names)
+    return _term(rhs.text, operands, {f.name for f in lifter.functions}), target
+
+
+def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Term:
+    """Put operands in the places of their marks."""
+    pieces = _MARK.split(text)
+    parts: list[Part] = []
+    for index, piece in enumerate(pieces):
+        if index % 2:
+            before, after = pieces[index - 1], pieces[index + 1]
+            is_bare = before.endswith(("(", ", ")) and after.startswith((",", ")"))
+            parts += placed(operands[int(piece)], LAMBDA if is_bare else ATOM)
+        else:  # locals must not hide functions
+            words = _WORD.split(piece)
+            parts += [Global(w) if w in functions else w for w in words if w]
+    return Term(parts, _level(_MARK.sub(r"operand_\1", text)))
+
+
+def _level(text: str) -> int:
+    """Tell how tightly an expression binds."""
+    node = ast.parse(text, mode="eval").body
+    if isinstance(node, ast.BinOp):
+        return _LEVELS.get(type(node.op), TUPLE)
+    return ATOM if isinstance(node, _ATOMS) else TUPLE
+
+
+_ATOMS = (ast.Call, ast.Attribute, ast.Subscript, ast.Name)
+_LEVELS: dict[type[ast.operator], int] = {
+    ast.Add: ADD,
+    ast.Sub: ADD,
+    ast.Mult: MUL,
+    ast.Div: MUL,
+    ast.FloorDiv: MUL,
+    ast.Mod: MUL,
+    ast.MatMult: MUL,
+    ast.Pow: POWER,
+}

@@ -1,0 +1,141 @@
+"""Write operators, methods, indexing and `.at[]` updates of arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from untrace import jaxapi
+from untrace.lifting.recorded.calls.arguments import plain_arguments
+from untrace.lifting.recorded.terms import (
+    ADD,
+    AND,
+    ATOM,
+    COMPARE,
+    LAMBDA,
+    MUL,
+    OR,
+    POWER,
+    SHIFT,
+    UNARY,
+    XOR,
+    Term,
+    binary,
+    call,
+    placed,
+    text_term,
+)
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.recovery.record import Call
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+BINARY = {
+    "add": ("+", ADD),
+    "sub": ("-", ADD),
+    "mul": ("*", MUL),
+    "truediv": ("/", MUL),
+    "floordiv": ("//", MUL),
+    "mod": ("%", MUL),
+    "matmul": ("@", MUL),
+    "pow": ("**", POWER),
+    "and": ("&", AND),
+    "or": ("|", OR),
+    "xor": ("^", XOR),
+    "lshift": ("<<", SHIFT),
+    "rshift": (">>", SHIFT),
+    "lt": ("<", COMPARE),
+    "le": ("<=", COMPARE),
+    "gt": (">", COMPARE),
+    "ge": (">=", COMPARE),
+    "eq": ("==", COMPARE),
+    "ne": ("!=", COMPARE),
+}
+_UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+_BUILTIN = {"abs": "abs", "divmod": "divmod", "round": "round"}
+
+
+def unreflected(name: str) -> str:
+    """Name the operator that another one is with its operands reversed.
+
+    >>> unreflected("radd"), unreflected("rshift")
+    ('add', 'rshift')
+    """
+    return name[1:] if name.startswith("r") and name[1:] in BINARY else name
+
+
+def operator_term(item: Call, writer: Writer) -> Term:
+    """Write an operator.
+
+    Raises:
+      Unwritable: If it is not known.
+    """
+    name = item.function.name.strip("_")
+    args = item.args
+    if name == "getitem":
+        return _indexed(writer.value(args[0]), args[1], writer)
+    if name in _UNARY:
+        operand = placed(writer.value(args[0]), UNARY)
+        return Term([_UNARY[name], *operand], UNARY)
+    if name in _BUILTIN:
+        return call(text_term(_BUILTIN[name]), [writer.value(a) for a in args])
+    operands = [writer.value(a) for a in args]
+    plain_name = unreflected(name)
+    if plain_name != name:
+        operands.reverse()
+    if plain_name not in BINARY:
+        raise Unwritable(f"the operator {item.function.name} is not known")
+    sign, level = BINARY[plain_name]
+    if level == COMPARE:
+        left, right = (placed(operand, COMPARE + 1) for operand in operands)
+        return Term([*left, f" {sign} ", *right], COMPARE)
+    return binary(operands[0], sign, operands[1], level)
+
+
+def method_term(item: Call, writer: Writer) -> Term:
+    """Write a call of an array's method."""
+    owner, *rest = item.args
+    name = item.function.name
+    function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
+    kwargs = jaxapi.without_method_defaults(name, item.kwargs)
+    return call(function, plain_arguments(rest, kwargs, writer))
+
+
+def update_term(item: Call, writer: Writer) -> Term:
+    """Write `x.at[index].set(value)` and the like."""
+    owner, index, *rest = item.args
+    start = Term([*placed(writer.value(owner), ATOM), ".at"])
+    place = _indexed(start, index, writer)
+    method = Term([*place.parts, f".{item.function.name}"])
+    return call(method, plain_arguments(rest, item.kwargs, writer))
+
+
+def _indexed(owner: Term, index: Any, writer: Writer) -> Term:
+    return Term([*placed(owner, ATOM), "[", *_index(index, writer).parts, "]"])
+
+
+def _index(index: Any, writer: Writer) -> Term:
+    if type(index) is tuple and index:
+        parts: list[Any] = []
+        for item in index:
+            parts += [", "] if parts else []
+            parts += _index_item(item, writer)
+        return Term([*parts, ","] if len(index) == 1 else parts)
+    return Term(_index_item(index, writer))
+
+
+def _index_item(item: Any, writer: Writer) -> list[Any]:
+    if type(item) is slice:
+        parts: list[Any] = []
+        if item.start is not None:
+            parts += placed(writer.value(item.start), LAMBDA)
+        parts.append(":")
+        if item.stop is not None:
+            parts += placed(writer.value(item.stop), LAMBDA)
+        if item.step is not None:
+            parts += [":", *placed(writer.value(item.step), LAMBDA)]
+        return parts
+    if item is Ellipsis:
+        return ["..."]
+    return placed(writer.value(item), LAMBDA)

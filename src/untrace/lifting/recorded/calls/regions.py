@@ -1,0 +1,213 @@
+"""Write a call from its equations: what it bound at its trace, as a function.
+
+The primitives are bound once more, to new operands, which gives the equations as they
+were before anything around the call transformed them. Idioms are sought in them, and
+the function is written as at level "lax".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from untrace import jaxapi
+from untrace.capture.capture import function_name
+from untrace.ir import Block
+from untrace.lifting.frame import Frame
+from untrace.lifting.lift import count_blocks
+from untrace.lifting.names.naming import UNNAMED
+from untrace.lifting.names.source_names import source_names
+from untrace.lifting.recorded.calls.equations import RESULTS, expression
+from untrace.lifting.recorded.calls.opening import (
+    hint_of,
+    is_whole,
+    opened_function,
+    opened_name,
+    output_text,
+    tree_target,
+)
+from untrace.lifting.recorded.calls.retraced import Region
+from untrace.lifting.recorded.function import Names, Statement
+from untrace.lifting.recorded.naming.hints import result_hint
+from untrace.lifting.recorded.naming.leaves import with_leaves
+from untrace.lifting.recorded.naming.naming import rename, targets
+from untrace.lifting.recorded.plan import Restart, place_of, reason
+from untrace.lifting.recorded.terms import Global, Name, Term, call
+from untrace.lifting.recorded.unwritable import UnknownArray
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.functions import innermost
+from untrace.recovery.record import Call
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+
+def write_call(item: Call, writer: Writer) -> None:
+    """Write a call as it was made; take note if it has to be written from its equations.
+
+    What follows is written all the same, since there may be more such calls; then the
+    program is written again.
+
+    Raises:
+      Restart: If it has to be written again at once.
+    """
+    program = writer.program
+    if item in program.plan.dropped:
+        return
+    n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
+    trail = writer.trail
+    program.n_apart += item.is_apart
+    try:
+        if item in program.plan.lowered or program.opens(item):
+            write_region(item, writer)
+        else:
+            program.write_as_made(item, writer)
+    except Restart:
+        raise
+    except Exception as error:  # the recorder stands on private names of JAX
+        if program.n_trials or not _plan(item, program, error):
+            raise
+        program.is_stale = True
+        del program.open_calls[n_open:]
+        writer.n_dissolving, writer.trail = n_dissolving, trail
+        targets(item.result, item.target, item, writer)
+    finally:
+        program.n_apart -= item.is_apart
+
+
+def _plan(item: Call, program: Program, error: Exception) -> bool:
+    """Plan what to do about a call that cannot be written; tell whether it is planned.
+
+    Raises:
+      Restart: If what follows depends on it.
+    """
+    plan, opened = program.plan, program.open_calls
+    if item.is_apart or _only_takes_apart(item):
+        plan.dropped.add(item)  # what it returns may not be needed
+        raise Restart from error
+    if program.n_apart:
+        return False
+    if isinstance(error, UnknownArray) and (
+        program.hands_on(error)
+        or plan.dissolve(error.array, opened)
+        or plan.expose(error.array, opened)
+    ):
+        raise Restart from error
+    if item.is_own and not program.is_dissolved(item):
+        plan.dissolved.add(item)  # it takes or returns what has no name
+        return True
+    if program.opens(item):
+        plan.lowered.pop(item, None)
+        plan.closed[item] = reason(error)
+        return True
+    if plan.lower(item, reason(error)):
+        return True
+    if jaxapi.is_tree_function(item.function):
+        plan.dropped.add(item)
+        raise Restart from error
+    return False
+
+
+def _only_takes_apart(item: Call) -> bool:
+    """Tell whether a call takes a tree apart or puts it together, and makes nothing."""
+    is_map = "map" in getattr(item.function, "__name__", "")
+    return jaxapi.is_tree_function(item.function) and not is_map
+
+
+def write_region(item: Call, writer: Writer) -> None:
+    """Write a call as a call of a function that is made from its equations.
+
+    Raises:
+      LiftingError: If what it returns is not known by its equations.
+    """
+    program = writer.program
+    region = program.region(item, lambda array: writer.find(id(array)) is not None)
+    operands, results, block = region.operands, region.results, region.block
+    is_tree = program.opens(item) and is_whole(item.result)
+    flat = ", ".join(RESULTS[: len(results)])
+    target = tree_target(item.result, region, program) if is_tree else flat
+    term = _expression(item, region, target, writer)
+    if is_tree:
+        if term is None:
+            term = opened_function(item, region, writer).called(item, writer)
+        writer.assign(item, term)
+        return
+    if term is None:
+        terms = [writer.value(operand) for operand in operands]
+        hints = [hint_of(writer.locate(id(operand))) for operand in operands]
+        function = _function(item, block, hints, writer)
+        term = call(Term([Global(function)]), terms)
+    term = with_leaves(term, writer)
+    names = tuple([Name(result_hint(item)) for _ in results])
+    for position, (name, result) in enumerate(zip(names, results)):
+        writer.define(result, name)
+        writer.returned[id(name)] = id(names), position
+    made: Names = names[0] if len(names) == 1 else names
+    is_effect = bool(block.effects)
+    statement = Statement(made or None, term, is_effect, is_row=len(names) > 1)
+    writer.draft.statements.append(statement)
+    rename(item.result, item.target, writer)
+    why = program.plan.lowered.get(item)
+    if why is not None:
+        where = place_of(item)
+        shown = f"`{_name(item)}`" + (f" ({where})" if where else "")
+        program.lifter.note(f"{shown} is written from its equations: {why}")
+
+
+def _expression(item: Call, region: Region, target: str, writer: Writer) -> Term | None:
+    """Write a region of one equation where it stands, if that takes no definitions.
+
+    It must give `RESULTS` as they stand in the target.
+    """
+    program, block, results = writer.program, region.block, region.results
+    if item in program.plan.outlined or len(block.equations) != 1 or not results:
+        return None
+    (eqn,) = block.equations
+    if eqn.results != block.outputs:
+        return None
+    operands = [writer.value(operand) for operand in region.operands]
+    hints = [hint_of(writer.locate(id(operand))) for operand in region.operands]
+    named = {v: h for v, h in zip(block.inputs, hints) if h != UNNAMED}
+    program.lifter.hints.update({**source_names(block), **named})
+    found = expression(block, operands, program.lifter)
+    if found is None or found[1] != target:
+        program.plan.outlined.add(item)
+        program.is_stale = True  # what was written for it is forgotten
+        return None
+    return found[0]
+
+
+def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) -> str:
+    """Write a block as a function of the module; return its name."""
+    lifter = writer.program.lifter
+    lifter.shared |= count_blocks(block)[1]
+    lifter.hints.update(source_names(block))
+
+    def build(frame: Frame) -> tuple[str, list[str]]:
+        names = [frame.define(v, hint) for v, hint in zip(block.inputs, hints)]
+        frame.read_dimensions(block.inputs)
+        frame.body(block)
+        frame.returns(", ".join(output_text(atom, frame) for atom in block.outputs))
+        return ", ".join(names), []
+
+    name = _name(item)
+    if writer.program.opens(item):
+        name = opened_name(item.function, item.args)
+    elif not item.is_own:
+        name = f"run_{name}"
+    return lifter.function(block, name, build)
+
+
+def _name(item: Call) -> str:
+    """Name what was called."""
+    function = item.function
+    if function is None:
+        name = item.bodies[0].code.co_name
+    elif isinstance(function, jaxapi.Transformed):
+        name = function.maker[1]
+    elif isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
+        name = function_name(innermost(function) or function.fun)
+    else:
+        name = getattr(function, "name", "") or function_name(function)
+    return identifier(name.strip("<>_"), "function")

@@ -1,0 +1,135 @@
+"""Write `jax.tree.map(f, tree)`, if `f` did the same for every leaf."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.lifting.recorded.calls.arguments import public_arguments
+from untrace.lifting.recorded.calls.operators import operator_term
+from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.functions.definitions import bound_parameters
+from untrace.lifting.recorded.functions.function_values import Given
+from untrace.lifting.recorded.functions.parameters import passed_parameters
+from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.naming.values import (
+    arrays_in,
+    has_array,
+    hides_arrays,
+    is_array,
+)
+from untrace.lifting.recorded.terms import Term, call
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.record import Body, Call
+
+
+class Unrolled(Exception):
+    """A function that did different things for different leaves of a tree."""
+
+
+def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
+    """Write a call of one of JAX's functions on trees.
+
+    Args:
+      item: The call.
+      home: The module and name of what is called.
+      writer: Writes the function around it.
+
+    Raises:
+      Unrolled: If what it does for each leaf is to be written instead.
+      Unwritable: If it makes arrays of what is none.
+    """
+    is_map = home[1] in ("map", "tree_map")
+    if writer.in_library and is_map and _is_leaf_map(item):
+        return _leaf_call(item, writer)
+    runs = _runs_on_arrays(item)
+    if item.kwargs.get("is_leaf") is not None and any(map(_takes_trees, runs)):
+        raise Unrolled
+    if any(map(_makes_arrays, runs)) or any(hides_arrays(run.result) for run in runs):
+        raise Unrolled
+    if not runs and is_map and _has_more(item):
+        raise Unwritable("it makes arrays of what is none")
+    kwargs = {k: v for k, v in item.kwargs.items() if k != "is_leaf"}
+    shown = replace(item, bodies=runs, kwargs=kwargs)
+    writer.program.n_trials += 1
+    try:
+        texts = {_run_text(run, writer) for run in runs}
+        if len(texts) <= 1:
+            name = home[1].removeprefix("tree_")
+            if writer.in_library and hasattr(jax.tree, name):
+                home = "jax.tree", name
+            function = writer.program.home_term(home)
+            return call(function, public_arguments(shown, writer))
+    except UnknownArray:
+        raise
+    except Unwritable:  # a tree of what is no array directs the function
+        pass
+    finally:
+        writer.program.n_trials -= 1
+    raise Unrolled
+
+
+def _leaf_call(item: Call, writer: Writer) -> Term:
+    """Write an operator that is mapped over one array as what it does."""
+    if item.bodies:
+        raise Unrolled
+    function, *leaves = item.args
+    operator = jaxapi.Operator(function.__name__)
+    shown = replace(item, function=operator, args=tuple(leaves), kwargs={})
+    return operator_term(shown, writer)
+
+
+def _runs_on_arrays(item: Call) -> list[Body]:
+    """Return the runs of the function that is mapped that take or return arrays."""
+    function = item.args[0] if item.args else None
+    return [
+        run
+        for run in runs_of(function, item.bodies)
+        if has_array(run.result) or any(map(has_array, run.parameters.values()))
+    ]
+
+
+def _run_text(run: Body, writer: Writer) -> Any:
+    """Return the text of one run of a function, to compare it with others."""
+    draft = Draft("run")
+    inner = Writer(writer.program, draft, parent=writer, setting=run.setting)
+    inner.given = Given(run)
+    dropped = bound_parameters(run.function, run)
+    passed_parameters(run, dropped, inner)
+    inner.unpack_parameters(run.parameters, run.code)
+    inner.body(run.calls)
+    draft.result = inner.value(run.result)
+    draft.finish()
+    made = draft.render()
+    return made.parameters, tuple(made.lines)
+
+
+def _is_leaf_map(item: Call) -> bool:
+    """Tell whether an operator, or a function that ran once, is mapped to one array."""
+    function, *trees = item.args
+    if item.bodies:
+        return len(item.bodies) == 1 == len(arrays_in(item.result))
+    is_operator = getattr(function, "__module__", "") == "_operator"
+    return is_operator and all(map(is_array, [*trees, item.result]))
+
+
+def _takes_trees(body: Body) -> bool:
+    """Tell whether a function was given what is neither an array nor None."""
+    return any(
+        value is not None and not is_array(value) for value in body.parameters.values()
+    )
+
+
+def _makes_arrays(body: Body) -> bool:
+    """Tell whether a function made an array of what is none."""
+    is_given = any(map(has_array, body.parameters.values()))
+    return has_array(body.result) and not is_given
+
+
+def _has_more(item: Call) -> bool:
+    """Tell whether a result holds more arrays than the tree it was made of."""
+    return len(arrays_in(item.result)) > len(arrays_in(item.args[1:2]))

@@ -1,0 +1,168 @@
+"""Define functions that were passed to transformations, by one of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.functions.annotations import annotate
+from untrace.lifting.recorded.functions.function_names import start
+from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
+from untrace.lifting.recorded.functions.library import lambda_term, shortened
+from untrace.lifting.recorded.functions.parameters import (
+    grouped,
+    passed_parameters,
+    with_used_defaults,
+)
+from untrace.lifting.recorded.functions.short_types import signature_types
+from untrace.lifting.recorded.naming.naming import name_locals
+from untrace.lifting.recorded.naming.values import has_array
+from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, text_term
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.defaults import all_defaults
+from untrace.recovery.functions import innermost, peel
+from untrace.recovery.record import Body, is_library
+
+
+def define(
+    function: Any,
+    body: Body,
+    writer: Writer,
+    decorators: Sequence[Term] = (),
+    fixed: Iterable[int] = (),
+    key: Any = None,
+    drops_static: bool = False,
+    is_called: bool = False,
+    kept: frozenset[str] = frozenset(),
+) -> Term:
+    """Define a function that is passed to a transformation; return its name.
+
+    Args:
+      function: The function, with what is bound of its arguments.
+      body: The run that is written.
+      writer: Writes the function around it.
+      decorators: What is written above it.
+      fixed: The positions of parameters that are dropped.
+      key: Tells it apart from functions of the same text.
+      drops_static: Whether parameters that hold no arrays are dropped.
+      is_called: Whether it is called at once.
+      kept: Parameters that hold no arrays and are not dropped all the same.
+    """
+    program = writer.program
+    draft = start(body, program.plan.levels)
+    is_module = body.code.co_name == "__call__" and not (decorators or is_called)
+    parent, caller = (None, writer) if is_module else (writer, None)
+    is_foreign = is_library(body.code)
+    inner = Writer(program, draft, parent, caller, is_foreign, is_module, body.setting)
+    inner.given = Given(body)
+    dropped = bound_parameters(function, body)
+    dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
+    if drops_static:
+        dropped |= static_names(body) - kept
+    _write_run(body, dropped, inner)
+    draft.decorators = list(decorators)
+    program.finish(draft)
+    if inner.lifted:
+        made = _of_module(inner, writer)
+        if made is not None:
+            return made
+    is_lambda = draft.name == "function" or body.code.co_name == "<lambda>"
+    if is_lambda and not (draft.statements_left() or decorators or is_called):
+        return lambda_term(draft)
+    if inner.is_library and not (is_lambda or is_called):
+        starred = {n: len(v) for n, v in body.parameters.items() if type(v) is tuple}
+        short = shortened(draft, starred)
+        if short is not None:
+            return short
+    if inner.is_closure or any(list(d.refs()) for d in decorators):
+        return writer.nest(draft)
+    return Term([Global(program.function(draft, key))])
+
+
+def _of_module(inner: Writer, writer: Writer) -> Term | None:
+    """Define a method that is passed as a function of its module's parameters, too.
+
+    Modules of one kind share it then. What is short stays one expression, and what needs
+    more than one sub-tree a nested function; then None is returned.
+    """
+    draft, program = inner.draft, writer.program
+    n_left = draft.statements_left()
+    trees = grouped(inner) if n_left else []
+    if len(trees) != 1 or any(p.stars or p.is_keyword for p in draft.parameters):
+        inner.is_closure = True
+        for name, origin in inner.lifted:
+            _see(name, writer.reach(origin, name.is_tree))
+        return None
+    name, origin = trees[0]
+    given = [parameter.name.hint for parameter in draft.parameters]
+    draft.parameters.insert(0, Parameter(name))
+    draft.types = ""
+    function = Term([Global(program.function(draft))])
+    passed = writer.reach(origin, name.is_tree)
+    head = ", ".join(given)
+    called = call(function, [passed, *map(text_term, given)])
+    return Term([f"lambda {head}: ", *called.parts], LAMBDA)
+
+
+def _see(name: Name, term: Term) -> None:
+    """Let a nested function see a value of the function around it."""
+    (ref,) = term.refs()
+    name.alias = ref.name, ref.path
+    ref.name.uses += name.uses - 1
+    ref.name.captured = True
+
+
+def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
+    """Write a run as a function without the parameters that are dropped."""
+    draft = writer.draft
+    passed_parameters(body, dropped, writer)
+    writer.unpack_parameters(body.parameters, body.code)
+    writer.body(body.calls)
+    name_locals(body.locals, writer)
+    draft.result = writer.value(body.result)
+    draft.parameters = with_used_defaults(draft.parameters)
+    named = {p.name: p.name.held for p in draft.parameters}
+    shown = [value for name, value in named.items() if name.hint not in dropped]
+    draft.types = signature_types(shown, body.result)
+    annotate(draft, named, body.result, writer)
+
+
+def bound_parameters(function: Any, body: Body) -> frozenset[str]:
+    """Return the parameters that are bound already, or fixed, and so are dropped."""
+    names = list(body.parameters)
+    n_bound, keywords = bound_arguments(function)
+    plain = innermost(function)
+    defaults = all_defaults(plain) if plain is not None else {}
+    static = {
+        name
+        for name, value in body.parameters.items()
+        if not has_array(value) and (name in defaults and value is defaults[name])
+    }
+    return frozenset({*names[:n_bound], *keywords, *static})
+
+
+def bound_arguments(function: Any) -> tuple[int, frozenset[str]]:
+    """Count the positional arguments that are bound already; name the keyword ones."""
+    n_bound = 0
+    keywords: set[str] = set()
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None or layer.kind == "function":
+            break
+        if layer.kind == "partial":
+            n_bound += len(layer.value.args)
+            keywords |= set(layer.value.keywords)
+        elif layer.kind == "method":
+            n_bound += 1
+        function = layer.inner
+    return n_bound, frozenset(keywords)
+
+
+def static_names(body: Body) -> frozenset[str]:
+    """Return the parameters that are fixed: they hold no arrays."""
+    return frozenset(
+        name
+        for name, value in body.parameters.items()
+        if not has_array(value) and not is_empty_tree(value)
+    )

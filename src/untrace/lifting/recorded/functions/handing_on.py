@@ -1,0 +1,148 @@
+"""What functions hand on without returning it: they change state in place.
+
+A batch norm puts new statistics into a collection that its module has, and the program
+returns the collection. As a function without side effects it returns them, too: of what
+is used outside, the largest parts that were made inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from untrace.capture.trees import Leaf, plain
+from untrace.lifting.recorded.functions.function_names import snake_case
+from untrace.lifting.recorded.naming.values import arrays_in, is_array
+from untrace.recovery.record import RETURNED, Body, Call
+from untrace.syntax.names import identifier
+
+
+class Made(NamedTuple):
+    """Where an array was made.
+
+    Attributes:
+      inside: The calls of Python functions around.
+      name: What it was called there, or "".
+      whole: The largest tree that it was made in.
+      whole_name: What that was called.
+    """
+
+    inside: tuple[Call, ...]
+    name: str
+    whole: Any
+    whole_name: str
+
+
+class HandedOn(NamedTuple):
+    """What a function returns besides its result, and how it is called there."""
+
+    value: Any
+    hint: str
+
+
+def made_inside(body: Body) -> dict[int, Made]:
+    """Return where the arrays of a recording were made, by identity."""
+    found: dict[int, Made] = {}
+    for item, inside in _calls(body, ()):
+        name = item.target if isinstance(item.target, str) else ""
+        name = "" if name == RETURNED else name
+        arrays = arrays_in(item.result)
+        for array in arrays:
+            known = found.get(id(array))
+            if known is None:
+                if not item.is_own:  # which may return what it was given
+                    found[id(array)] = Made(inside, name, item.result, name)
+            elif item.is_own:  # it may have returned what has no name there
+                is_whole = name and list(map(id, arrays)) == _ids(known.whole)
+                whole_name = name if is_whole else known.whole_name
+                found[id(array)] = known._replace(whole_name=whole_name)
+            elif known.inside == inside:  # such as a run of what `jax.tree.map` mapped
+                found[id(array)] = Made(inside, known.name, item.result, name)
+    return found
+
+
+def _ids(value: Any) -> list[int]:
+    return list(map(id, arrays_in(value)))
+
+
+def _calls(
+    body: Body, inside: tuple[Call, ...]
+) -> Iterator[tuple[Call, tuple[Call, ...]]]:
+    """Yield calls with the calls of Python functions around them, inner ones first."""
+    for item in body.calls:
+        around = (*inside, item) if item.is_own else inside
+        for run in item.bodies:
+            yield from _calls(run, around)
+        yield item, inside
+
+
+def handed_on(
+    value: Any, made: Mapping[int, Made], opened: Collection[Call]
+) -> dict[Call, list[HandedOn]]:
+    """Return what functions have to return besides for a value that is used outside.
+
+    Args:
+      value: An array or a tree of arrays.
+      made: Where arrays were made, by identity.
+      opened: The calls around the place where the value is used.
+    """
+    found: dict[Call, list[HandedOn]] = {}
+    _add(value, "", made, set(opened), found)
+    return {item: _whole(parts, made) for item, parts in found.items()}
+
+
+def _whole(parts: Sequence[HandedOn], made: Mapping[int, Made]) -> list[HandedOn]:
+    """Return trees that were made at once for arrays that are their only ones."""
+    arrays = [id(part.value) for part in parts if is_array(part.value)]
+    wholes = {id(made[array].whole): made[array] for array in arrays}
+    kept: list[HandedOn] = []
+    for place in wholes.values():
+        held = _ids(place.whole)
+        if len(held) > 1 and set(held) <= set(arrays):
+            arrays = [array for array in arrays if array not in set(held)]
+            kept.append(HandedOn(place.whole, place.whole_name))
+    rest = [p for p in parts if not is_array(p.value) or id(p.value) in arrays]
+    return [*kept, *rest]
+
+
+def _add(
+    value: Any,
+    hint: str,
+    made: Mapping[int, Made],
+    around: set[Call],
+    found: dict[Call, list[HandedOn]],
+) -> None:
+    arrays: list[Any] = []
+    if isinstance(plain(value, is_array, arrays, False), Leaf):
+        value = arrays[0]  # of a box, only what it holds
+    places = [made[id(array)] for array in arrays if id(array) in made]
+    if not places:
+        return
+    done = set(around)
+    if len(places) == len(arrays):
+        shared = set(places[0].inside).intersection(*[p.inside for p in places])
+        for item in shared - around:
+            returned = set(map(id, arrays_in(item.result)))
+            is_returned = [id(array) in returned for array in arrays]
+            if all(is_returned):
+                done.add(item)
+            elif not any(is_returned):
+                done.add(item)
+                name = (places[0].name if is_array(value) else "") or hint
+                found.setdefault(item, []).append(HandedOn(value, name))
+    if is_array(value):
+        return
+    for key, child in _children(value):
+        _add(child, key, made, done, found)
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a tree, named by the last word of their paths."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(
+        value, is_leaf=lambda child: child is not value
+    )
+    for path, child in flat:
+        key = getattr(path[0], "key", None) or getattr(path[0], "name", None)
+        yield snake_case(identifier(key)) if isinstance(key, str) else "", child

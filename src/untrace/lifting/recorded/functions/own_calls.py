@@ -1,0 +1,164 @@
+"""Write calls of the user's functions, and of libraries': as calls, or what they do.
+
+What a function needs from outside becomes a parameter: the smallest sub-tree.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.functions.annotations import annotate
+from untrace.lifting.recorded.functions.function_arguments import (
+    passed_term,
+    write_given_call,
+)
+from untrace.lifting.recorded.functions.function_names import start
+from untrace.lifting.recorded.functions.function_values import Given
+from untrace.lifting.recorded.functions.needs import Kept
+from untrace.lifting.recorded.functions.parameters import (
+    grouped,
+    own_parameters,
+    trailing_defaults,
+)
+from untrace.lifting.recorded.functions.short_types import signature_types
+from untrace.lifting.recorded.naming.naming import name_locals, rename
+from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword
+from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling.numbers import spell_float
+from untrace.recovery.record import Body, Call, is_library
+from untrace.syntax.names import identifier
+
+
+def write_own_call(item: Call, writer: Writer) -> None:
+    """Write a call of a Python function."""
+    body = item.bodies[0]
+    function = writer.given_function(body)
+    if function is not None and item not in writer.program.plan.dissolved:
+        write_given_call(item, function, writer)
+        return
+    if not writer.program.is_dissolved(item):
+        _write_kept(item, body, writer)
+        return
+    is_weak = is_library(body.code)
+    trail = writer.trail
+    writer.n_dissolving += is_weak
+    writer.trail = (*trail, item.place)
+    writer.body(body.calls)
+    name_locals(body.locals, writer)
+    writer.n_dissolving -= is_weak
+    writer.trail = trail
+    rename(item.result, item.target, writer)
+
+
+def _write_kept(item: Call, body: Body, writer: Writer) -> None:
+    """Define a function of the module, and call it."""
+    program = writer.program
+    shown = program.plan.shown(item)
+    draft = start(body, program.plan.levels, is_called=True)
+    inner = Writer(
+        program,
+        draft,
+        caller=writer,
+        is_library=is_library(body.code),
+        setting=body.setting,
+    )
+    inner.given = Given(body)
+    made = own_parameters(item, inner)
+    program.open_calls.append(item)
+    inner.unpack_parameters(body.parameters, body.code)
+    inner.body(body.calls)
+    name_locals(body.locals, inner)
+    draft.result = inner.value(shown.result)
+    draft.types = signature_types([value for _, value in made], shown.result)
+    annotate(draft, dict(made), shown.result, inner)
+    program.open_calls.pop()
+    program.finish(draft)
+    stars = {} if inner.is_library else _stars(body.code)
+    arguments = _arguments(made, inner, writer, stars, item)
+    function = program.function(draft, numbers=_numbers(body))
+    term = call(Term([Global(function)]), arguments)
+    statement = writer.assign(item, term, shown)
+    if inner.is_library and not program.n_trials:
+        is_part = writer.is_library and body.code.co_name != "__call__"
+        caller = writer.draft if is_part else None
+        kept = Kept(item, shown.result, statement, function, draft, caller)
+        program.references.kept.append(kept)
+
+
+def _numbers(body: Body) -> dict[str, str]:
+    """Return the parameters that held integers and bools, by what they held."""
+    held = {n: str(v) for n, v in body.parameters.items() if type(v) in (int, bool)}
+    texts = list(held.values())
+    return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
+
+
+def _stars(code: types.CodeType) -> dict[str, str]:
+    """Return the parameters that take what is left of the arguments, with their stars."""
+    names = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
+    flags = (inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")
+    given = [stars for flag, stars in flags if code.co_flags & flag]
+    return dict(zip(map(identifier, names), given))
+
+
+def _arguments(
+    made: list[tuple[Name, Any]],
+    inner: Writer,
+    writer: Writer,
+    stars: Mapping[str, str],
+    item: Call,
+) -> list[Term]:
+    """Give a function the parameters that it uses; return what is passed by them."""
+    draft = inner.draft
+    used = [(name, value) for name, value in made if name.uses or name.captured]
+    rest = [(name, value) for name, value in used if name.hint in stars]
+    named = [(name, value) for name, value in used if name.hint not in stars]
+    defaults = {} if rest else trailing_defaults(named, item.bodies[0].defaults)
+    n_given = _count_given(named, defaults, item)
+    arguments = [_argument(pair, item, inner, writer) for pair in named[:n_given]]
+    for name, _ in named:
+        text = spell_float(defaults[name.hint]) if name.hint in defaults else ""
+        draft.parameters.append(Parameter(name, default=text))
+    if inner.lifted:
+        draft.types = ""
+    front, back = 0, len(named) - len(defaults)
+    for name, origin in grouped(inner):
+        is_weight = name.is_tree or bool(origin[1])
+        place = front if is_weight else back
+        front, back = front + is_weight, back + 1
+        draft.parameters.insert(place, Parameter(name))
+        arguments.insert(place, writer.reach(origin, name.is_tree))
+    for name, value in rest:
+        draft.parameters.append(Parameter(name, stars[name.hint]))
+        if isinstance(value, dict):
+            arguments += [keyword(k, writer.value(v, k)) for k, v in value.items()]
+        else:
+            arguments += [writer.value(part) for part in value]
+    return arguments
+
+
+def _argument(
+    pair: tuple[Name, Any], item: Call, inner: Writer, writer: Writer
+) -> Term:
+    """Write what is passed by a parameter."""
+    name, value = pair
+    body = item.bodies[0]
+    if inner.given.takes(value):
+        return passed_term(value, (body.code, name.hint), [body], writer)
+    return writer.value(value, name.hint)
+
+
+def _count_given(
+    named: Sequence[tuple[Name, Any]], defaults: Mapping[str, float], item: Call
+) -> int:
+    """Count the arguments that are passed: those behind have their defaults."""
+    spelled = item.spelling.keywords if item.spelling else ()
+    for n_given in range(len(named), 0, -1):
+        name, value = named[n_given - 1]
+        has_default = repr(value) == repr(defaults.get(name.hint))
+        if not has_default or name.hint in spelled:
+            return n_given
+    return 0

@@ -1,0 +1,241 @@
+"""Make the parameters of functions: of those that were passed, and of the user's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from untrace.lifting.recorded.calls.unwrapping import followed, way
+from untrace.lifting.recorded.expressions import is_plain
+from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.functions.attributes import attribute_parameters
+from untrace.lifting.recorded.functions.function_values import is_passed
+from untrace.lifting.recorded.naming.paths import common, last_word, steps
+from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.terms import Name
+from untrace.lifting.spelling.numbers import spell_float
+from untrace.recovery.functions import starred
+from untrace.recovery.record import Body, Call, is_library, is_library_class
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
+
+
+def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> None:
+    """Make the parameters of a function that was passed to a transformation.
+
+    Those that are dropped may be parameters with defaults instead.
+    """
+    values, code, defaults = body.parameters, body.code, body.defaults
+    n = code.co_argcount
+    keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
+    flags = code.co_flags
+    names = list(values)
+    last = max([i for i, name in enumerate(names) if name not in dropped], default=-1)
+    for position, name in enumerate(names):
+        if name in dropped:
+            is_behind = position > last or name in keywords
+            if is_behind and values[name] is defaults.get(name, values):
+                text = spell_float(defaults[name])
+                made = _float_parameter(name, values[name], writer)
+                parameter = Parameter(made, "", name in keywords, text)
+                writer.draft.parameters.append(parameter)
+            continue
+        stars = ""
+        if flags & inspect.CO_VARARGS and position == n + len(keywords):
+            stars = "*"
+        elif flags & inspect.CO_VARKEYWORDS and position == len(names) - 1:
+            stars = "**"
+        if stars and not has_array(values[name]):
+            continue
+        given = values[name]
+        if stars == "*" and writer.is_library and 0 < len(given) <= MAX_SPREAD:
+            spread = _spread(name, given, body, writer)
+            writer.draft.parameters += map(Parameter, spread)
+            continue
+        made = Name(name, True, is_parameter=True)
+        if not stars and is_passed(given, name, code, writer.program.plan):
+            writer.give(given, made)
+        else:
+            writer.define(given, made)
+        if type(given) is float:
+            writer.values.add(id(given), made)
+        writer.draft.parameters.append(Parameter(made, stars, name in keywords))
+
+
+def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list[Name]:
+    """Make a parameter of each argument that a library's `*args` takes."""
+    made: list[Name] = []
+    for value in given:
+        hint = writer.program.shapes.name(value) or _name_inside(value, body)
+        if not hint and not is_array(value) and type(value) is not tuple:
+            hint = "params"
+        if type(value) is float:
+            made.append(_float_parameter(hint or name, value, writer))
+            continue
+        one = Name(identifier(hint or name), True, is_parameter=True)
+        writer.define(value, one)
+        made.append(one)
+    return made
+
+
+def _float_parameter(hint: str, value: float, writer: Writer) -> Name:
+    """Name a float that a function is given."""
+    name = Name(identifier(hint), True, is_parameter=True)
+    writer.own(name)
+    writer.values.add(id(value), name)
+    return name
+
+
+def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
+    """Make a parameter of every argument that holds an array, is a float or a function."""
+    made: list[tuple[Name, Any]] = []
+    (body,) = item.bodies
+    given = _given(item)
+    for hint, value in body.parameters.items():
+        if writer.is_library:
+            path = way(value, lambda part: _is_known_outside(part, writer))
+            value = followed(value, path)
+            if len(path) == 1 and hint in starred(body.code):
+                hint = _name_of_only(path[0], value, body) or hint
+        if type(value) is float:
+            made.append((_float_parameter(hint, value, writer), value))
+        elif hint in given and is_passed(value, hint, body.code, writer.program.plan):
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.give(value, name)
+            made.append((name, value))
+        elif has_array(value) and _can_pass(value, writer):
+            if hint in ("self", "cls"):
+                hint = "params"
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.define(value, name)
+            writer.arguments[id(value), hint] = name
+            made.append((name, value))
+    return made + (attribute_parameters(body, writer) if writer.is_library else [])
+
+
+def trailing_defaults(
+    made: Sequence[tuple[Name, Any]], defaults: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the defaults of the last parameters; those before them have to be passed."""
+    known: dict[str, float] = {}
+    for name, value in reversed(made):
+        if type(value) is not float or name.hint not in defaults:
+            break
+        known[name.hint] = defaults[name.hint]
+    return known
+
+
+def with_used_defaults(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """Leave out parameters that have defaults and are not used."""
+    return [p for p in parameters if not p.default or p.name.uses or p.name.captured]
+
+
+def _given(item: Call) -> frozenset[str]:
+    """Return the parameters of a user's function that did not take their defaults."""
+    (body,) = item.bodies
+    names = list(body.parameters)
+    if is_library(body.code):
+        return frozenset()
+    if item.spelling is None:
+        return frozenset(names)
+    n_given = item.spelling.n_positional + (names[:1] in (["self"], ["cls"]))
+    return frozenset({*names[:n_given], *item.spelling.keywords})
+
+
+def _name_of_only(key: Any, value: Any, body: Body) -> str:
+    """Name the only argument of a starred parameter; "" if no name is known.
+
+    That is its keyword, or the name of the parameter that it is passed on to.
+    """
+    return key if isinstance(key, str) else _name_inside(value, body)
+
+
+def _name_inside(value: Any, body: Body) -> str:
+    """Return the parameter that takes a value in the functions that a run calls."""
+    for item in body.calls:
+        if not item.is_own:
+            continue
+        (run,) = item.bodies
+        names = [name for name, held in run.parameters.items() if held is value]
+        if names:
+            return names[0]
+        stars = [run.parameters.get(name, ()) for name in starred(run.code)]
+        if any(part is value for held in stars for part in held):
+            name = _name_inside(value, run)
+            if name:
+                return name
+    return ""
+
+
+def _is_known_outside(value: Any, writer: Writer) -> bool:
+    """Tell whether the caller has a name for a container."""
+    key = writer.values.key(value)
+    return writer.caller is None or writer.caller.find(key) is not None
+
+
+def _can_pass(value: Any, writer: Writer) -> bool:
+    """Tell whether a caller can write a value.
+
+    An object that has no name there would have to be built first; its arrays come as
+    parameters of their own instead.
+    """
+    if is_array(value):
+        return True
+    key = writer.values.key(value)
+    if writer.caller is not None and key is not None and writer.caller.find(key):
+        return True
+    return _is_constructible(value) or (not writer.is_library and _is_named(value))
+
+
+def _is_named(value: Any) -> bool:
+    """Tell whether a value is an object of named arrays, as programs build them."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return all(map(_is_constructible, value))
+    if not dataclasses.is_dataclass(value) or is_library_class(type(value)):
+        return False
+    held = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return all(map(_is_constructible, held))
+
+
+def _is_constructible(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return all(map(_is_constructible, value))
+    if type(value) is dict:
+        return all(map(_is_constructible, value.values()))
+    return is_array(value) or is_plain(value)
+
+
+def grouped(writer: Writer) -> list[tuple[Name, Any]]:
+    """Turn the values that a function needs into few parameters: whole sub-trees."""
+    groups: dict[int, list[tuple[Name, Any]]] = {}
+    for name, found in writer.lifted:
+        if not (name.uses or name.captured):
+            continue  # the item of a container that a loop is over
+        groups.setdefault(id(found[0]), []).append((name, found))
+    made: list[tuple[Name, Any]] = []
+    ordered = sorted(groups.values(), key=lambda group: writer.rank(group[0][1][0]))
+    n_trees = sum(len(group) > 1 or group[0][0].is_tree for group in ordered)
+    for group in ordered:
+        origin = group[0][1][0]
+        paths = [steps(found[1]) for _, found in group]
+        shared = common(paths)
+        is_tree = len(group) > 1 or group[0][0].is_tree
+        hint = origin.hint
+        if shared:  # the same for every layer, so that layers can share a function
+            if not is_tree:
+                hint = last_word(shared)
+            elif n_trees == 1:
+                hint = "params"
+        name = Name(hint, True, is_tree=is_tree)
+        for (inner, _), path in zip(group, paths):
+            inner.alias = name, "".join(path[len(shared) :])
+            name.uses += inner.uses
+            name.captured = name.captured or inner.captured
+        made.append((name, (origin, "".join(shared))))
+    return made

@@ -1,0 +1,82 @@
+"""Write the variables of the user that hold containers: `state = (position, velocity)`.
+
+Nothing is recorded where Python makes a tuple or an object of arrays. Which variables
+hold one is known from the calls that they are passed to. A container is written as soon
+as all of its arrays are there, so that expressions can still be folded into it; one that
+takes the variable of another, after the calls that the other was passed to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.naming.values import is_made_of_arrays
+from untrace.lifting.recorded.terms import Name
+from untrace.recovery.record import Call
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Held:
+    """That a variable is passed to a call: the last one, if it is to several.
+
+    Attributes:
+      value: What it holds.
+      key: What identifies that.
+      last: The position of the call.
+      site: Where it is passed on first.
+    """
+
+    value: Any
+    key: Any
+    last: int
+    site: object
+
+
+class Containers:
+    """The containers that variables hold while some calls are made."""
+
+    def __init__(self, calls: Sequence[Call], writer: Writer) -> None:
+        self._writer = writer
+        self._waiting: dict[str, deque[_Held]] = {}
+        for position, item in enumerate(calls):
+            for name, value in item.containers:
+                self._add(name, value, position, item)
+
+    def _add(self, name: str, value: Any, position: int, item: Call) -> None:
+        key = self._writer.values.key(value) if is_made_of_arrays(value) else None
+        if key is None:
+            return
+        row = self._waiting.setdefault(name, deque())
+        site = item.place, name
+        if row and row[-1].key == key:
+            site = row.pop().site
+        row.append(_Held(value, key, position, site))
+
+    def write(self, n_done: int) -> None:
+        """Write the containers whose arrays are there after so many calls."""
+        for name, row in self._waiting.items():
+            while row and row[0].last < n_done:
+                row.popleft()
+            if row and self._is_complete(row[0]):
+                self._assign(name, row[0])
+
+    def _is_complete(self, held: _Held) -> bool:
+        values = self._writer.values
+        if values.find(held.key) is not None:
+            return False
+        return all(values.find(id(array)) for array in values.tree(held.value)[1])
+
+    def _assign(self, hint: str, held: _Held) -> None:
+        writer = self._writer
+        name = Name(identifier(hint), is_given=True)
+        statement = Statement(name, writer.value(held.value), site=held.site)
+        writer.draft.statements.append(statement)
+        writer.define(held.value, name)

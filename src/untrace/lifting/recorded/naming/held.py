@@ -1,0 +1,78 @@
+"""What the parts of a container were in the recorded run: how many, and their names."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import jax
+
+from untrace.lifting.recorded.naming.paths import last_word, singular, steps
+from untrace.lifting.recorded.terms import Name
+from untrace.syntax.names import identifier
+
+
+def length_of(name: Name, path: str) -> int | None:
+    """Return how many items a list or tuple has; None if it is no such container."""
+    value = _part(name.held, path)
+    return len(value) if type(value) in (list, tuple) else None
+
+
+def _part(value: Any, path: str) -> Any:
+    """Follow a path such as `["layers"][0].weight`; None if it leads nowhere."""
+    for step in steps(path):
+        try:
+            if step.startswith("."):
+                value = getattr(value, step[1:])
+            else:
+                value = value[ast.literal_eval(step[1:-1])]
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+    return value
+
+
+def leading(path: str) -> list[str]:
+    """Return the paths to the trees that something is in, the largest first.
+
+    >>> leading('["a"][0]')
+    ['', '["a"]']
+    """
+    way = steps(path)
+    return ["".join(way[:n]) for n in range(len(way))]
+
+
+def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool:
+    """Tell whether two paths lead to the first leaf of a tree and to another one."""
+    leaves = jax.tree.leaves(_part(name.held, tree))
+    return (
+        position < len(leaves)
+        and leaves[0] is _part(name.held, first)
+        and leaves[position] is _part(name.held, path)
+    )
+
+
+def differing_key(first: str, path: str) -> tuple[int, list[str]]:
+    """Return where two paths have other keys of a dict, and these; else no keys.
+
+    >>> differing_key('["a"][0]', '["b"][0]')
+    (0, ['["a"]', '["b"]'])
+    """
+    one, other = steps(first), steps(path)
+    places = [n for n, pair in enumerate(zip(one, other)) if pair[0] != pair[1]]
+    if len(one) != len(other) or len(places) != 1:
+        return 0, []
+    keys = [one[places[0]], other[places[0]]]
+    is_dict = all(key.startswith(("['", '["')) for key in keys)
+    return len("".join(one[: places[0]])), keys if is_dict else []
+
+
+def n_leaves(name: Name, tree: str) -> int:
+    """Count the leaves of a tree."""
+    return len(jax.tree.leaves(_part(name.held, tree)))
+
+
+def item_hint(name: Name, container: str) -> str:
+    """Name an item of a container after the container."""
+    way = steps(container)
+    plural = last_word(way) if way else name.hint
+    return identifier(singular(plural)) if singular(plural) != plural else "item"

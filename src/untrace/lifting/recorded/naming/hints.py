@@ -1,0 +1,56 @@
+"""Name the results of calls that the user gave no name."""
+
+from __future__ import annotations
+
+import jax
+
+from untrace import jaxapi
+from untrace.capture.capture import function_name
+from untrace.lifting.recorded.calls.operators import unreflected
+from untrace.recovery.record import Call
+from untrace.syntax.names import identifier
+
+# Nouns for the results of common functions, where the user gave them no name.
+HINTS = {
+    "sum": "total",
+    "add": "total",
+    "sub": "difference",
+    "mul": "product",
+    "truediv": "quotient",
+    "matmul": "product",
+    "dot": "product",
+    "einsum": "product",
+    "exp": "exponential",
+    "sqrt": "root",
+    "pow": "power",
+    "getitem": "item",
+    "reshape": "reshaped",
+    "transpose": "transposed",
+    "astype": "converted",
+    "concatenate": "joined",
+    "where": "selected",
+    "value_and_grad": "value_and_grad",
+    "grad": "grads",
+    "split": "parts",
+    "pure_callback": "answer",
+    "io_callback": "answer",
+    "map": "mapped",
+    "tree_map": "mapped",
+    "index_in_dim": "row",
+}
+
+
+def result_hint(item: Call) -> str:
+    """Name a result that the user gave no name."""
+    function = item.function
+    if function is jax.random.split:
+        return "keys"
+    if function is None:
+        return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
+    if isinstance(function, jaxapi.Transformed):
+        name = function.maker[1]
+    else:
+        name = getattr(function, "name", "") or function_name(function)
+    name = name.strip("_")
+    name = unreflected(name)
+    return identifier(HINTS.get(name, name))

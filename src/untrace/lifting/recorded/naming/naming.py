@@ -1,0 +1,154 @@
+"""Name the results of calls: as the user's code or a library's did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from untrace.lifting.recorded.function import Names, flat
+from untrace.lifting.recorded.naming.hints import result_hint
+from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.terms import Name
+from untrace.recovery.record import Call, Target
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
+    """Make the names of a result and let them stand for its arrays."""
+    if isinstance(target, tuple) and _is_unpacked(result, target):
+        return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
+    given = isinstance(target, str) and target != "_"
+    hint = str(target) if given else _like(result, writer) or result_hint(item)
+    if writer.in_library:  # an attribute of its object, mostly
+        hint = hint.lstrip("_") or hint
+    name = _local(hint, given, writer)
+    writer.define(result, name)
+    return name
+
+
+def _like(result: Any, writer: Writer) -> str:
+    """Name a tree after a parameter of the same structure: the new state as the old."""
+    if is_array(result) or not has_array(result) or type(result) in (tuple, list):
+        return ""
+    structure = jax.tree.structure(result)
+    around: Writer | None = writer
+    while around is not None:
+        for name in around.values.names():
+            if name.is_parameter and jax.tree.structure(name.held) == structure:
+                return name.hint
+        around = around.parent or around.caller
+    return ""
+
+
+def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
+    """Tell whether a result is unpacked as it is written: a NamedTuple with all of it."""
+    if not isinstance(result, (tuple, list)) or len(result) != len(target):
+        return False
+    return type(result) in (tuple, list) or all(map(has_array, result))
+
+
+def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
+    """Name results after the local variables that held them in the end."""
+    for hint, value in values.items():
+        if type(value) in (list, tuple):
+            _note_list(hint, value, writer)
+        key = _key_of_local(value, writer)
+        if key is None or hint == "_":
+            continue
+        found = writer.values.find(key)
+        origin = writer.locate(key)
+        if origin is not None and origin[1]:
+            writer.draft.items[id(origin[0]), origin[1]] = identifier(hint)
+        if found is None or found[1]:
+            continue
+        name = found[0]
+        if not name.text and id(name) in writer.owned and _can_rename(name):
+            _give(name, identifier(hint), writer)
+
+
+def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
+    """Take note of what a list of arrays is called."""
+    found = [writer.values.find(id(v)) if is_array(v) else None for v in value]
+    names = [id(one[0]) for one in found if one is not None and not one[1]]
+    if len(names) == len(value):
+        writer.draft.lists[tuple(names)] = identifier(hint)
+
+
+def _key_of_local(value: Any, writer: Writer) -> Any:
+    """Return what identifies a local variable's value, which lives in the recording.
+
+    Most of the locals of a framework hold large trees, and are looked at in every pass.
+    """
+    known = writer.program.plan.keys
+    if id(value) not in known:
+        known[id(value)] = writer.values.key(value)
+    return known[id(value)]
+
+
+def rename(result: Any, target: Target, writer: Writer) -> None:
+    """Give the names of the caller to what a dissolved function returned."""
+    if isinstance(target, tuple) and type(result) in (tuple, list):
+        _split(result, target, writer)
+        for part, name in zip(result, target):
+            rename(part, name, writer)
+        return
+    if not isinstance(target, str) or target == "_":
+        return
+    key = writer.values.key(result)
+    found = writer.values.find(key) if key is not None else None
+    if found is None or found[1]:
+        return
+    name = found[0]
+    if not name.text and not name.is_parameter and id(name) in writer.owned:
+        _give(name, target, writer)
+
+
+def _split(result: Any, target: tuple[Target, ...], writer: Writer) -> None:
+    """Unpack a result that a dissolved function had returned as a whole."""
+    key = writer.values.key(result)
+    found = writer.values.find(key) if key is not None else None
+    if found is None or found[1] or found[0].uses or len(target) != len(result):
+        return
+    for statement in reversed(writer.draft.statements):
+        if any(name is found[0] for name in flat(statement.targets)):
+            writer.values.forget(found[0])
+            parts = tuple([_target(r, t, writer) for r, t in zip(result, target)])
+            statement.targets = _with_parts(statement.targets, found[0], parts)
+            return
+
+
+def _with_parts(targets: Names | None, name: Name, parts: Names) -> Names | None:
+    """Write parts instead of a name."""
+    if isinstance(targets, tuple):
+        return tuple([_with_parts(t, name, parts) or t for t in targets])
+    return parts if targets is name else targets
+
+
+def _target(result: Any, target: Target, writer: Writer) -> Name:
+    hint = target if isinstance(target, str) else "value"
+    name = _local(identifier(hint), hint != "_", writer)
+    writer.define(result, name)
+    return name
+
+
+def _local(hint: str, is_given: bool, writer: Writer) -> Name:
+    """Make the name of a local variable; tell whose it is."""
+    is_weak = writer.n_dissolving > 0
+    return Name(hint, is_given, is_weak=is_weak, is_foreign=writer.in_library)
+
+
+def _give(name: Name, hint: str, writer: Writer) -> None:
+    """Give a name the hint of a local variable that held its value, too."""
+    name.hint, name.is_given = hint, True
+    name.is_weak = writer.n_dissolving > 0
+    name.is_foreign = writer.in_library
+
+
+def _can_rename(name: Name) -> bool:
+    """Tell whether a better name may be given."""
+    return not name.is_parameter and (name.is_weak or not name.is_given)

@@ -1,0 +1,138 @@
+"""Which trees libraries take apart before they call a transformation.
+
+flax.nnx passes the leaves of a module as a list to `jax.jit`, equinox those of all
+arguments as tuples, and they put the trees together inside. The leaves are in order, so
+the trees may be passed as they are. Inside, and in the result, the lists are described as
+the trees that they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from untrace.capture.trees import Leaf, Node, Tree, numbered, plain
+from untrace.lifting.recorded.naming.values import arrays_in, is_array
+from untrace.recovery.functions import starred
+from untrace.recovery.record import Body, Call, is_library
+
+Known = tuple[tuple[int, ...], Tree, str]
+"""The identities of the leaves of a tree, the tree and its name."""
+
+
+class Shapes:
+    """The trees that flat lists of leaves stand for, by the identity of the leaves.
+
+    Attributes:
+      state: What is known, as a number: the same whenever a program is written again.
+    """
+
+    def __init__(self) -> None:
+        self.state = 0
+        self._named: dict[int, list[Known]] = {}
+        self._flat: dict[tuple[int, ...], tuple[Tree, str]] = {}
+
+    def add(self, tree: Tree, leaves: Sequence[Any], name: str) -> None:
+        """Take note of a tree that has a name."""
+        if isinstance(tree, Node) and leaves:
+            ids = _ids(leaves)
+            self._named.setdefault(ids[0], []).append((ids, tree, name))
+
+    def tree(self, leaves: Sequence[Any]) -> Tree | None:
+        """Return the tree that a flat list of leaves stands for, if that is known."""
+        known = self._flat.get(_ids(leaves)) if self._flat else None
+        return known[0] if known is not None else None
+
+    def knows(self, value: Sequence[Any]) -> bool:
+        """Tell whether a list or tuple is a flat list that stands for trees."""
+        return bool(self._flat) and self.tree(list(filter(is_array, value))) is not None
+
+    def name(self, value: Any) -> str:
+        """Return the name of the tree that a flat list stands for, or ""."""
+        return self._flat.get(_ids(arrays_in(value)), ("", ""))[1]
+
+    def enter(self, item: Call) -> None:
+        """Find out what the flat lists that a library's function is passed stand for.
+
+        Lists that it returns with leaves of the same types stand for the same trees.
+        """
+        for body in item.bodies:
+            if self._named and is_library(body.code):
+                self._enter(item, body)
+
+    def _enter(self, item: Call, body: Body) -> None:
+        passed = _lists_in([*item.args, *item.kwargs.values()])
+        taken = _lists_in(_arguments(body))
+        if list(map(_types, passed)) != list(map(_types, taken)):
+            return
+        waiting: list[tuple[Any, tuple[Tree, str]]] = []
+        for outside, inside in zip(passed, taken):
+            found = self._grouped(outside)
+            if found is not None:
+                waiting.append((_types(inside), found))
+                self._note(found, outside, inside)
+        for inside, outside in zip(_lists_in([body.result]), _lists_in([item.result])):
+            types = _types(inside)
+            pair = next((pair for pair in waiting if pair[0] == types), None)
+            if pair is not None and types == _types(outside):
+                waiting.remove(pair)
+                self._note(pair[1], outside, inside)
+
+    def _note(self, found: tuple[Tree, str], *lists: Sequence[Any]) -> None:
+        for leaves in lists:
+            self.state = hash((self.state, *_ids(leaves)))
+            self._flat.setdefault(_ids(leaves), found)
+
+    def _grouped(self, leaves: Sequence[Any]) -> tuple[Tree, str] | None:
+        """Return the tree or the trees that a flat list is made of, if it is of any."""
+        ids = _ids(leaves)
+        parts: list[tuple[Tree, str]] = []
+        position = 0
+        while position < len(ids):
+            known = self._at(ids[position:])
+            tree = Leaf(0) if known is None else known[1]
+            parts.append((numbered(tree, position), known[2] if known else ""))
+            position += 1 if known is None else len(known[0])
+        if len(parts) == 1 and isinstance(parts[0][0], Node):
+            return parts[0]
+        if not any(isinstance(tree, Node) for tree, _ in parts):
+            return None
+        trees = tuple(tree for tree, _ in parts)
+        return Node("tuple", None, tuple(range(len(trees))), trees), ""
+
+    def _at(self, ids: tuple[int, ...]) -> Known | None:
+        """Return the largest known tree whose leaves come first."""
+        named = self._named.get(ids[0], ())
+        fitting = [known for known in named if ids[: len(known[0])] == known[0]]
+        return max(fitting, key=lambda known: len(known[0]), default=None)
+
+
+def _arguments(body: Body) -> Iterator[Any]:
+    """Yield what a function took, the members of starred parameters one by one."""
+    stars = starred(body.code)
+    for name, value in body.parameters.items():
+        if name in stars:
+            yield from value.values() if isinstance(value, dict) else value
+        else:
+            yield value
+
+
+def _lists_in(values: Iterable[Any]) -> list[list[Any]]:
+    """Return the flat lists and tuples of leaves in some values, in order."""
+    lists: list[list[Any]] = []
+    for value in values:
+        plain(
+            value, is_array, [], False, of_leaves=lambda leaves: lists.append([*leaves])
+        )
+    return lists
+
+
+def _ids(leaves: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(map(id, leaves))
+
+
+def _types(leaves: Sequence[Any]) -> list[Any]:
+    avals = [jax.typeof(leaf) for leaf in leaves]
+    return [(aval.shape, aval.dtype) for aval in avals]

@@ -1,0 +1,164 @@
+"""Which names hold which arrays: tracers are known by identity, containers by theirs.
+
+A container is found again, whoever built it, if it holds the same arrays in the same
+places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture.trees import Leaf, Node, Tree, access, plain, quoted
+from untrace.lifting.recorded.functions.fields import by_length
+from untrace.lifting.recorded.terms import Name
+from untrace.recovery.record import is_library_class
+
+Found = tuple[Name, str]
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is an array, or stands for one."""
+    return isinstance(value, (jaxapi.Tracer, jax.Array, np.ndarray)) or jaxapi.is_ref(
+        value
+    )
+
+
+def arrays_in(value: Any) -> list[Any]:
+    """List the arrays in a value."""
+    found: list[Any] = []
+    plain(value, is_array, found, False)
+    return found
+
+
+def has_array(value: Any) -> bool:
+    """Tell whether a value is an array or holds one."""
+    return bool(arrays_in(value))
+
+
+def is_made_of_arrays(value: Any) -> bool:
+    """Tell whether a value is arrays in tuples, lists, dicts and the user's objects."""
+    if value is None or is_array(value):
+        return True
+    if isinstance(value, (tuple, list)):
+        return all(map(is_made_of_arrays, value))
+    if type(value) is dict:
+        return all(map(is_made_of_arrays, value.values()))
+    if not dataclasses.is_dataclass(value) or is_library_class(type(value)):
+        return False
+    held = [getattr(value, one.name, value) for one in dataclasses.fields(value)]
+    return all(one is not value and is_made_of_arrays(one) for one in held)
+
+
+def hides_arrays(value: Any) -> bool:
+    """Tell whether a value is an object of a class that JAX does not know."""
+    if value is None or is_array(value) or isinstance(value, _KNOWN):
+        return False
+    return not callable(value) and jax.tree_util.all_leaves([value])
+
+
+_KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
+
+
+class Values:
+    """The names of arrays and containers in one function."""
+
+    __slots__ = ("_alive", "_known", "tree")
+
+    def __init__(self, describe: Callable[[Any], tuple[Tree, list[Any]]]) -> None:
+        self._known: dict[Any, Found] = {}
+        self._alive: list[Any] = []
+        self.tree = describe
+
+    def define(self, value: Any, name: Name, path: str = "") -> None:
+        """Let `name` (and `path` from there) stand for a value, and for its parts."""
+        tree, arrays = self.tree(value)
+        self._alive.append(arrays)
+        self._define(tree, arrays, name, path)
+        if not arrays and callable(value):
+            self._alive.append(value)
+            self._known[id(value)] = name, path
+        self._define_functions(value, name, path)
+
+    def _define_functions(self, value: Any, name: Name, path: str) -> None:
+        """Let the name stand for functions that JAX made: those of `jax.linearize`, …"""
+        if type(value) in (tuple, list):
+            for index, item in enumerate(value):
+                self._define_functions(item, name, f"{path}[{index}]")
+        elif type(value) is dict:
+            for key, item in value.items():
+                self._define_functions(item, name, f"{path}[{quoted(key)}]")
+        elif (made := jaxapi.converted(value)) is not None:
+            self._alive.append(value)
+            self._known[id(made)] = self._known[id(value)] = name, path
+        elif isinstance(value, jax.tree_util.Partial):
+            self._known[id(jaxapi.plain_map(value))] = name, path
+            self._known.setdefault(self.key(value), (name, path))
+
+    def _define(self, tree: Tree, arrays: list[Any], name: Name, path: str) -> None:
+        if isinstance(tree, Leaf):
+            key = id(arrays[tree.index])
+            known, before = self._known.setdefault(key, (name, path))
+            # The latest of `state = state._replace(...)`, or what has no other name.
+            if path and (before == path or not known.is_given):
+                self._known[key] = name, path
+            return
+        key = tree_key(tree, arrays)
+        if key is not None:
+            _, before = self._known.setdefault(key, (name, path))
+            if path and before == path:
+                self._known[key] = name, path
+        for part, child in by_length(tree):
+            self._define(child, arrays, name, path + access(tree, part))
+
+    def add(self, key: Any, name: Name) -> None:
+        """Let a name stand for what has a key."""
+        self._known[key] = name, ""
+
+    def forget(self, name: Name) -> None:
+        """Take away all that a name stands for."""
+        self._known = {k: v for k, v in self._known.items() if v[0] is not name}
+
+    def names(self) -> list[Name]:
+        """List the names that stand for anything."""
+        return list({id(name): name for name, _ in self._known.values()}.values())
+
+    def find(self, key: Any) -> Found | None:
+        """Return where the array or container with a key is."""
+        return self._known.get(key)
+
+    def key(self, value: Any) -> Any:
+        """Return what identifies an array or container; None if it holds no array."""
+        if is_array(value):
+            return id(value)
+        tree, arrays = self.tree(value)
+        if not arrays:
+            return id(value) if callable(value) else None
+        key = tree_key(tree, arrays)
+        if isinstance(value, jax.tree_util.Partial):  # others may hold the same arrays
+            return id(jaxapi.plain_map(value)), key
+        return key
+
+
+def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
+    """Return what identifies a tree of arrays; None if it holds none."""
+    if isinstance(tree, Leaf):
+        return id(arrays[tree.index])
+    parts = [
+        (label, key)
+        for label, child in zip(tree.keys, tree.children)
+        if (key := tree_key(child, arrays)) is not None
+    ]
+    if not parts:
+        return None
+    numbers = [
+        (label, repr(child.keys))
+        for label, child in zip(tree.keys, tree.children)
+        if isinstance(child, Node) and child.kind == "number"
+    ]
+    return (tree.kind, tree.cls, tuple(parts), *numbers, *tree.settings)

@@ -1,0 +1,1 @@
+"""Numbers as the program wrote them: constants, formulas, dimensions."""

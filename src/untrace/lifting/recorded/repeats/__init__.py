@@ -1,0 +1,1 @@
+"""Repetition: blocks that become functions, loops, comprehensions or scans."""

@@ -1,0 +1,135 @@
+"""Loops that are one expression: comprehensions, and sums of what turns make.
+
+ys = []                                     ys = [jnp.sin(x) for x in xs]
+for x in xs:
+    ys.append(jnp.sin(x))
+
+total = 0                                   total = sum(jnp.sin(x) for x in xs)
+for x in xs:
+    total = total + jnp.sin(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from untrace.lifting.recorded.function import Draft, Loop, Names, Statement, flat
+from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
+from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
+from untrace.lifting.recorded.terms import LAMBDA, OR, Name, Part, Ref, Term, placed
+
+
+def is_expression(run: Run) -> bool:
+    """Tell whether a loop over a run is one of these, as far as is known before."""
+    *others, last = run.turns[0]
+    if any(not _is_part(statement.targets) for statement in others):
+        return False
+    starts = carried(run)
+    if not isinstance(last.targets, Name) or starts:
+        return not run.left and list(starts.values()) == ["0"]
+    return run.left == frozenset([locals_in(run.turns[0])[id(last.targets)]])
+
+
+def _is_part(name: Names | None) -> bool:
+    """Tell whether a value is only a part of what a turn makes, without a name."""
+    if not isinstance(name, Name) or name.uses != 1:
+        return False
+    return not name.is_given or name.is_foreign
+
+
+def total(
+    loop: Loop, begins: Sequence[Statement], run: Run, draft: Draft
+) -> Statement | None:
+    """Write a loop that adds what its turns make to 0, if it does only that."""
+    if run.left or len(begins) != 1 or begins[0].term.parts != ["0"]:
+        return None
+    variable, element = begins[0].targets, _element(loop, draft)
+    if not isinstance(variable, Name) or element is None:
+        return None
+    if element.targets is not variable:
+        return None
+    first, sign, *others = element.term.parts
+    added = Term(others)
+    if type(first) is not Ref or (first.name, first.path, sign) != (
+        variable,
+        "",
+        " + ",
+    ):
+        return None
+    if any(ref.name is variable for ref in added.all_refs()):
+        return None
+    variable.uses -= 1
+    whole = placed(added, LAMBDA)
+    if len(others) == 1 and type(others[0]) is Ref:
+        ref = others[0]
+        whole = [Ref(ref.name, ref.path, LAMBDA)]
+        if loop.variables == (ref.name,) and not ref.path:
+            ref.name.uses -= 1
+            return _like(run, variable, Term(["sum(", *loop.over.parts, ")"]))
+    return _made(loop, run, variable, ["sum(", *whole], ")")
+
+
+def comprehension(
+    loop: Loop, run: Run, draft: Draft, rest: Sequence[Statement]
+) -> Statement | None:
+    """Write a loop whose turns make one value each, if that is one expression."""
+    element = _element(loop, draft) if len(run.left) == 1 else None
+    if element is None:
+        return None
+    names = left_by(run, *run.left)
+    if element.targets is not names[-1]:
+        return None
+    parts = placed(element.term, LAMBDA)
+    hints = {name.hint for name in names if name.is_given}
+    if len(hints) == len(names):
+        return _made(loop, run, tuple(names), ["(", *parts], ")")
+    made = list_of(names, draft, rest)
+    take_items(names, made)
+    return _made(loop, run, made, ["[", *parts], "]")
+
+
+def _element(loop: Loop, draft: Draft) -> Statement | None:
+    """Return the last statement of a turn, if all others are folded into it."""
+    *others, last = loop.body
+    if any(not isinstance(statement.targets, Name) for statement in loop.body):
+        return None
+    draft.fold_all(loop.body)
+    targets = [statement.targets for statement in others]
+    is_whole = all(isinstance(name, Name) and name.folded for name in targets)
+    return last if is_whole else None
+
+
+def _made(
+    loop: Loop, run: Run, targets: Names, parts: list[Part], end: str
+) -> Statement:
+    several = loop.variables
+    names = several if len(several) > 1 else several[0] if several else None
+    variables = _target(names) if names is not None else ["_"]
+    over = placed(loop.over, OR)
+    term = Term([*parts, " for ", *variables, " in ", *over, end])
+    made = _like(run, targets, term.whole())
+    bound = [name for statement in loop.body for name in statement.bound]
+    made.bound = (*flat(loop.variables), *bound)
+    for name in flat(loop.variables):
+        name.uses += 1
+    return made
+
+
+def _like(run: Run, targets: Names, term: Term) -> Statement:
+    """Make a statement that stands for all turns of a run."""
+    first = run.turns[0][0]
+    made = Statement(targets, term, comment=first.comment, origin=first.origin)
+    made.site, made.trail = first.site, first.trail
+    return made
+
+
+def _target(names: Names) -> list[Part]:
+    """Write the variables of a comprehension."""
+    if isinstance(names, Name):
+        return [Ref(names)]
+    parts: list[Part] = []
+    for name in names:
+        inner = _target(name)
+        inner = inner if isinstance(name, Name) else ["(", *inner, ")"]
+        parts += [*([", "] if parts else []), *inner]
+    return parts

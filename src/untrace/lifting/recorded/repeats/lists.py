@@ -1,0 +1,157 @@
+"""Values that every turn of a loop leaves: lists that it appends to.
+
+`[y, y_2, y_3]`, wherever it is written, is then the name of the list, and a value that is
+used alone is an item of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    LAMBDA,
+    Name,
+    Part,
+    Ref,
+    Term,
+    display,
+)
+
+
+def leave(
+    run: Run, loop: Loop, draft: Draft, rest: Sequence[Statement]
+) -> list[Statement]:
+    """Let a loop append what its turns leave; return the statements before it.
+
+    Args:
+      run: The turns.
+      loop: The loop that is made of them.
+      draft: The function.
+      rest: The statements after the turns.
+    """
+    begins: list[Statement] = []
+    for local in sorted(run.left):
+        names = left_by(run, local)
+        begin = _begin(names, draft, rest)
+        made = list_of([*begin, *names], draft, rest)
+        *earlier, last = names
+        is_listed = any(name.uses for name in earlier) and local not in carried(run)
+        if is_listed and last.uses:
+            item = f"[{len(begin) + len(earlier)}]"
+            _take_last(last, item, made, _terms(draft, rest))
+        take_items(earlier, made, len(begin))
+        made.uses, last.uses = made.uses + 1, last.uses + 1
+        append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
+        place = [last in flat(statement.targets) for statement in loop.body].index(True)
+        loop.body.insert(place + 1, Statement(None, append, is_effect=True))
+        first = [Term([Ref(name)]) for name in begin]
+        begins.append(Statement(made, display("[]", first), is_start=True))
+        for name in begin:
+            name.uses += 1
+    return begins
+
+
+def left_by(run: Run, local: int) -> list[Name]:
+    """Return the names of a value of every turn."""
+    return [names_in(turn)[local] for turn in run.turns]
+
+
+def list_of(names: Sequence[Name], draft: Draft, rest: Sequence[Statement]) -> Name:
+    """Name the list of some values, and write it where all of them were listed."""
+    known = draft.lists.get(tuple([id(name) for name in names]))
+    hint = names[-1].hint
+    plural = hint if hint.endswith("s") else f"{hint}s"
+    is_foreign = all(name.is_foreign for name in names)
+    made = Name(known or plural, known is not None, is_foreign=is_foreign)
+    made.held = list(names)  # as many items, which is what is asked about a list
+    for term in _terms(draft, rest):
+        _write_whole(term, names, made)
+    return made
+
+
+def _begin(
+    names: Sequence[Name], draft: Draft, rest: Sequence[Statement]
+) -> list[Name]:
+    """Return what the program's list held before the turns, if it is used as a whole."""
+    ids = tuple([id(name) for name in names])
+    keys = [key for key in draft.lists if key[-len(ids) :] == ids]
+    if not keys or len(keys[0]) == len(ids):
+        return []
+    terms = _terms(draft, rest)
+    known = {id(ref.name): ref.name for term in terms for ref in term.refs()}
+    later = {id(name) for statement in rest for name in flat(statement.targets)}
+    whole = [known[key] for key in keys[0] if key in known and key not in later]
+    if len(whole) != len(keys[0]):
+        return []
+    width = 2 * len(whole) - 1
+    is_used = any(
+        _lists(term.parts[start : start + width], whole)
+        for term in terms
+        for start in range(len(term.parts) - width + 1)
+    )
+    return whole[: -len(names)] if is_used else []
+
+
+def take_items(names: Iterable[Name], made: Name, start: int = 0) -> None:
+    """Let names stand for items of a list."""
+    for position, name in enumerate(names, start):
+        name.alias = made, f"[{position}]"
+        made.uses += name.uses
+
+
+def _take_last(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
+    """Take the last value from a list, too."""
+    for term in terms:
+        for position, part in enumerate(term.parts):
+            ref = part.resolved() if type(part) is Ref else None
+            if ref is not None and ref.name is name:
+                term.parts[position] = Ref(made, item + ref.path, ref.level)
+                name.uses, made.uses = name.uses - 1, made.uses + 1
+
+
+def _terms(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
+    terms = [statement.term for statement in rest]
+    return [*terms, draft.result] if draft.result is not None else terms
+
+
+def _write_whole(term: Term, names: Sequence[Name], made: Name) -> None:
+    """Write a list where an expression lists its items, one after the other."""
+    parts, width = term.parts, 2 * len(names) - 1
+    start = 0
+    while start + width <= len(parts):
+        stop = start + width
+        if _lists(parts[start:stop], names):
+            around = parts[start - 1 : start], parts[stop : stop + 1]
+            is_display = not _is_applied(parts[: start - 1])
+            if around == (["["], ["]"]) and is_display:
+                parts[start - 1 : stop + 1] = [Ref(made)]
+            elif around == (["("], [")"]) and is_display:
+                parts[start - 1 : stop + 1] = ["tuple(", Ref(made), ")"]
+            else:
+                parts[start:stop] = ["*", Ref(made, "", ATOM)]
+            made.uses += 1
+            for name in names:
+                name.uses -= 1
+        start += 1
+
+
+def _lists(parts: Sequence[Part], names: Sequence[Name]) -> bool:
+    """Tell whether parts of an expression are names with commas between."""
+    refs = [part.resolved() if type(part) is Ref else None for part in parts[::2]]
+    return all(comma == ", " for comma in parts[1::2]) and all(
+        ref is not None and ref.name is name and not ref.path
+        for ref, name in zip(refs, names)
+    )
+
+
+def _is_applied(before: Sequence[Part]) -> bool:
+    """Tell whether a bracket is that of a call or of an index, by what is before it."""
+    if not before:
+        return False
+    last = before[-1]
+    if type(last) is not str:
+        return True
+    return last[-1:].isalnum() or last[-1:] in ("_", ")", "]")

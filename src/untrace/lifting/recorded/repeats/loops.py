@@ -1,0 +1,188 @@
+"""Write statements that repeat as a Python loop, or as a scan (`reroll=`).
+
+`x = layer(params[0], x)`, `x = layer(params[1], x)`, ... becomes
+
+    for layer_params in params:
+        x = layer(layer_params, x)
+
+Python runs the same statements, so the equations are the same. By default a loop is
+written where the program had one: the statements come from the same places of its code.
+"for" asks for a loop wherever stretches are alike, and "scan" for
+
+    layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params[0:12])
+    x, _ = jax.lax.scan(lambda carry, item: (layer(item, carry), None), x, layers)
+
+which is another program of the same values: it compiles once for all layers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.repeats.comprehensions import (
+    comprehension,
+    is_expression,
+    total,
+)
+from untrace.lifting.recorded.repeats.joint import joined
+from untrace.lifting.recorded.repeats.lists import leave
+from untrace.lifting.recorded.repeats.loop_headers import Header
+from untrace.lifting.recorded.repeats.scans import scan_of
+from untrace.lifting.recorded.repeats.slots import Run, names_in, plain_text
+from untrace.lifting.recorded.repeats.turns import begin_of, n_next_rows, run_at
+from untrace.lifting.recorded.terms import ATOM, Part, Ref, Term
+
+MAX_PERIOD = 400
+_WHOLE = re.compile(r"\d+")
+
+
+def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None:
+    """Replace statements of a function that repeat by loops.
+
+    Args:
+      draft: The function.
+      reroll: "auto", "for" or "scan".
+      max_period: How many statements a turn may have.
+    """
+    for statement in draft.statements:  # a lambda has its expression folded into it
+        statement.term.parts = statement.term.whole().parts
+    if reroll != "scan":  # a loop may hold them
+        _write_loops(draft, reroll, max_period, is_expression)
+    _write_loops(draft, reroll, max_period, lambda _: True)
+
+
+def _write_loops(
+    draft: Draft, reroll: str, max_period: int, is_wanted: Callable[[Run], bool]
+) -> None:
+    statements = draft.statements
+    sites = [_site(statement, reroll) for statement in statements]
+    following = _following(sites)
+    rows = {
+        id(name): (statement, index)
+        for statement in statements
+        if statement.whole is not None and isinstance(statement.targets, tuple)
+        for index, name in enumerate(statement.targets)
+    }
+    made: list[Statement] = []
+    position = 0
+    while position < len(statements):
+        period = following[position] - position
+        run = None
+        if 0 < period <= max_period:
+            run = run_at(position, period, draft, sites, rows)
+        if run is None or not is_wanted(run):
+            made.append(statements[position])
+            position += 1
+            continue
+        stretch = statements[position : position + run.n_turns * run.period]
+        position += len(stretch)
+        scan = scan_of(stretch) if reroll == "scan" and run.is_indexed else []
+        made += scan or _loop(run, draft, statements[position:])
+    draft.statements = made
+
+
+def _site(statement: Statement, reroll: str) -> object:
+    """Return what the same statement of another turn has in common with it."""
+    if (
+        statement.nested is not None
+        or statement.is_effect
+        or statement.loop is not None
+    ):
+        return None
+    if statement.targets is None:
+        return None
+    if reroll == "auto":
+        if statement.row is None or not statement.row.is_next:
+            return statement.site
+        # JAX takes the rows of all arrays at one place.
+        return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
+    parts = ["·" if type(p) is Ref else plain_text(p) for p in statement.term.parts]
+    return _WHOLE.sub("#", "".join(parts))
+
+
+def _following(sites: Sequence[object]) -> list[int]:
+    """Return for every statement the next one of the same site, or 0."""
+    latest: dict[object, int] = {}
+    found = [0] * len(sites)
+    for position in reversed(range(len(sites))):
+        if sites[position] is not None:
+            found[position] = latest.get(sites[position], 0)
+            latest[sites[position]] = position
+    return found
+
+
+# ---- writing it --------------------------------------------------------------------
+
+
+def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
+    """Write the loop, and before it what its variables begin with."""
+    last = run.turns[-1]
+    variables = names_in(last)
+    for turn in run.turns:
+        for statement in turn:
+            for ref in statement.term.refs():
+                ref.name.uses -= 1
+    header = Header(run, draft)
+    starts: dict[int, Statement] = {}
+    body: list[Statement] = []
+    n_rows = n_next_rows(run)
+    for statement in last[:n_rows]:
+        header.next_row(statement)
+    for index in range(n_rows, run.period):
+        first, statement, slots = run.turns[0][index], last[index], run.slots[index]
+        parts: list[Part] = []
+        for part, slot in zip(first.term.parts, slots):
+            mine = part.resolved() if type(part) is Ref else None
+            if mine is None and slot.kind == "carry":
+                variable = variables[slot.local]
+                parts.append(Ref(variable, "", ATOM))
+                start = Statement(variable, Term([part]), is_start=True)
+                starts.setdefault(slot.local, start)
+            elif mine is None or slot.kind in ("same", "number"):
+                is_number = slot.kind == "number"
+                parts += header.number(part, slot, index) if is_number else [part]
+            elif slot.kind == "index":
+                parts += header.item(mine, slot)
+            elif slot.kind == "key":
+                parts += header.key(mine, slot)
+            elif slot.kind == "each":
+                parts.append(header.each(slot, mine.level))
+            elif slot.kind == "leaf":
+                parts.append(header.leaf(mine, slot))
+            elif slot.kind == "row":
+                parts.append(header.row(mine, slot))
+            else:
+                variable = variables[slot.local]
+                path = slot.path if slot.kind == "carry" else mine.path
+                parts.append(Ref(variable, path, mine.level))
+                if slot.kind == "carry" and slot.local not in starts:
+                    begin = Term([Ref(*begin_of(mine, slot))])
+                    starts[slot.local] = Statement(variable, begin, is_start=True)
+        made = Statement(statement.targets, Term(parts, first.term.level))
+        made.comment, made.origin, made.bound = (
+            first.comment,
+            first.origin,
+            statement.bound,
+        )
+        body.append(made)
+    loop = Loop(*header.finished(), body)
+    for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
+        for ref in term.refs():
+            ref.name.uses += 1
+    at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
+    loop.body = joined(body, run.turns[0][n_rows:], at_once)
+    begins = [starts[local] for local in sorted(starts)]
+    short = total(loop, begins, run, draft)
+    if short is None and not begins:
+        short = comprehension(loop, run, draft, rest)
+    if short is not None:
+        return [short]
+    for begin in begins:
+        for variable in flat(begin.targets):
+            variable.uses += 2  # of the loop itself
+            variable.is_given, variable.is_foreign = True, False
+    targets = (*loop.variables, *[n for s in last for n in flat(s.targets)])
+    made = Statement(targets, loop=loop)
+    return [*begins, *leave(run, loop, draft, rest), made]

@@ -1,0 +1,48 @@
+"""Tell whether a loop is shorter than its turns, which is estimated in characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from untrace.lifting.recorded.terms import Name
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.repeats.slots import Run, Slot
+
+_HEAD, _START, _LIST = len("for  in :\n"), len("x = x\n"), len("ys = []\nys.append()\n")
+_TARGET, _VARIABLE = len("x = \n"), len("item, ")
+
+
+def is_shorter(run: Run) -> bool:
+    """Tell whether a loop over a run has fewer characters than all its turns."""
+    turn = sum(len(s.term.render()) + _TARGET for s in run.turns[0])
+    return turn * (run.n_turns - 1) > _length_of_head(run)
+
+
+def _length_of_head(run: Run) -> int:
+    slots = [slot for row in run.slots for slot in row]
+    starts = {slot.local for slot in slots if slot.kind == "carry"}
+    taken = {_key(slot): "".join(_texts(slot, run.n_turns)) for slot in slots}
+    length = _HEAD + _START * len(starts) + _VARIABLE * len(taken)
+    length += sum(map(len, taken.values()))
+    return length + _LIST * len(run.left) * bool(starts)
+
+
+def _key(slot: Slot) -> object:
+    each = tuple([(id(name), path) for name, path in slot.each])
+    return slot.kind, slot.start, tuple(slot.numbers), tuple(slot.keys), each
+
+
+def _texts(slot: Slot, n_turns: int) -> Iterator[str]:
+    """Yield what the head of a loop has to say about what its turns take."""
+    if slot.kind in ("index", "leaf", "row"):
+        yield "items, item, "
+    listed: Sequence[str | tuple[Name, str]] = slot.keys
+    if slot.kind == "number":
+        listed = slot.numbers
+    elif slot.kind == "each":
+        listed = slot.each
+    for one in listed[:n_turns]:
+        yield one if isinstance(one, str) else one[0].hint + one[1]
+        yield ", "

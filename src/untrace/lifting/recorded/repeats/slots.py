@@ -1,0 +1,216 @@
+"""What stands at one place of every turn of a loop.
+
+The first two turns say it: a value of the turn, one of the turn before, the next item of
+a list, leaf of a tree or row of an array, another number or value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from untrace.lifting.recorded.function import Draft, Statement, defined
+from untrace.lifting.recorded.naming.held import differing_key, is_leaf, leading
+from untrace.lifting.recorded.naming.paths import common, steps
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref
+
+_INDEX = re.compile(r"(?<=\[)\d+(?=\])")
+_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
+
+
+def plain_text(part: Part) -> str:
+    return part.text if type(part) is Global else str(part)
+
+
+@dataclass(slots=True)
+class Slot:
+    """What stands at one place of every turn.
+
+    Attributes:
+      kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
+        "index" (an item of a container, the next one in every turn), "leaf" (the next
+        leaf of a tree), "key" (an item of a dict), "row" (the next row of an array),
+        "each" (any other value) or "number".
+      local: Which value of a turn.
+      array: The statement that unpacks the rows.
+      numbers: The number of every turn, or the index of the first; the trees whose leaf
+        it may be.
+      start: The place of an index or key in the path.
+      keys: The key of every turn, in brackets.
+      path: The part of a carry that is taken, or of each value.
+      each: The value of every turn.
+    """
+
+    kind: str
+    local: int = 0
+    array: Statement | None = None
+    numbers: list[str] = field(default_factory=list[str])
+    start: int = 0
+    keys: list[str] = field(default_factory=list[str])
+    path: str = ""
+    each: list[tuple[Name, str]] = field(default_factory=list["tuple[Name, str]"])
+
+
+@dataclass(slots=True)
+class Run:
+    """Stretches of statements that one loop can make.
+
+    `rows` are the names of rows of arrays, with the statements that unpack these,
+    `at_once` the statements of a turn that are one assignment, `left` the values of
+    every turn that are used after the loop.
+    """
+
+    period: int
+    turns: list[Sequence[Statement]]
+    draft: Draft
+    rows: dict[int, tuple[Statement, int]]
+    slots: list[list[Slot]] = field(default_factory=list[list[Slot]])
+    at_once: range = range(0)
+    left: frozenset[int] = frozenset()
+
+    def origin(self, ref: Ref) -> tuple[Name, str]:
+        """Return where a value comes from: a name, and a path from there."""
+        name, path = self.draft.origins.get(id(ref.name), (ref.name, ""))
+        return name, path + ref.path
+
+    @property
+    def functions(self) -> set[str]:
+        """The functions of the module that a turn calls."""
+        parts = [part for statement in self.turns[0] for part in statement.term.parts]
+        return {part.text for part in parts if type(part) is Global}
+
+    @property
+    def n_turns(self) -> int:
+        return len(self.turns)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Tell whether a turn is one call, and turns differ in an index at most."""
+        pairs = list(first_parts(self))
+        starts = (part for part, slot in pairs if slot.kind == "carry")
+        return (
+            self.period == 1
+            and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
+            and not any(slot.path for _, slot in pairs)
+            and all(type(part) is Ref for part in starts)
+        )
+
+
+def names_in(turn: Iterable[Statement]) -> list[Name]:
+    """List the names that a turn gives values, in order."""
+    return [name for statement in turn for name in defined(statement)]
+
+
+def locals_in(turn: Iterable[Statement]) -> dict[int, int]:
+    return {id(name): index for index, name in enumerate(names_in(turn))}
+
+
+def first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
+    for statement, slots in zip(run.turns[0], run.slots):
+        yield from zip(statement.term.parts, slots)
+
+
+def carried(run: Run) -> dict[int, Part]:
+    """Return what the values begin as that run through, by their number."""
+    pairs = list(first_parts(run))
+    return {slot.local: part for part, slot in pairs if slot.kind == "carry"}
+
+
+def slot_of(
+    mine: Part,
+    other: Part,
+    known: Slot | None,
+    run: Run,
+    locals_of: Sequence[dict[int, int]],
+) -> Slot | None:
+    """Say what stands at one place, which was `mine` at first and is `other` now."""
+    if type(mine) is str and type(other) is Ref and _NUMBER.fullmatch(mine):
+        ref, before = other.resolved(), locals_of[1]
+        is_carried = id(ref.name) in before and not ref.path
+        return Slot("carry", before[id(ref.name)]) if is_carried else None
+    if type(mine) is not Ref or type(other) is not Ref:
+        return _text_slot(mine, other, known, run.n_turns)
+    found = None
+    if known is None or known.kind != "each":
+        found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
+    if found is None and (known is None or known.kind == "each"):
+        return _each_slot(mine.resolved(), other.resolved(), known, run, locals_of)
+    if found is not None and known is not None and found.kind == known.kind == "leaf":
+        found.numbers = [tree for tree in known.numbers if tree in found.numbers]
+        is_same = found.start == known.start and known.keys and found.keys
+        found.keys = [*known.keys, found.keys[-1]] if is_same else []
+        return found if found.numbers or found.keys else None
+    if found is None or known is None or found == known:
+        return found
+    return None
+
+
+def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot | None:
+    if type(mine) is Ref or type(other) is Ref or type(mine) is not type(other):
+        return None
+    was_same = known is None or known.kind == "same"
+    if was_same and plain_text(mine) == plain_text(other):
+        return Slot("same")
+    texts = plain_text(mine), plain_text(other)
+    if type(mine) is Global or not all(_NUMBER.fullmatch(text) for text in texts):
+        return None
+    if known is not None and not was_same:
+        known.numbers.append(texts[1])  # one too many if the turn is none
+        return known
+    return Slot("number", numbers=[*[texts[0]] * turn, texts[1]])
+
+
+def _ref_slot(
+    mine: Ref, other: Ref, run: Run, locals_of: Sequence[dict[int, int]]
+) -> Slot | None:
+    first, before, this = locals_of
+    turn, rows = run.n_turns, run.rows
+    if id(other.name) in this:
+        local = this[id(other.name)]
+        is_alike = first.get(id(mine.name)) == local and mine.path == other.path
+        return Slot("local", local) if is_alike else None
+    if id(other.name) in before:
+        is_start = mine.path.endswith(other.path) and id(mine.name) not in first
+        local = before[id(other.name)]
+        return Slot("carry", local, path=other.path) if is_start else None
+    if mine.name is other.name and mine.path == other.path:
+        return Slot("same")
+    if id(mine.name) in rows and id(other.name) in rows:
+        (array, start), (owner, position) = rows[id(mine.name)], rows[id(other.name)]
+        is_next = array is owner and position == start + turn and start == 0
+        return Slot("row", array=array) if is_next and mine.path == other.path else None
+    (owner, begin), (other_owner, path) = run.origin(mine), run.origin(other)
+    if owner is not other_owner:
+        return None
+    for match in _INDEX.finditer(begin):
+        moved = f"{begin[: match.start()]}{int(match[0]) + turn}"
+        if moved + begin[match.end() :] == path:
+            return Slot("index", numbers=[match[0]], start=match.start())
+    trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
+    start, keys = differing_key(begin, path)
+    return (
+        Slot("leaf", numbers=trees, start=start, keys=keys) if trees or keys else None
+    )
+
+
+def _each_slot(
+    mine: Ref,
+    other: Ref,
+    known: Slot | None,
+    run: Run,
+    locals_of: Sequence[dict[int, int]],
+) -> Slot | None:
+    """Say that any values stand at one place, which no turn has made."""
+    made = {id(name) for turn in run.turns for name in names_in(turn)} | {*locals_of[2]}
+    if id(mine.name) in made or id(other.name) in made:
+        return None
+    if known is None:
+        ways = steps(mine.path), steps(other.path)
+        end = "".join(common([way[::-1] for way in ways])[::-1])
+        begin = mine.name, mine.path.removesuffix(end)
+        known = Slot("each", path=end, each=[begin] * run.n_turns)
+    elif not other.path.endswith(known.path):
+        return None
+    known.each.append((other.name, other.path.removesuffix(known.path)))
+    return known

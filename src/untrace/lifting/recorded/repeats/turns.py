@@ -1,0 +1,217 @@
+"""Find stretches of statements that are the turns of one loop.
+
+Turns are alike but for what a loop changes (`slots.py`). The first two turns say what
+stands where; every further one has to agree. Two turns, and turns that leave values to
+what follows, are a loop only if the recording shows that the program had one there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from untrace.lifting.recorded.function import Draft, Statement, Trail, flat
+from untrace.lifting.recorded.naming.held import n_leaves
+from untrace.lifting.recorded.repeats.joint import assigned_at_once
+from untrace.lifting.recorded.repeats.savings import is_shorter
+from untrace.lifting.recorded.repeats.slots import (
+    Run,
+    Slot,
+    carried,
+    first_parts,
+    locals_in,
+    names_in,
+    plain_text,
+    slot_of,
+)
+from untrace.lifting.recorded.terms import Name, Part, Ref
+
+MIN_TURNS = 3
+
+
+def run_at(
+    position: int,
+    period: int,
+    draft: Draft,
+    sites: Sequence[object],
+    rows: dict[int, tuple[Statement, int]],
+) -> Run | None:
+    """Find the stretches from a statement on that are turns of one loop."""
+    statements = draft.statements
+    first = sites[position : position + period]
+    if None in first:
+        return None
+    run = Run(period, [statements[position : position + period]], draft, rows)
+    while True:
+        start = position + run.n_turns * period
+        is_complete = sites[start : start + period] != first
+        if is_complete or not _takes_turn(run, statements[start : start + period]):
+            break
+    # A list of what some turns make has to have what the first ones made, too.
+    begins_late = position >= period and sites[position - period : position] == first
+    is_complete = is_complete and (bool(carried(run)) or not begins_late)
+    return run if _is_loop(run, is_complete) else None
+
+
+def _is_loop(run: Run, is_complete: bool) -> bool:
+    """Tell whether turns are enough to be a loop, which is `is_complete` with them.
+
+    If they are few, or leave values, it has to be known that they were one.
+    """
+    if run.n_turns == 1 or not _is_closed(run):
+        return False
+    has_each = any(slot.kind == "each" for _, slot in first_parts(run))
+    if run.n_turns >= MIN_TURNS and not run.left and not has_each:
+        return True
+    return is_complete and _is_of_loop(run) and is_shorter(run)
+
+
+def _is_of_loop(run: Run) -> bool:
+    """Tell whether all turns came from the same calls in a loop of the program."""
+    trails = [tuple([statement.trail for statement in turn]) for turn in run.turns]
+    places = [place for trail in trails[0] for place in trail if place is not None]
+    if all(place.loop is None for place in places):
+        return False
+    is_late = any(_is_before(b, a) for a, b in itertools.pairwise(trails[0]))
+    return not is_late and all(trail == trails[0] for trail in trails)
+
+
+def _is_before(trail: Trail, other: Trail) -> bool:
+    """Tell whether a call was written before another one, in the same function."""
+    for one, two in zip(trail, other):
+        if one != two:
+            break
+    else:
+        return False
+    if one is None or two is None or one.function != two.function:
+        return False
+    return one.line <= two.line and one.offset < two.offset
+
+
+def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
+    """Add a turn to a run, if it is the next one."""
+    first, before = run.turns[0], run.turns[-1]
+    locals_of = [locals_in(stretch) for stretch in (first, before, turn)]
+    is_second = run.n_turns == 1
+    slots: list[list[Slot]] = []
+    for index, (a, b) in enumerate(zip(first, turn)):
+        if len(a.term.parts) != len(b.term.parts) or not _alike(a, b):
+            return False
+        row: list[Slot] = []
+        for place, (mine, other) in enumerate(zip(a.term.parts, b.term.parts)):
+            known = None if is_second else run.slots[index][place]
+            slot = slot_of(mine, other, known, run, locals_of)
+            if slot is None:
+                return False
+            row.append(slot)
+        slots.append(row)
+    run.slots = slots
+    left = _left(before, turn)
+    if left is None or (left != run.left and not is_second):
+        return False
+    run.left = left
+    if is_second and not (_agrees(run) and (left or carried(run))):
+        return False
+    run.turns.append(turn)
+    return True
+
+
+def _alike(first: Statement, second: Statement) -> bool:
+    """Tell whether two statements have targets of one shape."""
+    if isinstance(first.targets, Name) != isinstance(second.targets, Name):
+        return False
+    return len(list(flat(first.targets))) == len(list(flat(second.targets)))
+
+
+def _left(
+    turn: Sequence[Statement], following: Sequence[Statement]
+) -> frozenset[int] | None:
+    """Return the values of a turn that not only it and the next one use.
+
+    None if a function sees one of them.
+    """
+    names = names_in(turn)
+    uses = {id(name): 0 for name in names}
+    for statement in (*turn, *following):
+        for ref in statement.term.refs():
+            if id(ref.name) in uses:
+                uses[id(ref.name)] += 1
+    if any(name.captured for name in names):
+        return None
+    return frozenset([i for i, n in enumerate(names) if n.uses != uses[id(n)]])
+
+
+def _is_closed(run: Run) -> bool:
+    """Tell whether a loop takes all of what it takes, and nobody sees inside of it."""
+    if any(name.captured for name in names_in(run.turns[-1])):
+        return False
+    return all(_are_all_rows(run, slot) for row in run.slots for slot in row) and all(
+        _are_all_leaves(run, *pair) for pair in first_parts(run)
+    )
+
+
+def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
+    """Return what a carry begins as whose part is taken in the first turn."""
+    return ref.name, ref.path.removesuffix(slot.path)
+
+
+def _agrees(run: Run) -> bool:
+    """Tell whether what runs through begins as one value."""
+    starts: dict[int, object] = {}
+    needed: list[tuple[int, int]] = []
+    for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
+        for part, slot in zip(statement.term.parts, slots):
+            if slot.kind != "carry":
+                continue
+            ref = part.resolved() if type(part) is Ref else None
+            start = plain_text(part) if ref is None else begin_of(ref, slot)
+            if starts.setdefault(slot.local, start) != start:
+                return False
+            needed.append((index, slot.local))
+    at_once = assigned_at_once(run.turns[0], needed)
+    if at_once is not None:
+        run.at_once = at_once
+    return at_once is not None
+
+
+def n_next_rows(run: Run) -> int:
+    """Count the statements that a turn begins with by taking the next rows of arrays."""
+    count = 0
+    while count < run.period and _takes_next_row(run, count):
+        count += 1
+    return count
+
+
+def _takes_next_row(run: Run, index: int) -> bool:
+    rows = [turn[index].row for turn in run.turns]
+    slots = zip(run.turns[0][index].term.parts, run.slots[index])
+    return all(
+        slot.kind == "same" for part, slot in slots if type(part) is Ref
+    ) and all(
+        row is not None and row.is_next and (row.index, row.length) == (n, run.n_turns)
+        for n, row in enumerate(rows)
+    )
+
+
+def _are_all_leaves(run: Run, part: Part, slot: Slot) -> bool:
+    """Choose the tree whose leaves the turns take, or keys; tell whether there are any."""
+    if slot.kind != "leaf":
+        return True
+    assert type(part) is Ref
+    owner, _ = run.origin(part.resolved())
+    slot.numbers = [t for t in slot.numbers if n_leaves(owner, t) == run.n_turns]
+    slot.kind = "leaf" if slot.numbers else "key"
+    return bool(slot.numbers) or len(slot.keys) >= run.n_turns
+
+
+def _are_all_rows(run: Run, slot: Slot) -> bool:
+    """Tell whether the turns take all rows of an array, one each, and nothing else does."""
+    if slot.array is None:
+        return True
+    targets = slot.array.targets
+    names = targets if isinstance(targets, tuple) else ()
+    used = sum(known.array is slot.array for row in run.slots for known in row)
+    return len(names) == run.n_turns and all(
+        isinstance(name, Name) and not name.captured and name.uses == used
+        for name in names
+    )
