@@ -15,6 +15,7 @@ from untrace.errors import LiftingError
 from untrace.ir import Block, Equation
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.blocks.lost import LostRules
+from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.names.source_names import source_names
@@ -81,21 +82,28 @@ def _attempt(
     rewriter: Rewriter,
     steps: Mapping[Equation, int] | None,
 ) -> Source:
-    lifted = rewriter.block(block)
+    opener = Opener(options.keep_types)
+
+    def rewrite(block: Block) -> Block:
+        return rewriter.block(opener.block(block))
+
+    lifted = rewrite(block)
     if rewriter.opens_jit:
         lifted = without_jit(lifted)
     hints = source_names(lifted)
-    rewrite = rewriter.block if rewriter.with_rules else None
+
+    rules = rewrite if rewriter.with_rules else opener.block
 
     def listing(lost: LostRules | None) -> Listing:
-        return lift(captured, options, steps, lifted, 0, lost, hints, rewrite)
+        return lift(captured, options, steps, lifted, 0, lost, hints, rules)
 
     made = _with_lost_rules(captured, listing)
+    opener.note(made.lifter)
     module = emit(made)
     notes = tuple(made.lifter.notes)
     report = Report("unverified", notes=notes)
     if options.verify:
-        report = check(module, captured, notes)
+        report = check(module, captured, notes, opener.opened)
     report = replace(report, n_equations=made.lifter.n_equations)
     return Source(module, report, captured, lifted, options)
 

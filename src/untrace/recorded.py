@@ -12,6 +12,7 @@ from untrace.capture import Captured
 from untrace.emission import Module, emit
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
+from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
@@ -91,10 +92,13 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
     """Write the program until it is proved; what differs is written one step lower."""
     with jaxapi.paused_collection():
         block = from_jaxpr(captured.jaxpr)
+    opener = Opener(options.keep_types)
     plan = Plan(captured.recording, expand=options.expand)
     while True:
         rewriter = Rewriter(accepts, frozenset(plan.excluded))
-        source, program = _attempt(captured, options, block, plan, rewriter, progress)
+        source, program = _attempt(
+            captured, options, block, plan, rewriter, opener, progress
+        )
         report = source.report
         if report.is_verified or not options.verify or plan.n_rounds == MAX_ROUNDS:
             return source
@@ -134,18 +138,24 @@ def _attempt(
     block: Block,
     plan: Plan,
     rewriter: Rewriter,
+    opener: Opener,
     progress: Progress,
 ) -> tuple[Source, Program]:
     """Write the program and verify it."""
     progress("writing")
     with jaxapi.paused_collection():
-        listing, program = lift_recorded(captured, options, block, plan, rewriter.block)
+
+        def rewrite(block: Block) -> Block:
+            return rewriter.block(opener.block(block))
+
+        listing, program = lift_recorded(captured, options, block, plan, rewrite)
+        opener.note(listing.lifter)
         module = emit(listing)
     notes = tuple(listing.lifter.notes)
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check(module, captured, notes)
+        report = check(module, captured, notes, opener.opened)
     else:
         report = Report("unverified", notes=notes)
     if options.reroll == "scan" and report.strength == "numeric":

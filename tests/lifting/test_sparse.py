@@ -103,3 +103,8 @@ def test_matrix_at_level_lax() -> None:
     text = str(untrace.source(lambda m, v: m @ v, level="lax")(MATRIX, V))
     assert "BCOO(\n" in text
     assert "shape=(3, 3)" in text
+
+
+def test_dense_operators_stay_what_they_are() -> None:
+    text = recover(lambda v: jax.vmap(jnp.subtract)(v, v * 2), V)
+    assert "jax.vmap(jnp.subtract)(v, v * 2)" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -178,3 +179,49 @@ def test_gradients_of_jitted_functions_are_equivalent() -> None:
     plain = traced(jax.vmap(mlp, (None, 0)), M, M)
     inside = traced(jax.vmap(jax.jit(mlp), (None, 0)), M, M)
     assert equivalent(plain, inside) is None
+
+
+def _loop(reads: Callable[[Any, Any], Any]) -> Any:
+    """Trace a loop that closes over two values."""
+
+    def program(x: Any, a: Any, b: Any) -> Any:
+        def body(carry: Any) -> Any:
+            reads(a, b)
+            return carry + a
+
+        looped = jax.lax.while_loop(lambda c: c[0] < a[0], body, x)
+        scanned, _ = jax.lax.scan(lambda c, _: (body(c), None), x, None, length=3)
+        chosen = jax.lax.cond(x[0] > 0, lambda: body(x), lambda: x * 2)
+        return looped, scanned, chosen, jax.checkpoint(lambda x: body(x))(x)
+
+    return jax.make_jaxpr(program)(X, X, X)
+
+
+def test_constants_that_only_dead_code_reads_do_not_count() -> None:
+    plain, dead = _loop(lambda a, b: None), _loop(lambda a, b: jnp.sin(b))
+    assert compare(plain, dead) is not None
+    assert equivalent(plain, dead) is None
+    assert equivalent(dead, plain) is None
+
+
+def test_constants_of_nested_loops_that_only_dead_code_reads_do_not_count() -> None:
+    def nested(a: Any, b: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda i, c: c + b, jnp.zeros(4))
+
+    assert equivalent(_loop(lambda a, b: None), _loop(nested)) is None
+
+
+def test_constants_that_are_read_count() -> None:
+    def program(first: Any, x: Any, a: Any, b: Any) -> Any:
+        def body(carry: Any) -> Any:
+            jnp.sin(a) + jnp.sin(b)
+            return carry + (a if first else b)
+
+        return jax.lax.while_loop(lambda c: c[0] < 3, body, x)
+
+    one, two, same = (
+        jax.make_jaxpr(functools.partial(program, first))(X, X, X)
+        for first in (True, False, True)
+    )
+    assert equivalent(one, two) is not None
+    assert equivalent(one, same) is None

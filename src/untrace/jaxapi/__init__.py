@@ -75,6 +75,7 @@ from untrace.jaxapi.contexts import (
 )
 from untrace.jaxapi.error_checks import error_set_names as error_set_names
 from untrace.jaxapi.error_checks import own_error_codes as own_error_codes
+from untrace.jaxapi.evaluation import eval_jaxpr as eval_jaxpr
 from untrace.jaxapi.exports import (
     Exported,
     SymbolicScope,
@@ -91,6 +92,8 @@ from untrace.jaxapi.frames import set_source_info as set_source_info
 from untrace.jaxapi.frames import source_info_of as source_info_of
 from untrace.jaxapi.frames import user_frames as user_frames
 from untrace.jaxapi.frames import whole_tracebacks as whole_tracebacks
+from untrace.jaxapi.implementations import implementation as implementation
+from untrace.jaxapi.implementations import library_of as library_of
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,
     ClosedJaxpr,

@@ -17,6 +17,8 @@ from jax._src.interpreters import partial_eval as _pe
 from untrace.jaxapi.contexts import manual_region
 from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
 
+eval_jaxpr: Any = _core.eval_jaxpr
+
 
 def bind(eqn: Any, params: Mapping[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
     """Bind the primitive of an equation (an `ir.Equation`) to other params and operands.

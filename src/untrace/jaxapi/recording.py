@@ -149,7 +149,8 @@ def _read_transformed(
     values = frame.f_locals
     kwargs = dict(values.get("kwargs") or values.get("params") or {})
     made = maker.read(values)
-    function = operators.get(id(made.function), made)
+    is_sparse = made.maker[1] == "sparsify"
+    function = operators.get(id(made.function), made) if is_sparse else made
     return Called(function, values["args"], kwargs)
 
 

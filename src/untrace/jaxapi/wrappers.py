@@ -160,6 +160,7 @@ def _usual_makers() -> Iterator[tuple[types.CodeType, Maker]]:
         (("jax", "vmap"), jax.vmap, "vmap_f", ""),
         (("jax", "jacfwd"), jax.jacfwd, "jacfun", ""),
         (("jax", "jacrev"), jax.jacrev, "jacfun", ""),
+        (("jax", "make_jaxpr"), jax.make_jaxpr, "make_jaxpr_f", ""),
         (("jax", "checkpoint"), _ad_checkpoint.checkpoint, "fun_remat", ""),
         (("jax.numpy", "vectorize"), _vectorize.vectorize, "wrapped", ""),
         (_CHECKIFY, _checkify.checkify, "checked_fun", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -45,6 +46,8 @@ def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None
             run_apart(rule, (primals, jax.tree.map(_tangent, primals)), readers, static)
         ]
     fwd, bwd = rules(function)
+    if function.symbolic_zeros:
+        _try_symbolic(fwd, dynamic, values, fixed)
     ordered = list(dynamic)
     for i in sorted(fixed):
         ordered.insert(i, values[i])
@@ -52,6 +55,30 @@ def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None
     out, residuals = first.result
     second = run_apart(bwd, (struct(residuals), struct(out)), readers, static)
     return [first, second]
+
+
+def _try_symbolic(
+    fwd: Callable[..., Any], dynamic: Sequence[Any], values: list[Any], fixed: set[int]
+) -> None:
+    """Run a forward rule that is told which arguments have tangents: all of them.
+
+    Raises:
+      LiftingError: If it does not raise anything else.
+    """
+
+    def traced(*given: Any) -> Any:
+        args = list(map(partial(jax.tree.map, _perturbed), given))
+        for i in sorted(fixed):
+            args.insert(i, values[i])
+        return jax.tree.leaves(fwd(*args))
+
+    jax.eval_shape(traced, *dynamic)
+    raise LiftingError("rules with symbolic zeros are written by equations only")
+
+
+def _perturbed(array: Any) -> Any:
+    is_perturbed = bool(jnp.issubdtype(array.dtype, jnp.inexact))
+    return jax.custom_derivatives.CustomVJPPrimal(array, is_perturbed)
 
 
 def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:
@@ -104,7 +131,7 @@ def run_apart(
     """Trace a function at some types under a recorder of its own."""
     bodies: list[Body] = []
 
-    def traced(*values: Any) -> Any:
+    def traced(*values: Any) -> None:
         given = iter(values)
         if ordered is not None:
             passed = [
@@ -115,9 +142,8 @@ def run_apart(
         root = Body(None, traced.__code__, {})
         recorder = Recorder(readers)
         with recorder.recording(root):
-            result = rule(*passed)
+            rule(*passed)  # what it returns may hold symbolic zeros
         bodies.extend(c.bodies[0] for c in root.calls if c.is_own)
-        return result
 
     jax.eval_shape(traced, *args)
     plain = innermost(rule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,22 @@ from untrace.verification.report import Report
 from untrace.verification.retrace import execute, restored_settings, retrace
 
 
-def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Report:
+def check(
+    module: Module,
+    captured: Captured,
+    notes: tuple[str, ...] = (),
+    opened: Collection[Any] = (),
+) -> Report:
     """Execute, trace and compare; the report says which strength was reached.
 
     A module that does not run or trace is a failed verification, not an exception: the
     caller may print it differently, and the user still gets the text.
+
+    Args:
+      module: What was generated.
+      captured: The original.
+      notes: What the header mentions.
+      opened: Primitives of libraries that are written as what they compute.
     """
     try:
         with restored_settings(), jaxapi.paused_collection():
@@ -31,13 +43,17 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
     try:
-        return _verdict(actual, filename, captured, notes)
+        return _verdict(actual, filename, captured, notes, opened)
     finally:
         linecache.cache.pop(filename, None)  # of use only while differences are located
 
 
 def _verdict(
-    actual: Any, filename: str, captured: Captured, notes: tuple[str, ...]
+    actual: Any,
+    filename: str,
+    captured: Captured,
+    notes: tuple[str, ...],
+    opened: Collection[Any],
 ) -> Report:
     """Compare the jaxpr that a text traced to with the captured one."""
     unproved: list[str] = []
@@ -45,7 +61,7 @@ def _verdict(
         difference = compare(captured.jaxpr, actual, unproved)
     if difference is None:
         return Report("identical", None, "", tuple(unproved), notes)
-    parting = equivalent(captured.jaxpr, actual)
+    parting = equivalent(captured.jaxpr, actual, opened=opened)
     line = source_line(actual, parting or difference, filename)
     if parting is None:
         return Report(

@@ -5,14 +5,15 @@ operands. Both programs share one table, so values computed alike have one numbe
 the programs are equivalent if their results and their effectful equations, in order,
 have the same numbers. Plain calls (`jit` without options, `closed_call`, `core_call`)
 are opened while numbering, and the name of any other `jit` is left out. So names, dead
-equations, repeated subexpressions and the order of pure equations do not count. Nothing
-is simplified.
+equations, operands that only these read, repeated subexpressions and the order of pure
+equations do not count. Nothing is simplified.
 
 The method is value numbering, Cocke & Schwartz 1970.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from untrace import jaxapi
@@ -20,6 +21,7 @@ from untrace.verification import difference
 from untrace.verification.canonical import literal_key
 from untrace.verification.difference import Difference
 from untrace.verification.keys import Key, KeyMaker, KeyScope
+from untrace.verification.readers import readers
 
 # Calls that only group equations, and the param that holds what they call.
 _CALLS = {
@@ -31,7 +33,10 @@ _CALLS = {
 
 
 def equivalent(
-    expected: Any, actual: Any, unproved: list[str] | None = None
+    expected: Any,
+    actual: Any,
+    unproved: list[str] | None = None,
+    opened: Collection[Any] = (),
 ) -> Difference | None:
     """Compare two jaxprs as data flow.
 
@@ -39,12 +44,13 @@ def equivalent(
       expected: Closed or open jaxpr.
       actual: Closed or open jaxpr.
       unproved: Gets one line for everything that had to be taken on trust.
+      opened: Primitives of libraries that stand for what they compute, as calls do.
 
     Returns:
       None if they are equivalent, else the first place in the data flow, searched from
       the results upwards, where they part.
     """
-    graph = _Graph()
+    graph = _Graph(opened)
     with jaxapi.deep_recursion():
         first = graph.program(expected)
         second = graph.program(actual)
@@ -87,12 +93,14 @@ class Summary(NamedTuple):
 class _Graph(KeyMaker):
     """Numbers values; `keys` of variables are these numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: Collection[Any]) -> None:
         super().__init__()
+        self.opened = frozenset(opened)
         self.numbers: dict[Key, int] = {}
         self.nodes: list[Node] = []
-        self.bodies: dict[int, int] = {}
+        self.bodies: dict[Key, int] = {}
         self.calls: dict[Key, tuple[int, ...]] = {}
+        self.reading: dict[int, frozenset[int]] = {}
         # Effectful equations of the jaxpr at hand, in order.
         self.sequence: list[int] = []
 
@@ -109,15 +117,20 @@ class _Graph(KeyMaker):
             return key
         return tuple([item for item in key if item[0] != "name"])
 
-    def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
-        known = self.bodies.get(id(jaxpr))
+    def jaxpr(
+        self,
+        jaxpr: Any,
+        parent: KeyScope | None,
+        unread: frozenset[int] = frozenset(),
+    ) -> Key:
+        known = self.bodies.get((id(jaxpr), unread))
         if known is not None:
             return ("jaxpr", known)
         uses = self.n_outer_uses
-        key = self._enter(jaxpr, parent)
+        key = self._enter(jaxpr, parent, unread)
         number = self.number(("body", *key), Node("body", ()))
         if uses == self.n_outer_uses:
-            self.bodies[id(jaxpr)] = number
+            self.bodies[id(jaxpr), unread] = number
             self._alive.append(jaxpr)
         return ("jaxpr", number)
 
@@ -129,22 +142,83 @@ class _Graph(KeyMaker):
         return number
 
     def _enter(
-        self, jaxpr: Any, parent: KeyScope | None
+        self,
+        jaxpr: Any,
+        parent: KeyScope | None,
+        unread: frozenset[int] = frozenset(),
     ) -> tuple[tuple[Key, ...], tuple[int, ...], tuple[int, ...]]:
-        """Number a jaxpr over inputs of its own."""
+        """Number a jaxpr over inputs of its own, of which only dead equations use some."""
         body, consts = jaxapi.split_jaxpr(jaxpr)
         inputs = [*([] if consts else body.constvars), *body.invars]
-        avals = tuple([self.aval(v.aval) for v in inputs])
-        arguments: list[int] = []
-        for i, (var, aval) in enumerate(zip(inputs, avals)):
-            state = self.value(jaxapi.initial_state(var), None)
-            text = f"input {i} {difference.short_type(var.aval)}"
-            node = Node("input", (), text=text)
-            arguments.append(self.number(("input", i, aval, state), node))
+        read = [var for i, var in enumerate(inputs) if i not in unread]
+        avals = tuple([self.aval(var.aval) for var in read])
+        positions = {var: i for i, var in enumerate(read)}
+        arguments = [self._input(positions.get(var), var) for var in inputs]
         outer, self.sequence = self.sequence, []
         results = self._run(body, consts, inputs, arguments, parent)
         effects, self.sequence = tuple(self.sequence), outer
         return avals, effects, results
+
+    def _input(self, position: int | None, var: Any) -> int:
+        """Number an input; None is the position of one that is not read."""
+        state = self.value(jaxapi.initial_state(var), None)
+        text = f"input {position} {difference.short_type(var.aval)}"
+        key = ("input", position, self.aval(var.aval), state)
+        return self.number(key, Node("input", (), text=text))
+
+    def _unread(self, jaxpr: Any, n: int, scope: KeyScope) -> frozenset[int]:
+        """Return which of the first inputs of a jaxpr no live equation reads."""
+        if not n:
+            return frozenset()
+        known = self.reading.get(id(jaxpr))
+        if known is None:
+            uses = self.n_outer_uses
+            _, effects, results = self._enter(jaxpr, scope)
+            body, consts = jaxapi.split_jaxpr(jaxpr)
+            inputs = [*([] if consts else body.constvars), *body.invars]
+            live = self._operands_of([*effects, *results])
+            numbers = [self._input(i, var) for i, var in enumerate(inputs)]
+            known = frozenset([i for i, n in enumerate(numbers) if n not in live])
+            if uses == self.n_outer_uses:
+                self.reading[id(jaxpr)] = known
+                self._alive.append(jaxpr)
+        return frozenset([i for i in known if i < n])
+
+    def _operands_of(self, numbers: list[int]) -> set[int]:
+        """Return all that some values are computed from, and these themselves."""
+        seen: set[int] = set()
+        stack = numbers
+        while stack:
+            number = stack.pop()
+            if number not in seen:
+                seen.add(number)
+                stack.extend(self.nodes[number].operands)
+        return seen
+
+    def _read(
+        self, eqn: Any, operands: tuple[int, ...], scope: KeyScope
+    ) -> tuple[Key, tuple[int, ...]]:
+        """Make the key of the params, and list the operands that are read."""
+        params = self.params(eqn, scope)
+        dropped: set[int] = set()
+        changed: dict[str, Key] = {}
+        for reader in readers(eqn):
+            n = reader.n_operands
+            each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
+            unread = frozenset.intersection(*each)
+            dropped.update(reader.first + i for i in unread)
+            keys = [self.jaxpr(jaxpr, scope, unread) for jaxpr in reader.jaxprs]
+            changed[reader.param] = tuple(keys)
+            if reader.counted:
+                changed[reader.counted] = (n - len(unread), reader.n_more)
+        if not changed:
+            return params, operands
+        kept = [i for i in range(len(operands)) if i not in dropped]
+        if "linear" in eqn.params:
+            linear = tuple([eqn.params["linear"][i] for i in kept])
+            changed["linear"] = self.value(linear, None)
+        items = [(name, changed.get(name, key)) for name, key in params]
+        return tuple(items), tuple([operands[i] for i in kept])
 
     def _run(
         self,
@@ -160,6 +234,8 @@ class _Graph(KeyMaker):
         for index, eqn in enumerate(body.eqns):
             operands = tuple([self.atom(atom, scope) for atom in eqn.invars])
             call = _plain_call(eqn)
+            if call is None and eqn.primitive in self.opened:
+                call = _implementation(eqn)
             if call is not None:
                 results = self._open(call, operands, scope)
             else:
@@ -190,6 +266,7 @@ class _Graph(KeyMaker):
         body: Any,
         index: int,
     ) -> list[int]:
+        params, operands = self._read(eqn, operands, scope)
         effects: Key = ()
         if eqn.effects:
             effects = self.effects(eqn.effects, scope)
@@ -197,7 +274,7 @@ class _Graph(KeyMaker):
                 effects = (len(self.sequence), effects)
         head = (
             self.primitive(eqn.primitive),
-            self.params(eqn, scope),
+            params,
             self.context(eqn.ctx),
             tuple([self.aval(var.aval) for var in eqn.outvars]),
             effects,
@@ -248,6 +325,15 @@ def _plain_call(eqn: Any) -> Any:
     ):
         return None
     return jaxpr
+
+
+def _implementation(eqn: Any) -> Any:
+    """Return what the primitive of a library computes, if it is known."""
+    if eqn.ctx.compute_type or eqn.ctx.xla_metadata:
+        return None
+    avals = [atom.aval for atom in eqn.invars]
+    results = [var.aval for var in eqn.outvars]
+    return jaxapi.implementation(eqn.primitive, eqn.params, avals, results)
 
 
 # ---- where they part ---------------------------------------------------------------

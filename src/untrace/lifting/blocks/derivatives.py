@@ -288,16 +288,17 @@ def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
 def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:
     """Describe rules that fail when traced: written, they fail in the same way."""
     lifter = frame.lifter
-    text = _exception_text(error, lifter)
+    text = exception_text(error, lifter)
 
     def write(name: str, parent: Frame) -> list[str]:
-        lifter.note(f"The derivative rules of `{name}` fail in JAX, too.")
+        where = " where every argument has a tangent" * eqn.params["symbolic_zeros"]
+        lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
         return _raising_rules(eqn, name, text, parent)
 
     return _Rules((), write)
 
 
-def _exception_text(error: Exception, lifter: Lifter) -> str:
+def exception_text(error: Exception, lifter: Lifter) -> str:
     """Write an exception of the same class, or of one of its name, and the same text."""
     message = lifter.spell(str(error))
     try:

@@ -60,7 +60,7 @@ class _Inliner:
     def _opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
         """Return the body of a call at its operands; None if it cannot be opened."""
         block = self.block(eqn.params["jaxpr"])
-        made = _renamed(block, dict(zip(block.inputs, operands)))
+        made = renamed(block, dict(zip(block.inputs, operands)))
         for before, after in zip(block.equations, made.equations):
             if _is_constant(after) and not _is_constant(before):
                 return None
@@ -91,7 +91,7 @@ def _is_constant(eqn: Equation) -> bool:
     return all(type(atom) is Literal for atom in eqn.operands)
 
 
-def _renamed(block: Block, env: dict[Any, Any]) -> Block:
+def renamed(block: Block, env: dict[Any, Any]) -> Block:
     """Write a block over other inputs, with values of its own: it may be called twice."""
     for value, _ in block.constants:
         env[value] = Value(value.aval)

@@ -152,6 +152,8 @@ def _array(value: Any, writer: Writer) -> Term:
         return writer.ref(found)
     if isinstance(value, jaxapi.Tracer):
         raise UnknownArray(value)
+    if isinstance(value, jax.custom_derivatives.SymbolicZero):
+        return static_term(value, writer)
     return writer.program.constant(value)
 
 

@@ -61,6 +61,7 @@ class Plan:
       dropped: Calls made apart from what is around them, which nothing needs.
       short: Which runs of a framework's functions are no functions of their own.
       rules: Runs of derivative rules that were traced apart.
+      traced: Jaxprs that the run made, by identity, and the runs that they came from.
       regions: What regions take from outside, and their equations.
       excluded: Lines of idioms that are not to be used.
       expand: Transformations whose calls are written as what JAX makes of them.
@@ -100,6 +101,9 @@ class Plan:
     rules: dict[Any, Any] = field(default_factory=dict[Any, Any])
     regions: dict[Any, tuple[list[Any], Block]] = field(
         default_factory=dict[Any, "tuple[list[Any], Block]"]
+    )
+    traced: dict[int, tuple[Any, Body]] = field(
+        default_factory=dict[int, "tuple[Any, Body]"]
     )
     excluded: set[str] = field(default_factory=set[str])
     expand: frozenset[str] = frozenset()
@@ -267,6 +271,7 @@ class Plan:
             return False
         self.dissolved |= {item for item in around if item.is_own} - set(opened)
         self.hidden.setdefault(last, []).append(array)
+        self.dropped.discard(last)
         self.lowered.setdefault(last, "it makes more than it returns")
         return True
 

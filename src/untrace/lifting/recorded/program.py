@@ -128,6 +128,8 @@ class Program:
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
+        if line.endswith("("):  # the first line of an assignment
+            line = line.partition(" = ")[2] or line
         numpy = self.lifter.imports.module
         texts = [
             (readable(term.render(), lambda: numpy("jax.numpy")), item)

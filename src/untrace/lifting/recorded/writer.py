@@ -21,7 +21,14 @@ from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.functions.short_types import short_types
 from untrace.lifting.recorded.naming.containers import Containers
 from untrace.lifting.recorded.naming.naming import targets
-from untrace.lifting.recorded.naming.values import Found, Values, hides_arrays, is_array
+from untrace.lifting.recorded.naming.values import (
+    Found,
+    Values,
+    arrays_in,
+    has_array,
+    hides_arrays,
+    is_array,
+)
 from untrace.lifting.recorded.repeats.rows import (
     is_iteration,
     row_hint,
@@ -84,6 +91,7 @@ class Writer:
         self.n_formulas = 0
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
+        self.passed_on: dict[int, int] = {}  # arrays that are others here
         self._unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
@@ -96,6 +104,9 @@ class Writer:
         found = self.values.find(key)
         if found is not None:
             return found
+        other = self._passed_on(key)
+        if other != key:
+            return self.find(other)
         if self.parent is not None:
             found = self.parent.find(key)
             if found is not None:
@@ -115,8 +126,19 @@ class Writer:
         found = self.values.find(key)
         if found is not None:
             return self._origins.get(id(found[0]), found)
+        other = self._passed_on(key)
+        if other != key:
+            return self.locate(other)
         around = self.parent or self.caller
         return around.locate(key) if around is not None else None
+
+    def _passed_on(self, key: Any) -> Any:
+        """Return the key that a container has with the arrays that it is made of here."""
+        if not self.passed_on:
+            return key
+        if type(key) is int:
+            return self.passed_on.get(key, key)
+        return tuple(map(self._passed_on, key)) if type(key) is tuple else key
 
     def give(self, function: Any, name: Name) -> None:
         """Let a parameter stand for a function, and for calls of it."""
@@ -317,7 +339,7 @@ class Writer:
             and not self.program.has_effects(item)
         ):
             return
-        if skip_move(item, self):
+        if skip_move(item, self) or _rearranges(item):
             return
         self.program.write(item, self)
 
@@ -373,6 +395,23 @@ class Writer:
         elif name.is_parameter:
             self.program.shapes.add(*self.values.tree(value), name.hint)
 
+    def pass_on(self, result: Any, given: Any) -> None:
+        """Let a result stand for the array that it is, which has a name.
+
+        Raises:
+          UnknownArray: If nothing has made it.
+        """
+        found = self.find(id(given))
+        if found is None:
+            name = Name("value", folded=self.value(given))
+            found = name, ""
+        other = self.passed_on.get(id(given), id(given))
+        if other == id(result):
+            return
+        if is_array(given):
+            self.passed_on[id(result)] = other
+        self.values.define(result, *found)
+
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one; return its name."""
         name = Name(draft.name, True)
@@ -384,3 +423,11 @@ def _is_object_map(item: Call) -> bool:
     """Tell whether a function was mapped that returned arrays in objects of its own."""
     is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
     return is_map and any(hides_arrays(run.result) for run in item.bodies)
+
+
+def _rearranges(item: Call) -> bool:
+    """Tell whether a call puts the arrays that it was given into another tree."""
+    if not jaxapi.is_tree_function(item.function) or not has_array(item.result):
+        return False
+    given = set(map(id, arrays_in([item.args, item.kwargs])))
+    return all(id(array) in given for array in arrays_in(item.result))

@@ -9,7 +9,8 @@ from untrace.capture.capture import function_name
 from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.calls.callables import transformed_call
 from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term
-from untrace.lifting.recorded.calls.equations import equation_term
+from untrace.lifting.recorded.calls.equations import write_equation
+from untrace.lifting.recorded.calls.evaluated import write_evaluated
 from untrace.lifting.recorded.calls.operators import (
     method_term,
     operator_term,
@@ -48,8 +49,9 @@ def write_as_made(item: Call, writer: Writer) -> None:
     elif isinstance(function, jaxapi.Update):
         writer.assign(item, update_term(item, writer))
     elif isinstance(function, jaxapi.Primitive):
-        term, shown = equation_term(item, writer)
-        writer.assign(item, term, shown)
+        write_equation(item, writer)
+    elif function is jaxapi.eval_jaxpr:
+        write_evaluated(item, writer)
     elif not _is_maker(item):
         spelled = plain_convolution(spelled, writer.in_library)
         shown = unwrapped(spelled) if writer.in_library else spelled

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
+from untrace.errors import LiftingError
+from untrace.lifting.blocks.derivatives import exception_text
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
@@ -24,6 +28,7 @@ from untrace.lifting.recorded.functions.function_values import (
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import (
+    Global,
     Term,
     call,
     display,
@@ -35,6 +40,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import trace_gradient, trace_primal, trace_rules
 from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body, Call
+from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -107,8 +113,6 @@ def _defined(
     passed: frozenset[int],
 ) -> Term:
     """Define a function with its rules; `passed` are fixed arguments that are passed."""
-    if getattr(function, "symbolic_zeros", False):
-        raise Unwritable("rules with symbolic zeros are written by equations only")
     customs = writer.program.customs
     key = _key(function, args, passed)
     known = customs.get(key)
@@ -190,8 +194,11 @@ def _spelling(function: Any) -> tuple[str, str]:
 
 def _options(function: Any) -> list[Term]:
     """Write the options that its rules were defined with."""
-    is_lean = getattr(function, "optimize_remat", False)
-    return [keyword("optimize_remat", text_term("True"))] if is_lean else []
+    return [
+        keyword(option, text_term("True"))
+        for option in ("symbolic_zeros", "optimize_remat")
+        if getattr(function, option, False)
+    ]
 
 
 def _primal(
@@ -226,7 +233,13 @@ def _rules(
 ) -> list[Term]:
     """Define the derivative rules of a function without its fixed arguments."""
     first = [n for n, i in enumerate(function.nondiff_argnums) if i in fixed]
-    runs = _rule_runs(function, body, bodies, writer.program)
+    try:
+        runs = _rule_runs(function, body, bodies, writer.program)
+    except LiftingError:
+        raise
+    except Exception as error:  # the user's code, which may raise anything
+        rule = _raising_rule(function, error, writer.program.lifter)
+        return [rule] * len(rules(function))
     made: list[Term] = []
     for rule, run in zip(rules(function), runs):
         if run is None:
@@ -238,16 +251,36 @@ def _rules(
     return made
 
 
+def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:
+    """Define a rule that fails as those of a function do when they are traced."""
+    name = function_name(innermost(function) or function.fun)
+    where = " where every argument has a tangent" if _is_symbolic(function) else ""
+    lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
+    rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
+    lines = [f"raise {exception_text(error, lifter)}"]
+    lifter.functions.append(Function(rule, "*args", lines))
+    return Term([Global(rule)])
+
+
+def _is_symbolic(function: Any) -> bool:
+    return bool(getattr(function, "symbolic_zeros", False))
+
+
 def _rule_runs(
     function: Any, body: Body, bodies: Sequence[Body], program: Program
 ) -> list[Body | None]:
     """Return a run of each derivative rule, tracing those that were not needed."""
-    given = {
-        innermost(rule): run
-        for rule in rules(function)
-        for run in bodies
-        if run.is_finished and run.code is getattr(innermost(rule), "__code__", None)
-    }
+    given = (
+        {}
+        if _is_symbolic(function)
+        else {
+            innermost(rule): run
+            for rule in rules(function)
+            for run in bodies
+            if run.is_finished
+            and run.code is getattr(innermost(rule), "__code__", None)
+        }
+    )
     if len(given) == len(rules(function)):
         return [given[innermost(rule)] for rule in rules(function)]
     known = program.plan.rules

@@ -15,11 +15,12 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.ir import Block, from_jaxpr
+from untrace.ir import Atom, Block, from_jaxpr
 from untrace.lifting.frame import Frame
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import unpacked
-from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.naming.naming import rename
+from untrace.lifting.recorded.naming.values import arrays_in, is_array
 from untrace.lifting.recorded.terms import (
     ADD,
     ATOM,
@@ -42,29 +43,23 @@ _WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
 _MARK = re.compile("\x00(\\d+)\x00")
 
 
-def equation_term(item: Call, writer: Writer) -> tuple[Term, Call]:
-    """Write the expression of a bound primitive.
-
-    Returns:
-      The expression, and the call with the result that the expression has: the array
-      instead of a list of one.
+def write_equation(item: Call, writer: Writer) -> None:
+    """Write a bound primitive as an expression.
 
     Raises:
       Unwritable: If it takes more than one expression, as those with sub-programs do.
     """
     lifter = writer.program.lifter
     arrays = [arg for arg in item.args if is_array(arg)]
-
-    def bind(*values: Any) -> Any:
-        given = iter(values)
-        args = [next(given) if is_array(arg) else arg for arg in item.args]
-        return jax.tree.leaves(item.function.bind(*args, **item.kwargs))
-
-    try:
-        avals = [jax.typeof(array) for array in arrays]
-        block = from_jaxpr(jaxapi.trace_flat(bind, avals))
-    except Exception as error:  # a primitive may need what was around it
-        raise Unwritable(f"`{item.function.name}` cannot be traced alone") from error
+    block = _equation(item, arrays)
+    if jaxapi.library_of(item.function):
+        block = lifter.rewrite(block)
+    if not block.equations and set(block.outputs) <= set(block.inputs):
+        given: dict[Atom, Any] = dict(zip(block.inputs, arrays))
+        for result, output in zip(arrays_in(item.result), block.outputs):
+            writer.pass_on(result, given[output])
+        rename(item.result, item.target, writer)
+        return
     if len(block.equations) != 1 or block.constants:
         raise Unwritable(f"`{item.function.name}` makes several equations")
     found = expression(block, [writer.value(array) for array in arrays], lifter)
@@ -73,7 +68,22 @@ def equation_term(item: Call, writer: Writer) -> tuple[Term, Call]:
     if found is None or found[1] not in (plain, f"({plain},)"):
         raise Unwritable(f"`{item.function.name}` has a sub-program")
     is_bare = n_results == 1 and found[1] == plain
-    return found[0], _bare(item) if is_bare else item
+    writer.assign(item, found[0], _bare(item) if is_bare else item)
+
+
+def _equation(item: Call, arrays: Sequence[Any]) -> Block:
+    """Bind a primitive once more, at the types of its operands."""
+
+    def bind(*values: Any) -> Any:
+        given = iter(values)
+        args = [next(given) if is_array(arg) else arg for arg in item.args]
+        return jax.tree.leaves(item.function.bind(*args, **item.kwargs))
+
+    try:
+        avals = [jax.typeof(array) for array in arrays]
+        return from_jaxpr(jaxapi.trace_flat(bind, avals))
+    except Exception as error:  # a primitive may need what was around it
+        raise Unwritable(f"`{item.function.name}` cannot be traced alone") from error
 
 
 def _bare(item: Call) -> Call:

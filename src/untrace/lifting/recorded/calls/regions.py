@@ -8,11 +8,12 @@ the function is written as at level "lax".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.capture import function_name
-from untrace.ir import Block
+from untrace.ir import Atom, Block
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.names.naming import UNNAMED
@@ -26,7 +27,7 @@ from untrace.lifting.recorded.calls.opening import (
     output_text,
     tree_target,
 )
-from untrace.lifting.recorded.calls.retraced import Region
+from untrace.lifting.recorded.calls.retraced import Region, used
 from untrace.lifting.recorded.function import Names, Statement
 from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.leaves import with_leaves
@@ -123,6 +124,10 @@ def write_region(item: Call, writer: Writer) -> None:
     """
     program = writer.program
     region = program.region(item, lambda array: writer.find(id(array)) is not None)
+    region = _passed_on(region, writer)
+    if not region.results and not region.block.effects:
+        rename(item.result, item.target, writer)
+        return
     operands, results, block = region.operands, region.results, region.block
     is_tree = program.opens(item) and is_whole(item.result)
     flat = ", ".join(RESULTS[: len(results)])
@@ -153,6 +158,24 @@ def write_region(item: Call, writer: Writer) -> None:
         where = place_of(item)
         shown = f"`{_name(item)}`" + (f" ({where})" if where else "")
         program.lifter.note(f"{shown} is written from its equations: {why}")
+
+
+def _passed_on(region: Region, writer: Writer) -> Region:
+    """Let results that are operands stand for them; return what is left."""
+    given = dict(zip(region.block.inputs, region.operands))
+    results: list[Any] = []
+    outputs: list[Atom] = []
+    for result, output in zip(region.results, region.block.outputs):
+        if output in given:
+            writer.pass_on(result, given[output])  # type: ignore[index]
+        else:
+            results.append(result)
+            outputs.append(output)
+    if len(results) == len(region.results):
+        return region
+    block = replace(region.block, outputs=tuple(outputs))
+    operands, block = used(region.operands, block)
+    return Region(operands, results, block)
 
 
 def _expression(item: Call, region: Region, target: str, writer: Writer) -> Term | None:

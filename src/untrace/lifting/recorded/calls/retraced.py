@@ -60,7 +60,7 @@ def region_of(
     if key not in plan.regions and item.span is not None:
         with jaxapi.under_axes(item.span.axes):
             operands, block = _traced(binds, results)
-            plan.regions[key] = _used(operands, rewrite(block))
+            plan.regions[key] = used(operands, rewrite(block))
     operands, block = plan.regions[key]
     if not results and not block.effects:
         raise Unwritable("it returns what no equation makes")
@@ -135,7 +135,7 @@ def _is_free(value: Any) -> bool:
     return isinstance(value, jaxapi.Tracer) and jaxapi.literal_behind(value) is None
 
 
-def _used(operands: Sequence[Any], block: Block) -> tuple[list[Any], Block]:
+def used(operands: Sequence[Any], block: Block) -> tuple[list[Any], Block]:
     """Drop the inputs that no equation reads."""
     read: set[Any] = {*block.outputs}
     for eqn in block.equations:

@@ -19,7 +19,7 @@ from untrace.capture.trees import Leaf, Node, Tree, replaced_key
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.function import Draft
-from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.naming.values import is_array, type_of
 from untrace.lifting.recorded.terms import Name
 from untrace.syntax.text import quote
 
@@ -104,7 +104,7 @@ def _class(tree: Node, writer: Writer) -> str:
 def _array(value: Any, writer: Writer) -> str:
     if not is_array(value) or jaxapi.is_ref(value):
         return ""
-    aval = jax.typeof(value)
+    aval = type_of(value)
     names = (name for kind, name in _KINDS if jnp.issubdtype(aval.dtype, kind))
     imports = writer.program.lifter.imports
     kind = imports.direct("jaxtyping", next(names, "Shaped"))

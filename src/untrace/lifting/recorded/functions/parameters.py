@@ -236,6 +236,7 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
         for (inner, _), path in zip(group, paths):
             inner.alias = name, "".join(path[len(shared) :])
             name.uses += inner.uses
+            name.last_use = max(name.last_use, inner.last_use)
             name.captured = name.captured or inner.captured
         made.append((name, (origin, "".join(shared))))
     return made

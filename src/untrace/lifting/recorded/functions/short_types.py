@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from untrace import jaxapi
-from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.naming.values import is_array, type_of
 
 MAX_TYPES = 4
 
@@ -25,7 +23,7 @@ def signature_types(values: Sequence[Any], result: Any) -> str:
 def short_types(value: Any) -> str:
     """Write the type of an array, or of a short tuple of arrays."""
     if is_array(value):
-        return jaxapi.short_type(jax.typeof(value))
+        return jaxapi.short_type(type_of(value))
     if type(value) is tuple and 0 < len(value) <= MAX_TYPES:
         texts = [short_types(item) for item in value]
         return f"({', '.join(texts)})" if all(texts) else ""

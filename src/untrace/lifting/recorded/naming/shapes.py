@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import jax
-
 from untrace.capture.trees import Leaf, Node, Tree, numbered, plain
-from untrace.lifting.recorded.naming.values import arrays_in, is_array
+from untrace.lifting.recorded.naming.values import arrays_in, is_array, type_of
 from untrace.recovery.functions import starred
 from untrace.recovery.record import Body, Call, is_library
 
@@ -134,5 +132,5 @@ def _ids(leaves: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _types(leaves: Sequence[Any]) -> list[Any]:
-    avals = [jax.typeof(leaf) for leaf in leaves]
+    avals = [type_of(leaf) for leaf in leaves]
     return [(aval.shape, aval.dtype) for aval in avals]

@@ -24,9 +24,13 @@ Found = tuple[Name, str]
 
 def is_array(value: Any) -> bool:
     """Tell whether a value is an array, or stands for one."""
-    return isinstance(value, (jaxapi.Tracer, jax.Array, np.ndarray)) or jaxapi.is_ref(
-        value
-    )
+    return isinstance(value, _ARRAYS) or jaxapi.is_ref(value)
+
+
+def type_of(value: Any) -> Any:
+    """Return the type of an array, or of the tangent that is symbolically zero."""
+    is_zero = isinstance(value, jax.custom_derivatives.SymbolicZero)
+    return value.aval if is_zero else jax.typeof(value)
 
 
 def arrays_in(value: Any) -> list[Any]:
@@ -63,6 +67,14 @@ def hides_arrays(value: Any) -> bool:
 
 
 _KNOWN = (bool, int, float, complex, str, bytes, tuple, np.generic, np.dtype)
+
+
+_ARRAYS = (
+    jaxapi.Tracer,
+    jax.Array,
+    np.ndarray,
+    jax.custom_derivatives.SymbolicZero,  # stands for the tangent of one
+)
 
 
 class Values:

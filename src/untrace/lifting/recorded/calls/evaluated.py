@@ -1,0 +1,66 @@
+"""Write `eval_jaxpr` as the function that the jaxpr was traced from, in the same run.
+
+Libraries trace a function first, to know what it closes over, and evaluate the jaxpr
+afterwards. The calls of the function were recorded when it was traced; its arguments,
+and the values that it closed over, stand for those that the jaxpr is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.lifting.recorded.naming.naming import name_locals, rename
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.record import Body, Call, is_library
+
+
+def write_evaluated(item: Call, writer: Writer) -> None:
+    """Write the calls that a function made when the jaxpr was traced.
+
+    Raises:
+      Unwritable: If it was not traced in this run, or not from what is known of it.
+    """
+    jaxpr, consts, *args = item.args
+    known = writer.program.plan.traced
+    if not known:
+        known.update(_traced(writer.program.plan.recording))
+    if id(jaxpr) not in known:
+        raise Unwritable("the jaxpr was not traced by this program")
+    closed, run = known[id(jaxpr)]
+    given = jax.tree.leaves(list(run.parameters.values()))
+    made, results = jax.tree.leaves(run.result), jax.tree.leaves(item.result)
+    if len(given) != len(args) or len(made) != len(results):
+        raise Unwritable("the jaxpr was traced from more than arrays")
+    _pass_on([*closed.consts, *given], [*consts, *args], writer)
+    is_weak = is_library(run.code)
+    writer.n_dissolving += is_weak
+    writer.body(run.calls)
+    name_locals(run.locals, writer)
+    writer.n_dissolving -= is_weak
+    _pass_on(results, made, writer)
+    rename(item.result, item.target, writer)
+
+
+def _pass_on(values: Sequence[Any], given: Sequence[Any], writer: Writer) -> None:
+    """Let the values of one trace stand for those of another."""
+    for value, other in zip(values, given):
+        if is_array(value):
+            writer.pass_on(value, other)
+
+
+def _traced(body: Body) -> Iterator[tuple[int, tuple[Any, Body]]]:
+    """Yield the jaxprs that a run made, by identity, and the runs they were traced in."""
+    for item in body.calls:
+        for inner in item.bodies:
+            yield from _traced(inner)
+        made = item.function
+        if isinstance(made, jaxapi.Transformed) and made.maker[1] == "make_jaxpr":
+            closed = item.result[0] if type(item.result) is tuple else item.result
+            if len(item.bodies) == 1:
+                yield id(getattr(closed, "jaxpr", closed)), (closed, item.bodies[0])

@@ -1,0 +1,53 @@
+"""Which operands of an equation are inputs of its sub-programs.
+
+An input that no live equation of a sub-program reads is no part of the data flow, and
+neither is the operand that it stands for: a loop may be given a constant of which only
+dead code makes use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from untrace import jaxapi
+
+
+class Reader(NamedTuple):
+    """Sub-programs of an equation that take some of its operands as they are.
+
+    Attributes:
+      param: The param that holds them.
+      jaxprs: The sub-programs; each takes all of these operands, as its first inputs.
+      first: The position of the first operand.
+      n_operands: How many there are.
+      counted: The param that says how many there are, if there is one.
+      n_more: How many of another kind it counts, perhaps.
+    """
+
+    param: str
+    jaxprs: tuple[Any, ...]
+    first: int
+    n_operands: int
+    counted: str = ""
+    n_more: int = 0
+
+
+def readers(eqn: Any) -> Iterator[Reader]:
+    """Yield the readers of an equation without effects, if it has any."""
+    params, name = eqn.params, eqn.primitive.name
+    if eqn.effects:  # some name the input that they are about by its number
+        return
+    if name == "while":
+        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+        yield Reader("cond_jaxpr", (params["cond_jaxpr"],), 0, n_cond, "cond_nconsts")
+        body = (params["body_jaxpr"],)
+        yield Reader("body_jaxpr", body, n_cond, n_body, "body_nconsts")
+    elif name == "scan":
+        n_consts, n_carry = jaxapi.scan_sizes(params, len(eqn.invars))
+        counted = "num_consts" if "num_consts" in params else "ft_in"
+        yield Reader("jaxpr", (params["jaxpr"],), 0, n_consts, counted, n_carry)
+    elif name == "cond":
+        yield Reader("branches", tuple(params["branches"]), 1, len(eqn.invars) - 1)
+    elif name in ("checkpoint", "remat2"):
+        yield Reader("jaxpr", (params["jaxpr"],), 0, len(eqn.invars))

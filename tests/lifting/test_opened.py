@@ -1,0 +1,169 @@
+"""Primitives of libraries are written as what they compute, unless types are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.interpreters import mlir
+
+import untrace
+from untrace.verification.equivalence import equivalent
+
+X = np.arange(3, dtype=np.float32)
+
+
+def _primitive(
+    name: str, impl: Callable[..., Any], lowered: Callable[..., Any] | None = None
+) -> Any:
+    """Make a primitive as libraries do."""
+    made = jax.extend.core.Primitive(name)
+    made.def_impl(impl)
+    made.def_abstract_eval(lambda x, **params: x)
+    rule = mlir.lower_fun(lowered or impl, multiple_results=False)
+    mlir.register_lowering(made, rule)
+    return made
+
+
+unbatched_p = _primitive("unbatched", lambda x, *, why: x)
+softened_p = _primitive("softened", lambda x, *, by: jnp.tanh(x * by) + jnp.sin(x))
+lied_p = _primitive("lied", lambda x: x, lambda x: x * 2)
+
+
+def recover(function: Callable[..., Any], *args: Any, **options: Any) -> str:
+    src = untrace.source(function, **options)(*args)
+    assert src.report.strength == "equivalent", str(src.report)
+    return str(src)
+
+
+def body(text: str) -> str:
+    return text[text.index("def f") :].split("\n\n\ndef example_args")[0]
+
+
+def test_what_does_nothing_vanishes() -> None:
+    def f(x: Any) -> Any:
+        y = unbatched_p.bind(jnp.sin(x), why="it must not")
+        return y + unbatched_p.bind(jnp.arange(3.0), why="neither")
+
+    text = recover(f, X)
+    assert "why" not in text
+    assert "y = jnp.sin(x)" in text
+    assert "Written as what they compute: `unbatched` of " in text
+
+
+def test_what_computes_is_written_so() -> None:
+    def f(x: Any) -> Any:
+        return softened_p.bind(x, by=2.0)
+
+    text = recover(f, X)
+    assert "softened_p" not in text
+    assert "jnp.tanh(" in text
+
+
+def test_sub_programs_and_programs_without_a_recording() -> None:
+    def f(x: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            return unbatched_p.bind(softened_p.bind(carry, by=3.0), why=""), None
+
+        return jax.lax.scan(step, x, None, length=2)[0]
+
+    for made in (
+        untrace.source(f)(X),
+        untrace.source(jax.make_jaxpr(f)(X), level="api"),
+    ):
+        assert made.report.strength == "equivalent"
+        assert "_p.bind" not in str(made)
+
+
+def test_rules_of_functions_are_opened_too() -> None:
+    @jax.custom_jvp
+    def g(x: Any) -> Any:
+        return unbatched_p.bind(x, why="") * 2
+
+    @g.defjvp
+    def g_jvp(primals: Any, tangents: Any) -> Any:
+        return g(*primals), unbatched_p.bind(tangents[0], why="") * 2
+
+    text = recover(lambda x: g(x) + 1, X)
+    assert "unbatched_p" not in text
+    assert "return g(primals[0]), tangents[0] * 2" in text
+
+
+def test_types_are_kept() -> None:
+    def f(x: Any) -> Any:
+        return unbatched_p.bind(x, why="kept") + 1
+
+    src = untrace.source(f, keep_types=True)(X)
+    assert src.report.strength == "identical"
+    assert "unbatched_p.bind(x, why='kept')" in str(src).replace('"', "'")
+    assert "unbatched_p.bind" in str(untrace.source(f, level="lax")(X))
+
+
+def test_what_is_compiled_to_something_else_stays() -> None:
+    src = untrace.source(lambda x: lied_p.bind(x) + 1)(X)
+    assert src.report.strength == "identical"
+    assert "lied_p.bind(x)" in str(src)
+
+
+def test_primitives_are_opened_on_request_only() -> None:
+    bound = jax.make_jaxpr(lambda x: unbatched_p.bind(x, why="") + 1)(X)
+    plain = jax.make_jaxpr(lambda x: x + 1)(X)
+    assert equivalent(bound, plain) is not None
+    assert equivalent(bound, plain, opened={unbatched_p}) is None
+    other = jax.make_jaxpr(lambda x: x + 2)(X)
+    assert equivalent(bound, other, opened={unbatched_p}) is not None
+
+
+def test_jaxpr_that_the_program_evaluates_is_the_function_it_came_from() -> None:
+    def f(x: Any, y: Any) -> Any:
+        def step(state: Any) -> Any:
+            total = state["a"] * y
+            return {"a": total, "b": jnp.cos(state["b"])}
+
+        flat = lambda a, b: jax.tree.leaves(step({"a": a, "b": b}))
+        closed = jax.make_jaxpr(flat)(x, x)
+        return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, x + 1, y)
+
+    src = untrace.source(f)(X, X)
+    assert src.report.is_verified
+    assert "total = " in str(src)
+    assert "from its equations" not in str(src)
+
+
+@pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp])
+def test_rules_that_raise_leave_the_function_as_it_was_written(kind: Any) -> None:
+    @kind
+    def g(x: Any) -> Any:
+        scaled = jnp.sin(x) * 2
+        return scaled + scaled.sum()
+
+    def rule(*args: Any) -> Any:
+        raise ValueError("no gradient")
+
+    rules = [rule] if kind is jax.custom_jvp else [rule, rule]
+    getattr(g, "defjvp" if len(rules) == 1 else "defvjp")(*rules, symbolic_zeros=True)
+    text = str(untrace.source(lambda x: g(x) + 1)(X))
+    assert "scaled = jnp.sin(x) * 2" in text
+    assert 'raise ValueError("no gradient")' in text
+    assert "from its equations" not in text
+
+
+def test_rule_that_returns_symbolic_zeros() -> None:
+    @jax.custom_jvp
+    def g(x: Any, n: Any) -> Any:
+        return jnp.sin(x) * n, n + 1
+
+    def g_jvp(primals: Any, tangents: Any) -> Any:
+        out = g(*primals)
+        zero = jax.custom_derivatives.SymbolicZero.from_primal_value(out[1])
+        return out, (jnp.cos(primals[0]) * tangents[0], zero)
+
+    g.defjvp(g_jvp, symbolic_zeros=True)
+    text = str(untrace.source(lambda x, n: g(x, n))(X, np.int32(2)))
+    assert "jax.custom_derivatives.SymbolicZero(" in text
+    assert "from its equations" not in text
