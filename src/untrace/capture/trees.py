@@ -343,6 +343,13 @@ def leaves(tree: Tree) -> Iterator[int]:
         yield from leaves(child)
 
 
+def n_numbers(tree: Tree) -> int:
+    """Count the numbers that a description keeps."""
+    if isinstance(tree, Leaf):
+        return 0
+    return sum(map(n_numbers, tree.children)) + (tree.kind == "number")
+
+
 def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
     """Build the tree of `values`, with `classes` in place of replaced ones."""
     if isinstance(tree, Leaf):
@@ -364,7 +371,7 @@ def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
         return tree.cls(**dict(zip(tree.keys, parts)))
     if tree.kind == "sparse":  # the class itself would want arrays
         return tree.cls.tree_unflatten(dict(tree.settings), parts)
-    return classes[replaced_key(tree)](*parts)
+    return classes[replaced_key(tree)](**dict(zip(tree.keys, parts)))
 
 
 def shown_settings(node: Node) -> list[tuple[str, Any]]:

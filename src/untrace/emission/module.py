@@ -75,9 +75,8 @@ def emit(listing: Listing) -> Module:
     for function in [*lifter.functions, listing.main]:
         functions += ["", "", *function.text_lines()]
     tail = _tail(listing)
-    classes = [
-        line for _, lines in listing.classes.values() for line in ["", "", *lines]
-    ]
+    texts = dict(listing.classes.values())  # one class may stand for several
+    classes = [line for lines in texts.values() for line in ["", "", *lines]]
     constants = _constants(listing)
     lines = [*constants, *classes, *listing.helper_lines(), *functions, *tail]
     if lifter.options.level == "api":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Node, Tree, replaced_key, replaced_nodes
+from untrace.capture.trees import Node, Tree, replaced_nodes
 from untrace.ir import Block
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.lifter import Lifter
@@ -24,6 +24,7 @@ from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.needs import References
 from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
+from untrace.lifting.recorded.functions.stand_ins import StandIns
 from untrace.lifting.recorded.naming.shapes import Shapes
 from untrace.lifting.recorded.naming.values import has_array, is_array
 from untrace.lifting.recorded.numbers.number_texts import readable
@@ -47,7 +48,6 @@ from untrace.recovery.formulas import Formula
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
 from untrace.syntax.importable import public_home
-from untrace.syntax.names import identifier
 
 # Calls in a module of a framework, and in any other function of one, that are enough
 # for a function of its own.
@@ -98,7 +98,8 @@ class Program:
         )
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []
-        self.classes: dict[Any, tuple[str, list[str]]] = {}
+        self.stand_ins = StandIns(lifter)
+        self.classes = self.stand_ins.classes
         self.locals: set[str] = set()
         self.hidden: set[str] = set()
         self._functions: dict[Any, Function] = {}
@@ -205,16 +206,7 @@ class Program:
         """Return the class of a node, imported or replaced by a NamedTuple."""
         if node.kind != "replaced":
             return self.lifter.imports.attribute(*public_home(node.cls))
-        known = self.classes.get(replaced_key(node))
-        if known is not None:
-            return known[0]
-        name = self.lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
-        named_tuple = self.lifter.imports.attribute("typing", "NamedTuple")
-        any_text = self.lifter.imports.attribute("typing", "Any") if node.keys else ""
-        fields = [f"    {key}: {any_text}" for key in node.keys] or ["    pass"]
-        lines = [f"class {name}({named_tuple}):", *fields]
-        self.classes[replaced_key(node)] = name, lines
-        return name
+        return self.stand_ins.name(node)
 
     def define_classes(self, tree: Tree) -> None:
         """Define the classes of a tree's nodes."""

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.capture.trees import n_numbers
 from untrace.lifting.recorded.calls.arguments import public_arguments
 from untrace.lifting.recorded.calls.operators import operator_term
 from untrace.lifting.recorded.function import Draft
@@ -51,7 +52,7 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
         raise Unrolled
     if any(map(_makes_arrays, runs)) or any(hides_arrays(run.result) for run in runs):
         raise Unrolled
-    if not runs and is_map and _has_more(item):
+    if not runs and is_map and _has_more(item, writer):
         raise Unwritable("it makes arrays of what is none")
     kwargs = {k: v for k, v in item.kwargs.items() if k != "is_leaf"}
     shown = replace(item, bodies=runs, kwargs=kwargs)
@@ -130,6 +131,7 @@ def _makes_arrays(body: Body) -> bool:
     return has_array(body.result) and not is_given
 
 
-def _has_more(item: Call) -> bool:
-    """Tell whether a result holds more arrays than the tree it was made of."""
-    return len(arrays_in(item.result)) > len(arrays_in(item.args[1:2]))
+def _has_more(item: Call, writer: Writer) -> bool:
+    """Tell whether a result holds more arrays than the tree has leaves as it is written."""
+    tree, arrays = writer.values.tree(item.args[1])
+    return len(arrays_in(item.result)) > len(arrays) + n_numbers(tree)

@@ -59,10 +59,11 @@ def keep_used(classes: StandIns, shown: Iterable[Tree], lines: Iterable[str]) ->
 
 def origins(classes: StandIns) -> list[str]:
     """Say what the stand-ins stand for."""
-    return [
+    lines = [
         f"`{name}` stands for {cls.__module__}.{cls.__qualname__}, whose arrays it holds."
         for (cls, _), (name, _) in classes.items()
     ]
+    return list(dict.fromkeys(lines))
 
 
 def without(tree: Tree, unread: Set[Field]) -> Tree:
