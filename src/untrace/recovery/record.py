@@ -19,6 +19,9 @@ from untrace.recovery.formulas import Formula
 Target = str | tuple["Target", ...] | None
 """The names that an assignment binds, nested as its left-hand side is."""
 
+Turn = tuple[tuple[str, Any], ...]
+"""The variables of loops, those of the innermost one first, with what they hold."""
+
 RETURNED = "return"
 
 
@@ -154,6 +157,7 @@ class Call:
       containers: The containers among them that local variables of the user hold.
       formulas: How the caller's source computes floats among them.
       setting: JAX's settings when it was made.
+      turn: What the variables of the loops held that it was made in.
     """
 
     function: Any
@@ -173,6 +177,7 @@ class Call:
     containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()
     setting: jaxapi.Setting = ()
+    turn: Turn = ()
 
     @property
     def is_own(self) -> bool:

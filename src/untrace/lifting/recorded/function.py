@@ -23,7 +23,7 @@ from untrace.lifting.recorded.repeats.turn_names import taken_up
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
-from untrace.recovery.record import Place
+from untrace.recovery.record import Place, Turn
 from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
@@ -87,6 +87,7 @@ class Statement:
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
       site: Where the call that it writes was written.
       trail: The same, behind where the dissolved functions around it were called.
+      turn: What the variables of the program's loops held, the innermost one's first.
       bound: The variables of the comprehension that it is.
       roles: The names that the program has for numbers in it.
       context: The `with` items that it stands under; None if nobody has said yet.
@@ -105,6 +106,7 @@ class Statement:
     whole: Name | None = None
     site: object = None
     trail: Trail = ()
+    turn: Turn = ()
     bound: tuple[Name, ...] = ()
     roles: dict[str, str] = field(default_factory=dict[str, str])
     context: Items | None = None

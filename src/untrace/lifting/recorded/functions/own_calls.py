@@ -44,13 +44,13 @@ def write_own_call(item: Call, writer: Writer) -> None:
         _write_kept(item, body, writer)
         return
     is_weak = is_library(body.code)
-    trail = writer.trail
+    trail, turn = writer.trail, writer.turn
     writer.n_dissolving += is_weak
-    writer.trail = (*trail, item.place)
+    writer.trail, writer.turn = (*trail, item.place), (*item.turn, *turn)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     writer.n_dissolving -= is_weak
-    writer.trail = trail
+    writer.trail, writer.turn = trail, turn
     rename(item.result, item.target, writer)
 
 

@@ -27,7 +27,7 @@ from untrace.lifting.recorded.repeats.comprehensions import (
     total,
 )
 from untrace.lifting.recorded.repeats.joint import joined
-from untrace.lifting.recorded.repeats.lists import leave
+from untrace.lifting.recorded.repeats.lists import leave, take_from_end, terms_of
 from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.scans import scan_of
 from untrace.lifting.recorded.repeats.slots import Run, names_in, plain_text
@@ -150,7 +150,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             elif slot.kind == "each":
                 parts.append(header.each(slot, mine.level))
             elif slot.kind == "leaf":
-                parts.append(header.leaf(mine, slot))
+                parts += header.leaf(mine, slot)
             elif slot.kind == "row":
                 parts.append(header.row(mine, slot))
             else:
@@ -167,6 +167,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             statement.bound,
         )
         body.append(made)
+    take_from_end(header.ends, terms_of(draft, rest))
     loop = Loop(*header.finished(), body)
     for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
         for ref in term.refs():

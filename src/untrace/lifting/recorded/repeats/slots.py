@@ -29,14 +29,15 @@ class Slot:
 
     Attributes:
       kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
-        "index" (an item of a container, the next one in every turn), "leaf" (the next
-        leaf of a tree), "key" (an item of a dict), "row" (the next row of an array),
-        "each" (any other value) or "number".
+        "index" (an item of a container, the next one in every turn or the one before),
+        "leaf" (the next leaf of a tree), "key" (an item of a dict), "row" (the next row
+        of an array), "each" (any other value) or "number".
       local: Which value of a turn.
       array: The statement that unpacks the rows.
       numbers: The number of every turn, or the index of the first; the trees whose leaf
         it may be.
       start: The place of an index or key in the path.
+      step: 1, or -1 for an index that falls.
       keys: The key of every turn, in brackets.
       path: The part of a carry that is taken, or of each value.
       each: The value of every turn.
@@ -47,6 +48,7 @@ class Slot:
     array: Statement | None = None
     numbers: list[str] = field(default_factory=list[str])
     start: int = 0
+    step: int = 1
     keys: list[str] = field(default_factory=list[str])
     path: str = ""
     each: list[tuple[Name, str]] = field(default_factory=list["tuple[Name, str]"])
@@ -92,7 +94,7 @@ class Run:
         return (
             self.period == 1
             and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
-            and not any(slot.path for _, slot in pairs)
+            and not any(slot.path or slot.step < 0 for _, slot in pairs)
             and all(type(part) is Ref for part in starts)
         )
 
@@ -184,9 +186,10 @@ def _ref_slot(
     if owner is not other_owner:
         return None
     for match in _INDEX.finditer(begin):
-        moved = f"{begin[: match.start()]}{int(match[0]) + turn}"
-        if moved + begin[match.end() :] == path:
-            return Slot("index", numbers=[match[0]], start=match.start())
+        for step in (1, -1):
+            moved = f"{begin[: match.start()]}{int(match[0]) + step * turn}"
+            if moved + begin[match.end() :] == path:
+                return Slot("index", 0, None, [match[0]], match.start(), step)
     trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
     start, keys = differing_key(begin, path)
     return (
