@@ -147,6 +147,10 @@ class Draft:
         default_factory=dict[tuple[int, ...], str]
     )
     """The names that the program had for lists of what names hold, by these."""
+    collections: dict[frozenset[int], str] = field(
+        default_factory=dict[frozenset[int], str]
+    )
+    """The same for containers of any kind."""
     origins: dict[int, tuple[Name, str]] = field(
         default_factory=dict[int, "tuple[Name, str]"]
     )

@@ -143,6 +143,24 @@ class Header:
         name = self._variable(tuple(keys), hint or NAME, over)
         return [whole, "[", Ref(name), f"]{rest}"]
 
+    def word(self, words: Sequence[str]) -> list[Part] | None:
+        """Write the key of a dict that a turn makes; None if the loop has no such key.
+
+        Args:
+          words: The key of every turn, with quotes.
+        """
+        keys = tuple([f"[{word}]" for word in words])
+        plain = [ast.literal_eval(word) for word in words]
+        hint = self.program.named(plain)
+        if hint or keys in self.items:
+            over = Term([f"({', '.join(words)})"])
+            return [Ref(self._variable(keys, hint or NAME, over))]
+        numbered = numbered_words(plain)
+        if numbered is None or not self.program.named(numbered.numbers):
+            return None
+        begin, end = numbered.around
+        return [f'f"{begin}{{', self._index(numbered.numbers), f'}}{end}"']
+
     def _words(self, slot: Slot) -> list[str]:
         """Return the keys of the turns, without brackets."""
         return [ast.literal_eval(key[1:-1]) for key in slot.keys[: self.run.n_turns]]

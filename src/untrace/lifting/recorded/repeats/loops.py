@@ -26,6 +26,11 @@ from untrace.lifting.recorded.repeats.comprehensions import (
     is_expression,
     total,
 )
+from untrace.lifting.recorded.repeats.displays import (
+    collections_of,
+    put_into,
+    write_collected,
+)
 from untrace.lifting.recorded.repeats.joint import joined
 from untrace.lifting.recorded.repeats.lists import leave, take_from_end, terms_of
 from untrace.lifting.recorded.repeats.loop_headers import Header
@@ -168,16 +173,18 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         )
         body.append(made)
     take_from_end(header.ends, terms_of(draft, rest))
+    collections = collections_of(run, draft, rest, header.word)
     loop = Loop(*header.finished(), body)
     for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1
     at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
     loop.body = joined(body, run.turns[0][n_rows:], at_once)
+    write_collected(collections, run, draft, rest)
     begins = [starts[local] for local in sorted(starts)]
     short = total(loop, begins, run, draft)
     if short is None and not begins:
-        short = comprehension(loop, run, draft, rest)
+        short = comprehension(loop, run, draft, rest, collections)
     if short is not None:
         return [short]
     for begin in begins:
@@ -186,4 +193,5 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             variable.is_given, variable.is_foreign = True, False
     targets = (*loop.variables, *[n for s in last for n in flat(s.targets)])
     made = Statement(targets, loop=loop)
-    return [*begins, *leave(run, loop, draft, rest), made]
+    lists = leave(run, loop, draft, rest)
+    return [*begins, *lists, *put_into(collections, loop), made]
