@@ -99,7 +99,11 @@ def with_a_late_value(params):
             (NAMED, NAMED, NAMED),
             ["new[k] = params[k] - ", "momenta[k] = ", "return new, momenta"],
         ),
-        (used_twice, (NAMED, X), ["new = {k: jnp.sin(v) * x for k, v in params.items()}"]),
+        (
+            used_twice,
+            (NAMED, X),
+            ["new = {k: jnp.sin(v) * x for k, v in params.items()}"],
+        ),
         (also_alone, (NAMED, X), ["return "]),
         (numbered, (KEY,), ["params = {}", 'params[f"layer{i}"] = {"w": ']),
         (

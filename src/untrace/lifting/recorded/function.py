@@ -151,6 +151,8 @@ class Draft:
         default_factory=dict[frozenset[int], str]
     )
     """The same for containers of any kind."""
+    others: dict[int, str] = field(default_factory=dict[int, str])
+    """Other names that the program had for what names hold, in the end."""
     origins: dict[int, tuple[Name, str]] = field(
         default_factory=dict[int, "tuple[Name, str]"]
     )

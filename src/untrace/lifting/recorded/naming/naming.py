@@ -69,6 +69,8 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         if found is None or found[1]:
             continue
         name = found[0]
+        if hint != name.hint:
+            writer.draft.others.setdefault(id(name), identifier(hint))
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
 
