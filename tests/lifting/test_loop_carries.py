@@ -1,5 +1,7 @@
 """Values that turns hand on come back as the program's variables."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -166,3 +168,94 @@ def test_values_of_two_turns_before(function, args, lines):
     recover(jax.grad(loss), *args)
     plain = untrace.source(function, reroll="none")(*args)
     assert plain.report.is_verified and " for " not in str(plain).partition("def ")[2]
+
+
+def step(a, b, scale=1.0):
+    return jnp.sin(a) * scale, a * b
+
+
+class State(NamedTuple):
+    position: jax.Array
+    speed: jax.Array
+
+
+def moved(position, speed, force):
+    return State(position + speed, speed - force * position)
+
+
+def starred(x):
+    state = (x, x + 1)
+    for _ in range(5):
+        state = step(*state)
+    return state
+
+
+def starred_and_more(x, forces):
+    state = State(x, x + 1)
+    for force in forces:
+        state = moved(*state, force)
+    return state.position
+
+
+def starred_behind(weights, x):
+    def cell(weights, hidden, memory, x):
+        memory = jnp.tanh(x @ weights) * memory
+        return hidden + jnp.sin(memory), memory
+
+    state = (jnp.zeros(4), jnp.ones(4))
+    for i in range(3):
+        state = cell(weights, *state, x[i])
+    return state[0]
+
+
+def starred_once(x):
+    pair = (x, jnp.cos(x))
+    return step(*pair, scale=2.0)
+
+
+def not_starred(x):
+    state = (x, x + 1)
+    for _ in range(5):
+        state = step(state[0], state[1])
+    return state
+
+
+def starred_the_other_way(x):
+    state = (x, x + 1)
+    for _ in range(5):
+        state = step(*state[::-1])
+    return state
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (starred, (X,), ["state = (x, x + 1)", "(5):", "state = step(*state)"]),
+        (
+            starred_and_more,
+            (X, [X, X + 1, X + 2]),
+            ["for force in forces:", "state = moved(*state, force)"],
+        ),
+        (
+            starred_behind,
+            (X, X),
+            ["state = (jnp.zeros(4), jnp.ones(4))", "cell(weights, *state, x[i])"],
+        ),
+        (starred_once, (X,), []),
+        (not_starred, (X,), ["step(state[0], state[1])"]),
+        (starred_the_other_way, (X,), []),
+    ],
+)
+def test_tuples_that_are_passed_with_a_star(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+    recover(jax.jit(function), *args)
+
+
+def test_a_star_under_vmap_and_grad():
+    def mapped(x):
+        return jax.vmap(lambda row: jnp.sum(starred(row)[1]))(x)
+
+    assert "state = step(*state)" in recover(mapped, X)
+    assert "state = step(*state)" in recover(jax.grad(lambda x: mapped(x).sum()), X)
