@@ -11,8 +11,8 @@ from untrace.recovery.targets import loops_around
 
 def turn_of(
     frame: types.FrameType, parent: types.FrameType | None
-) -> tuple[tuple[str, ...] | None, Turn]:
-    """Return the variables of the innermost loop around a call, and the turns it is in.
+) -> tuple[tuple[tuple[str, ...], ...], Turn]:
+    """Return the loops around a call, the innermost one first, and the turns it is in.
 
     Comprehensions and generators have frames of their own, up to Python 3.11 or always.
 
@@ -21,20 +21,18 @@ def turn_of(
       parent: That of the recorded function around it.
 
     Returns:
-      The variables, None if the call stands in no loop, and what those of all loops
-      hold.
+      The variables of each loop, and what they hold.
     """
-    innermost: tuple[str, ...] | None = None
+    around: list[tuple[str, ...]] = []
     held: dict[str, Any] = {}
     back: types.FrameType | None = frame
     while back is not None:
         loops = loops_around(back.f_code, back.f_lasti)
-        if loops and innermost is None:
-            innermost = loops[0]
+        around += loops
         if any(loops):
             values = back.f_locals
             for name in (name for names in loops for name in names):
                 if name in values:
                     held.setdefault(name, values[name])
         back = None if back is parent else back.f_back
-    return innermost, tuple(held.items())
+    return tuple(around), tuple(held.items())

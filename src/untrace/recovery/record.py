@@ -30,7 +30,7 @@ class Place:
     """Where a call was written: file, line, instruction and function.
 
     `loop` are the variables of the loop or comprehension that it stands in; None if it
-    stands in none.
+    stands in none. `depth` says how many stand around it.
     """
 
     filename: str
@@ -38,6 +38,7 @@ class Place:
     offset: int = 0
     function: str = ""
     loop: tuple[str, ...] | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)

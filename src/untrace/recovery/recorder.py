@@ -445,9 +445,10 @@ def _locate(
     if back is None:
         return None, ()
     code, lasti = back.f_code, back.f_lasti
-    loop, turn = turn_of(back, parent)
-    place = Place(code.co_filename, back.f_lineno, lasti, code.co_qualname, loop)
-    return place, turn
+    loops, turn = turn_of(back, parent)
+    loop = loops[0] if loops else None
+    name, line = code.co_qualname, back.f_lineno
+    return Place(code.co_filename, line, lasti, name, loop, len(loops)), turn
 
 
 def _enters_context(frame: types.FrameType) -> bool:

@@ -62,11 +62,19 @@ class Loop:
     over: Term
     body: list[Statement]
 
+    def terms(self) -> Iterator[Term]:
+        """Yield the expressions in its head and in its body."""
+        yield self.over
+        for statement in self.body:
+            if statement.loop is not None:
+                yield from statement.loop.terms()
+            else:
+                yield statement.term
+
     def refs(self) -> Iterator[Ref]:
         """Yield the references in its head and in its body."""
-        yield from self.over.refs()
-        for statement in self.body:
-            yield from statement.term.refs()
+        for term in self.terms():
+            yield from term.refs()
 
 
 @dataclass(eq=False, slots=True)
@@ -392,7 +400,7 @@ class Draft:
     def _note_last_uses(self) -> None:
         for index, statement in enumerate(self.statements):
             if statement.loop is not None:
-                for term in (statement.loop.over, *_terms(statement.loop)):
+                for term in statement.loop.terms():
                     _mark(term, index)
             elif statement.nested is None and not _is_folded(statement.targets):
                 _mark(statement.term, index)
@@ -420,7 +428,7 @@ def defined(statement: Statement) -> Iterator[Name]:
     """Yield the names that a statement gives a value, or that are bound inside of it."""
     if statement.loop is not None:
         for inner in statement.loop.body:
-            yield from inner.bound
+            yield from inner.bound if inner.loop is None else defined(inner)
     yield from statement.bound
     yield from flat(statement.targets)
 
@@ -463,12 +471,8 @@ def _parts(statement: Statement) -> Iterator[Part]:
     if statement.loop is None:
         yield from statement.term.parts
         return
-    for term in (statement.loop.over, *_terms(statement.loop)):
+    for term in statement.loop.terms():
         yield from term.parts
-
-
-def _terms(loop: Loop) -> list[Term]:
-    return [statement.term for statement in loop.body]
 
 
 def _give_names(
@@ -528,7 +532,9 @@ def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
     rows: list[Line] = []
     for inner in loop.body:
         written: list[str] = []
-        if not _is_folded(inner.targets):
+        if inner.loop is not None:
+            origin = _write_loop(inner.loop, written, origin)
+        elif not _is_folded(inner.targets):
             origin = _write(inner, written, origin)
         rows += [(inner.items, line) for line in written]
     lines += [INDENT + line for line in under_contexts(rows)]

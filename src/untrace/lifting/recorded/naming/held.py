@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -29,6 +30,24 @@ def part_of(value: Any, path: str) -> Any:
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
     return value
+
+
+def are_alike(values: Sequence[Any]) -> bool:
+    """Tell whether lists, tuples and dicts hold the same in the same places.
+
+    >>> are_alike([(1, [2]), (3, [4])]), are_alike([[1], [1, 2]])
+    (True, False)
+    """
+    first = values[0]
+    if any(type(value) is not type(first) for value in values):
+        return False
+    if isinstance(first, (list, tuple)):
+        lengths = {len(value) for value in values}
+        return len(lengths) == 1 and all(map(are_alike, zip(*values)))
+    if type(first) is dict:
+        is_same = all(list(value) == list(first) for value in values)
+        return is_same and all(are_alike([v[key] for v in values]) for key in first)
+    return True
 
 
 def leading(path: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from untrace.lifting.recorded.function import Draft, Names, Statement, flat
 from untrace.lifting.recorded.naming.held import (
+    are_alike,
     item_hint,
     leaves_of,
     length_of,
@@ -68,7 +69,9 @@ class Header:
             hint = hint or item_hint(owner, container)
             if hint in self.run.functions:
                 hint = f"{hint}_params"
-            return [Ref(self._variable(key, hint, over), rest, ref.level)]
+            name = self._variable(key, hint, over)
+            name.held = items[-1] if are_alike(items) else None
+            return [Ref(name, rest, ref.level)]
         return [whole, "[", self._index(indices), f"]{rest}"]
 
     def _item_hint(

@@ -18,7 +18,8 @@ which is another program of the same values: it compiles once for all layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
 from untrace.lifting.recorded.repeats.comprehensions import (
@@ -38,10 +39,12 @@ from untrace.lifting.recorded.repeats.older import second_variables
 from untrace.lifting.recorded.repeats.scans import scan_of
 from untrace.lifting.recorded.repeats.slots import Run, plain_text
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
-from untrace.lifting.recorded.repeats.turns import n_next_rows, run_at
+from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
 from untrace.lifting.recorded.terms import Ref
 
 MAX_PERIOD = 400
+MAX_INNER_TURNS = 16
+"""How many turns a loop inside another may have."""
 _WHOLE = re.compile(r"\d+")
 
 
@@ -75,11 +78,15 @@ def _write_loops(
     made: list[Statement] = []
     position = 0
     while position < len(statements):
-        period = following[position] - position
-        run = None
-        if 0 < period <= max_period:
-            run = run_at(position, period, draft, sites, rows)
-        if run is None or not is_wanted(run):
+        is_inner = depth_of(statements[position].trail) > 1
+        runs = [
+            run_at(position, period, draft, sites, rows)
+            for period in _periods(position, following, is_inner)
+            if period <= (MAX_PERIOD if is_inner else max_period)
+        ]
+        found = [run for run in runs if run is not None and is_wanted(run)]
+        run = max(found, key=lambda run: run.n_turns * run.period, default=None)
+        if run is None:
             made.append(statements[position])
             position += 1
             continue
@@ -120,6 +127,18 @@ def _following(sites: Sequence[object]) -> list[int]:
     return found
 
 
+def _periods(position: int, following: Sequence[int], is_inner: bool) -> Iterator[int]:
+    """Yield how many statements a turn may have that begins at a position.
+
+    One that is only in one loop of the program begins the next turn when it comes again.
+    """
+    n_tried = MAX_INNER_TURNS if is_inner else 1
+    start = position
+    while n_tried > 0 and following[position] > 0:
+        position, n_tried = following[position], n_tried - 1
+        yield position - start
+
+
 # ---- writing it --------------------------------------------------------------------
 
 
@@ -155,7 +174,11 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         for variable in flat(begin.targets):
             variable.uses += 2  # of the loop itself
             variable.is_given, variable.is_foreign = True, False
-    targets = (*loop.variables, *[n for s in (*last, *begins) for n in flat(s.targets)])
-    made = Statement(targets, loop=loop)
-    lists = leave(run, loop, draft, rest)
-    return [*begins, *lists, *put_into(collections, loop), made]
+    lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
+    if any(depth_of(statement.trail) > 1 for statement in loop.body):
+        inside = replace(draft, statements=loop.body, result=None)
+        _write_loops(inside, "auto", MAX_PERIOD, lambda _: True)
+        loop.body = inside.statements
+    given = [*begins, *(s for s in loop.body if not s.is_effect)]
+    targets = (*loop.variables, *[n for s in given for n in flat(s.targets)])
+    return [*begins, *lists, Statement(targets, loop=loop)]

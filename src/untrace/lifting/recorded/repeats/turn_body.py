@@ -35,7 +35,8 @@ class TurnBody:
             parts += self._part(part, slot, index)
         made = Statement(last.targets, Term(parts, first.term.level))
         made.comment, made.origin = first.comment, first.origin
-        made.bound = last.bound
+        made.bound, made.site, made.trail = last.bound, last.site, last.trail
+        made.turn, made.roles = last.turn, last.roles
         if index in self._makers:
             hand_down(made, self._seconds[self._makers[index]])
         return made

@@ -77,8 +77,16 @@ def _is_of_loop(run: Run) -> bool:
     places = [place for trail in trails[0] for place in trail if place is not None]
     if all(place.loop is None for place in places):
         return False
-    is_late = any(_is_before(b, a) for a, b in itertools.pairwise(trails[0]))
+    is_late = any(
+        _is_before(b, a) and not (depth_of(a) > 1 and depth_of(b) > 1)
+        for a, b in itertools.pairwise(trails[0])
+    )
     return not is_late and all(trail == trails[0] for trail in trails)
+
+
+def depth_of(trail: Trail) -> int:
+    """Return how many loops of the program a statement stands in."""
+    return sum(place.depth for place in trail if place is not None)
 
 
 def _is_before(trail: Trail, other: Trail) -> bool:
