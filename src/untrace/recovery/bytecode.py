@@ -60,6 +60,14 @@ def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
     return Spelling((call.arg or 0) - len(keywords), keywords)
 
 
+@once_per_site
+def is_starred(code: types.CodeType, lasti: int) -> bool:
+    """Tell whether the call at `lasti` is given arguments with a star."""
+    instructions, offsets = instructions_of(code)
+    index = bisect.bisect_right(offsets, lasti) - 1
+    return index >= 0 and instructions[index].opname == "CALL_FUNCTION_EX"
+
+
 def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     """Return the parameters that a function unpacks, with the names that it uses."""
     instructions, _ = instructions_of(code)

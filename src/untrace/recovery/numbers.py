@@ -126,7 +126,8 @@ def named_containers(
       frame: The caller's, which is at the call.
       values: What the call was given.
     """
-    if not any(map(_is_container, values)):
+    is_starred = bytecode.is_starred(frame.f_code, frame.f_lasti)
+    if not is_starred and not any(map(_is_container, values)):
         return []
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
     names = dict.fromkeys(c.path[0] for c in chains if _is_local(c))

@@ -19,6 +19,9 @@ from untrace.recovery.formulas import Formula
 Target = str | tuple["Target", ...] | None
 """The names that an assignment binds, nested as its left-hand side is."""
 
+Turn = tuple[tuple[str, Any], ...]
+"""The variables of loops, those of the innermost one first, with what they hold."""
+
 RETURNED = "return"
 
 
@@ -27,7 +30,7 @@ class Place:
     """Where a call was written: file, line, instruction and function.
 
     `loop` are the variables of the loop or comprehension that it stands in; None if it
-    stands in none.
+    stands in none. `depth` says how many stand around it.
     """
 
     filename: str
@@ -35,6 +38,7 @@ class Place:
     offset: int = 0
     function: str = ""
     loop: tuple[str, ...] | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,7 @@ class Call:
       containers: The containers among them that local variables of the user hold.
       formulas: How the caller's source computes floats among them.
       setting: JAX's settings when it was made.
+      turn: What the variables of the loops held that it was made in.
     """
 
     function: Any
@@ -173,6 +178,7 @@ class Call:
     containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()
     setting: jaxapi.Setting = ()
+    turn: Turn = ()
 
     @property
     def is_own(self) -> bool:

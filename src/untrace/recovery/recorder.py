@@ -29,6 +29,7 @@ from untrace.recovery.classifying import is_inside_jax, is_recorded
 from untrace.recovery.defaults import float_defaults
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, rules
+from untrace.recovery.looping import turn_of
 from untrace.recovery.numbers import (
     named_arrays,
     named_containers,
@@ -43,10 +44,11 @@ from untrace.recovery.record import (
     Place,
     Span,
     Target,
+    Turn,
     is_library,
 )
 from untrace.recovery.snapshots import CONTAINERS, Snapshots
-from untrace.recovery.targets import element_names, loop_around
+from untrace.recovery.targets import element_names
 from untrace.recovery.transformations import opened_layer
 from untrace.recovery.watching import watching
 
@@ -222,7 +224,7 @@ class Recorder:
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
         parent = self._stack[-1]
-        call.place = _place(entry.frame, parent.frame)
+        call.place, call.turn = _locate(entry.frame, parent.frame)
         call.setting = entry.setting
         if parent.body is None:
             return
@@ -435,26 +437,18 @@ _NO_ARRAYS = (
 )
 
 
-def _place(frame: types.FrameType, parent: types.FrameType | None) -> Place | None:
+def _locate(
+    frame: types.FrameType, parent: types.FrameType | None
+) -> tuple[Place | None, Turn]:
+    """Return where a call was written, and in which turns of loops it was made."""
     back = _caller(frame)
     if back is None:
-        return None
+        return None, ()
     code, lasti = back.f_code, back.f_lasti
-    loop, name = _loop_around(back, parent), code.co_qualname
-    return Place(code.co_filename, back.f_lineno, lasti, name, loop)
-
-
-def _loop_around(
-    frame: types.FrameType, parent: types.FrameType | None
-) -> tuple[str, ...] | None:
-    """Return the variables of the loop that a frame is in, or one of those up to `parent`."""
-    back: types.FrameType | None = frame
-    while back is not None:
-        found = loop_around(back.f_code, back.f_lasti)
-        if found is not None:
-            return found
-        back = None if back is parent else back.f_back
-    return None
+    loops, turn = turn_of(back, parent)
+    loop = loops[0] if loops else None
+    name, line = code.co_qualname, back.f_lineno
+    return Place(code.co_filename, line, lasti, name, loop, len(loops)), turn
 
 
 def _enters_context(frame: types.FrameType) -> bool:

@@ -126,21 +126,30 @@ def loop_variables(code: types.CodeType) -> frozenset[str]:
 
 
 @once_per_site
-def loop_around(code: types.CodeType, lasti: int) -> tuple[str, ...] | None:
-    """Return the variables of the innermost loop or comprehension around an instruction.
+def loops_around(code: types.CodeType, lasti: int) -> tuple[tuple[str, ...], ...]:
+    """Return the variables of the loops and comprehensions around an instruction.
 
-    None if it stands in none.
+    Those of the innermost one are first.
     """
     instructions, offsets = instructions_of(code)
-    begins = [
+    begins = {
         int(instruction.argval)
         for instruction in instructions
         if instruction.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD"))
         and int(instruction.argval) <= lasti < instruction.offset
-    ]
-    if not begins:
-        return None
-    index = bisect.bisect_left(offsets, max(begins))
+    }
+    return tuple(
+        [
+            _variables_at(instructions, bisect.bisect_left(offsets, begin))
+            for begin in sorted(begins, reverse=True)
+        ]
+    )
+
+
+def _variables_at(
+    instructions: Sequence[dis.Instruction], index: int
+) -> tuple[str, ...]:
+    """Return the variables of the loop that begins at an instruction."""
     if not _is_at(instructions, index, ("FOR_ITER",)):
         return ()
     return tuple(_leaves(target_at(instructions, index + 1)))

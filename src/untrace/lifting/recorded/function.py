@@ -23,7 +23,7 @@ from untrace.lifting.recorded.repeats.turn_names import taken_up
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
-from untrace.recovery.record import Place
+from untrace.recovery.record import Place, Turn
 from untrace.syntax.names import RESERVED, identifier
 
 Names = Name | tuple["Names", ...]
@@ -62,11 +62,19 @@ class Loop:
     over: Term
     body: list[Statement]
 
+    def terms(self) -> Iterator[Term]:
+        """Yield the expressions in its head and in its body."""
+        yield self.over
+        for statement in self.body:
+            if statement.loop is not None:
+                yield from statement.loop.terms()
+            else:
+                yield statement.term
+
     def refs(self) -> Iterator[Ref]:
         """Yield the references in its head and in its body."""
-        yield from self.over.refs()
-        for statement in self.body:
-            yield from statement.term.refs()
+        for term in self.terms():
+            yield from term.refs()
 
 
 @dataclass(eq=False, slots=True)
@@ -87,6 +95,7 @@ class Statement:
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
       site: Where the call that it writes was written.
       trail: The same, behind where the dissolved functions around it were called.
+      turn: What the variables of the program's loops held, the innermost one's first.
       bound: The variables of the comprehension that it is.
       roles: The names that the program has for numbers in it.
       context: The `with` items that it stands under; None if nobody has said yet.
@@ -105,6 +114,7 @@ class Statement:
     whole: Name | None = None
     site: object = None
     trail: Trail = ()
+    turn: Turn = ()
     bound: tuple[Name, ...] = ()
     roles: dict[str, str] = field(default_factory=dict[str, str])
     context: Items | None = None
@@ -145,6 +155,12 @@ class Draft:
         default_factory=dict[tuple[int, ...], str]
     )
     """The names that the program had for lists of what names hold, by these."""
+    collections: dict[frozenset[int], str] = field(
+        default_factory=dict[frozenset[int], str]
+    )
+    """The same for containers of any kind."""
+    others: dict[int, str] = field(default_factory=dict[int, str])
+    """Other names that the program had for what names hold, in the end."""
     origins: dict[int, tuple[Name, str]] = field(
         default_factory=dict[int, "tuple[Name, str]"]
     )
@@ -384,7 +400,7 @@ class Draft:
     def _note_last_uses(self) -> None:
         for index, statement in enumerate(self.statements):
             if statement.loop is not None:
-                for term in (statement.loop.over, *_terms(statement.loop)):
+                for term in statement.loop.terms():
                     _mark(term, index)
             elif statement.nested is None and not _is_folded(statement.targets):
                 _mark(statement.term, index)
@@ -412,7 +428,7 @@ def defined(statement: Statement) -> Iterator[Name]:
     """Yield the names that a statement gives a value, or that are bound inside of it."""
     if statement.loop is not None:
         for inner in statement.loop.body:
-            yield from inner.bound
+            yield from inner.bound if inner.loop is None else defined(inner)
     yield from statement.bound
     yield from flat(statement.targets)
 
@@ -455,12 +471,8 @@ def _parts(statement: Statement) -> Iterator[Part]:
     if statement.loop is None:
         yield from statement.term.parts
         return
-    for term in (statement.loop.over, *_terms(statement.loop)):
+    for term in statement.loop.terms():
         yield from term.parts
-
-
-def _terms(loop: Loop) -> list[Term]:
-    return [statement.term for statement in loop.body]
 
 
 def _give_names(
@@ -520,7 +532,9 @@ def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
     rows: list[Line] = []
     for inner in loop.body:
         written: list[str] = []
-        if not _is_folded(inner.targets):
+        if inner.loop is not None:
+            origin = _write_loop(inner.loop, written, origin)
+        elif not _is_folded(inner.targets):
             origin = _write(inner, written, origin)
         rows += [(inner.items, line) for line in written]
     lines += [INDENT + line for line in under_contexts(rows)]

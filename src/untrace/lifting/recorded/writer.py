@@ -38,7 +38,7 @@ from untrace.lifting.recorded.repeats.rows import (
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
-from untrace.recovery.record import Body, Call, Target
+from untrace.recovery.record import Body, Call, Target, Turn
 from untrace.syntax.names import identifier
 from untrace.syntax.text import quoted_line
 
@@ -88,6 +88,7 @@ class Writer:
         self.given = Given()
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions
+        self.turn: Turn = ()  # of the loops that they stand in
         self.n_formulas = 0
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
@@ -374,6 +375,7 @@ class Writer:
         statement.row = row_of(written)
         statement.site = item.place
         statement.trail = (*self.trail, item.place)
+        statement.turn = (*item.turn, *self.turn)
         statement.roles = {key[1]: role for key, role in item.numbers}
         comments = self.program.options.comments
         if comments in ("types", "both"):

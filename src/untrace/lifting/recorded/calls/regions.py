@@ -57,7 +57,7 @@ def write_call(item: Call, writer: Writer) -> None:
     if item in program.plan.dropped:
         return
     n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
-    trail = writer.trail
+    trail, turn = writer.trail, writer.turn
     program.n_apart += item.is_apart
     try:
         if item in program.plan.lowered or program.opens(item):
@@ -71,7 +71,8 @@ def write_call(item: Call, writer: Writer) -> None:
             raise
         program.is_stale = True
         del program.open_calls[n_open:]
-        writer.n_dissolving, writer.trail = n_dissolving, trail
+        writer.n_dissolving = n_dissolving
+        writer.trail, writer.turn = trail, turn
         targets(item.result, item.target, item, writer)
     finally:
         program.n_apart -= item.is_apart

@@ -26,7 +26,16 @@ from untrace.lifting.recorded.functions.parameters import (
 )
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, rename
-from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword
+from untrace.lifting.recorded.terms import (
+    ATOM,
+    LAMBDA,
+    Global,
+    Name,
+    Term,
+    call,
+    keyword,
+    placed,
+)
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import Body, Call, is_library
@@ -44,13 +53,13 @@ def write_own_call(item: Call, writer: Writer) -> None:
         _write_kept(item, body, writer)
         return
     is_weak = is_library(body.code)
-    trail = writer.trail
+    trail, turn = writer.trail, writer.turn
     writer.n_dissolving += is_weak
-    writer.trail = (*trail, item.place)
+    writer.trail, writer.turn = (*trail, item.place), (*item.turn, *turn)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     writer.n_dissolving -= is_weak
-    writer.trail = trail
+    writer.trail, writer.turn = trail, turn
     rename(item.result, item.target, writer)
 
 
@@ -118,7 +127,7 @@ def _arguments(
     named = [(name, value) for name, value in used if name.hint not in stars]
     defaults = {} if rest else trailing_defaults(named, item.bodies[0].defaults)
     n_given = _count_given(named, defaults, item)
-    arguments = [_argument(pair, item, inner, writer) for pair in named[:n_given]]
+    arguments = _positional(named[:n_given], item, inner, writer)
     for name, _ in named:
         text = spell_float(defaults[name.hint]) if name.hint in defaults else ""
         draft.parameters.append(Parameter(name, default=text))
@@ -138,6 +147,40 @@ def _arguments(
         else:
             arguments += [writer.value(part) for part in value]
     return arguments
+
+
+def _positional(
+    given: Sequence[tuple[Name, Any]], item: Call, inner: Writer, writer: Writer
+) -> list[Term]:
+    """Write what is passed by parameters, in order: `*state`, if the caller did so."""
+    arguments: list[Term] = []
+    position = 0
+    while position < len(given):
+        values = [value for _, value in given[position:]]
+        whole = None if inner.lifted else _starred(values, item, writer)
+        if whole is None:
+            arguments.append(_argument(given[position], item, inner, writer))
+            position += 1
+        else:
+            arguments.append(Term(["*", *placed(writer.value(whole), ATOM)], LAMBDA))
+            position += len(whole)
+    return arguments
+
+
+def _starred(
+    values: Sequence[Any], item: Call, writer: Writer
+) -> tuple[Any, ...] | None:
+    """Return a tuple with a name that the first of some values are all of."""
+    if item.spelling is not None:  # there is no star
+        return None
+    for _, held in item.containers:
+        if not isinstance(held, tuple) or not 1 < len(held) <= len(values):
+            continue
+        found = writer.find(writer.values.key(held))
+        is_whole = all(a is b for a, b in zip(held, values))
+        if is_whole and found is not None and not found[1]:
+            return held
+    return None
 
 
 def _argument(

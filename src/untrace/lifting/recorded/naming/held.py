@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,11 +15,11 @@ from untrace.syntax.names import identifier
 
 def length_of(name: Name, path: str) -> int | None:
     """Return how many items a list or tuple has; None if it is no such container."""
-    value = _part(name.held, path)
+    value = part_of(name.held, path)
     return len(value) if type(value) in (list, tuple) else None
 
 
-def _part(value: Any, path: str) -> Any:
+def part_of(value: Any, path: str) -> Any:
     """Follow a path such as `["layers"][0].weight`; None if it leads nowhere."""
     for step in steps(path):
         try:
@@ -29,6 +30,24 @@ def _part(value: Any, path: str) -> Any:
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
     return value
+
+
+def are_alike(values: Sequence[Any]) -> bool:
+    """Tell whether lists, tuples and dicts hold the same in the same places.
+
+    >>> are_alike([(1, [2]), (3, [4])]), are_alike([[1], [1, 2]])
+    (True, False)
+    """
+    first = values[0]
+    if any(type(value) is not type(first) for value in values):
+        return False
+    if isinstance(first, (list, tuple)):
+        lengths = {len(value) for value in values}
+        return len(lengths) == 1 and all(map(are_alike, zip(*values)))
+    if type(first) is dict:
+        is_same = all(list(value) == list(first) for value in values)
+        return is_same and all(are_alike([v[key] for v in values]) for key in first)
+    return True
 
 
 def leading(path: str) -> list[str]:
@@ -43,11 +62,11 @@ def leading(path: str) -> list[str]:
 
 def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool:
     """Tell whether two paths lead to the first leaf of a tree and to another one."""
-    leaves = jax.tree.leaves(_part(name.held, tree))
+    leaves = jax.tree.leaves(part_of(name.held, tree))
     return (
         position < len(leaves)
-        and leaves[0] is _part(name.held, first)
-        and leaves[position] is _part(name.held, path)
+        and leaves[0] is part_of(name.held, first)
+        and leaves[position] is part_of(name.held, path)
     )
 
 
@@ -66,9 +85,14 @@ def differing_key(first: str, path: str) -> tuple[int, list[str]]:
     return len("".join(one[: places[0]])), keys if is_dict else []
 
 
+def leaves_of(name: Name, tree: str) -> list[Any]:
+    """List the leaves of a tree."""
+    return jax.tree.leaves(part_of(name.held, tree))
+
+
 def n_leaves(name: Name, tree: str) -> int:
     """Count the leaves of a tree."""
-    return len(jax.tree.leaves(_part(name.held, tree)))
+    return len(leaves_of(name, tree))
 
 
 def item_hint(name: Name, container: str) -> str:

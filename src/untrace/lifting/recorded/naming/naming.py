@@ -57,6 +57,8 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     for hint, value in values.items():
         if type(value) in (list, tuple):
             _note_list(hint, value, writer)
+        if type(value) in (list, tuple, dict) and not writer.in_library:
+            _note_collection(hint, value, writer)
         key = _key_of_local(value, writer)
         if key is None or hint == "_":
             continue
@@ -67,6 +69,8 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         if found is None or found[1]:
             continue
         name = found[0]
+        if hint != name.hint:
+            writer.draft.others.setdefault(id(name), identifier(hint))
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
 
@@ -77,6 +81,14 @@ def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
     names = [id(one[0]) for one in found if one is not None and not one[1]]
     if len(names) == len(value):
         writer.draft.lists[tuple(names)] = identifier(hint)
+
+
+def _note_collection(hint: str, value: Any, writer: Writer) -> None:
+    """Take note of what a container of arrays is called."""
+    found = [writer.values.find(id(one)) for one in writer.values.tree(value)[1]]
+    names = [id(one[0]) for one in found if one is not None and not one[1]]
+    if names and len(names) == len(found):
+        writer.draft.collections[frozenset(names)] = identifier(hint)
 
 
 def _key_of_local(value: Any, writer: Writer) -> Any:

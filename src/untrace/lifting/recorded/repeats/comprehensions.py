@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.function import Draft, Loop, Names, Statement, flat
+from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
 from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
 from untrace.lifting.recorded.terms import LAMBDA, OR, Name, Part, Ref, Term, placed
@@ -70,9 +71,16 @@ def total(
 
 
 def comprehension(
-    loop: Loop, run: Run, draft: Draft, rest: Sequence[Statement]
+    loop: Loop,
+    run: Run,
+    draft: Draft,
+    rest: Sequence[Statement],
+    collections: Sequence[Collection],
 ) -> Statement | None:
     """Write a loop whose turns make one value each, if that is one expression."""
+    if collections:
+        is_alone = len(collections) == 1 and not run.left
+        return _collection(loop, run, draft, collections[0]) if is_alone else None
     element = _element(loop, draft) if len(run.left) == 1 else None
     if element is None:
         return None
@@ -86,6 +94,20 @@ def comprehension(
     made = list_of(names, draft, rest)
     take_items(names, made)
     return _made(loop, run, made, ["[", *parts], "]")
+
+
+def _collection(
+    loop: Loop, run: Run, draft: Draft, one: Collection
+) -> Statement | None:
+    """Write a list of containers, or a dict, that a loop fills."""
+    item = Statement(Name("item"), one.item)
+    element = _element(Loop(loop.variables, loop.over, [*loop.body, item]), draft)
+    if element is None:
+        return None
+    parts = placed(element.term, LAMBDA)
+    if one.word:
+        return _made(loop, run, one.name, ["{", *one.word, ": ", *parts], "}")
+    return _made(loop, run, one.name, ["[", *parts], "]")
 
 
 def _element(loop: Loop, draft: Draft) -> Statement | None:

@@ -41,7 +41,7 @@ def leave(
         is_listed = any(name.uses for name in earlier) and local not in carried(run)
         if is_listed and last.uses:
             item = f"[{len(begin) + len(earlier)}]"
-            _take_last(last, item, made, _terms(draft, rest))
+            _take_last(last, item, made, terms_of(draft, rest))
         take_items(earlier, made, len(begin))
         made.uses, last.uses = made.uses + 1, last.uses + 1
         append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
@@ -67,7 +67,7 @@ def list_of(names: Sequence[Name], draft: Draft, rest: Sequence[Statement]) -> N
     is_foreign = all(name.is_foreign for name in names)
     made = Name(known or plural, known is not None, is_foreign=is_foreign)
     made.held = list(names)  # as many items, which is what is asked about a list
-    for term in _terms(draft, rest):
+    for term in terms_of(draft, rest):
         _write_whole(term, names, made)
     return made
 
@@ -80,7 +80,7 @@ def _begin(
     keys = [key for key in draft.lists if key[-len(ids) :] == ids]
     if not keys or len(keys[0]) == len(ids):
         return []
-    terms = _terms(draft, rest)
+    terms = terms_of(draft, rest)
     known = {id(ref.name): ref.name for term in terms for ref in term.refs()}
     later = {id(name) for statement in rest for name in flat(statement.targets)}
     whole = [known[key] for key in keys[0] if key in known and key not in later]
@@ -112,7 +112,20 @@ def _take_last(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None
                 name.uses, made.uses = name.uses - 1, made.uses + 1
 
 
-def _terms(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
+def take_from_end(ends: Sequence[tuple[Name, str, int]], terms: Sequence[Term]) -> None:
+    """Write `layers[-1]` for the last item of a list of which a loop takes the others."""
+    for term in terms:
+        for position, part in enumerate(term.parts):
+            ref = part.resolved() if type(part) is Ref else None
+            for name, path, last in ends:
+                item = f"{path}[{last}]"
+                if ref is not None and ref.name is name and ref.path.startswith(item):
+                    rest = f"{path}[-1]{ref.path.removeprefix(item)}"
+                    term.parts[position] = Ref(name, rest, ref.level)
+
+
+def terms_of(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
+    """List the expressions after a loop."""
     terms = [statement.term for statement in rest]
     return [*terms, draft.result] if draft.result is not None else terms
 

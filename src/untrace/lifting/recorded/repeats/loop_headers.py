@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
-from untrace.lifting.recorded.function import Draft, Names, Statement
-from untrace.lifting.recorded.naming.held import item_hint, length_of
-from untrace.lifting.recorded.naming.paths import last_word, steps
-from untrace.lifting.recorded.repeats.slots import Run, Slot
-from untrace.lifting.recorded.terms import (
-    ATOM,
-    Global,
-    Name,
-    Part,
-    Ref,
-    Term,
-    display,
-    text_term,
+from untrace.lifting.recorded.function import Draft, Names, Statement, flat
+from untrace.lifting.recorded.naming.held import (
+    are_alike,
+    item_hint,
+    leaves_of,
+    length_of,
+    part_of,
 )
+from untrace.lifting.recorded.naming.paths import last_word, steps
+from untrace.lifting.recorded.repeats.program_turns import ProgramTurns
+from untrace.lifting.recorded.repeats.ranges import (
+    bounds_of,
+    numbered_words,
+    progression,
+)
+from untrace.lifting.recorded.repeats.slots import Run, Slot, first_parts
+from untrace.lifting.recorded.terms import ATOM, Global, Name, Part, Ref, Term, display
 
 ITEM, NAME, LEAF, VALUE = "item", "name", "leaf", "value"
 """What variables are called of which nothing is known."""
@@ -32,42 +38,135 @@ class Header:
     def __init__(self, run: Run, draft: Draft) -> None:
         self.run = run
         self.draft = draft
-        self.items: dict[object, tuple[Name, Term]] = {}
+        self.items: dict[object, tuple[Names, Term]] = {}
         self.hints: dict[int, str] = {}
+        self.program = ProgramTurns(run.turns)
+        self._wholes = self._used_wholes()
+        self.ends: list[tuple[Name, str, int]] = []
+        """The lists of which all items but the last are taken, with their length."""
+
+    # ---- items of lists ------------------------------------------------------------
 
     def item(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write what a turn takes from a container: its item, or one of its index."""
-        begin = int(slot.numbers[0])
         owner, path = self.run.origin(ref)
-        container, rest = path[: slot.start - 1], path[slot.start :]
-        rest = rest.partition("]")[2]
-        stop = begin + self.run.n_turns
-        length = length_of(owner, container)
-        is_whole = begin == 0 and length == stop
+        container, rest = path[: slot.start - 1], _after_index(path, slot)
         whole = self._container(ref, owner, container)
-        hint = self.draft.items.get((id(owner), f"{container}[{stop - 1}]"), "")
-        hint = hint or self._known_variable()
-        if is_whole or (hint and length is not None):
+        indices = self._indices(slot)
+        bounds = bounds_of(indices, length_of(owner, container))
+        items = [part_of(owner.held, f"{container}[{i}]") for i in indices]
+        key = id(owner), container, tuple(indices)
+        if bounds and bounds.endswith(":-1]"):
+            self.ends.append((whole.name, whole.path, max(indices) + 1))
+        over = Term([Ref(whole.name, whole.path + (bounds or ""))])
+        if slot.step < 0:
+            over = Term(["reversed(", *over.parts, ")"])
+        names = () if key in self._wholes else self.program.parts(items)
+        if names and bounds is not None:
+            return [self._part(key, names, over, rest, ref.level)]
+        hint = self._item_hint(owner, container, items, indices)
+        if bounds is not None and (hint or not bounds):
             hint = hint or item_hint(owner, container)
             if hint in self.run.functions:
                 hint = f"{hint}_params"
-            end = "" if stop == length else str(stop)
-            bounds = "" if is_whole else f"[{begin or ''}:{end}]"
-            over = Term([Ref(whole.name, whole.path + bounds)])
-            key = id(owner), container, bounds
-            return [Ref(self._variable(key, hint, over), rest, ref.level)]
-        bounds = f"{begin}, {stop}" if begin else str(stop)
-        name = self._variable(bounds, "i", Term([f"range({bounds})"]))
-        return [whole, "[", Ref(name), f"]{rest}"]
+            name = self._variable(key, hint, over)
+            name.held = items[-1] if are_alike(items) else None
+            return [Ref(name, rest, ref.level)]
+        return [whole, "[", self._index(indices), f"]{rest}"]
+
+    def _item_hint(
+        self, owner: Name, container: str, items: Sequence[Any], indices: Sequence[int]
+    ) -> str:
+        """Return what the program called an item; nothing if it only had its index."""
+        known = self.program.named(items)
+        if known or self.program.named(indices):
+            return known
+        last = self.draft.items.get((id(owner), f"{container}[{indices[-1]}]"), "")
+        return last or self._known_variable()
+
+    def _indices(self, slot: Slot) -> list[int]:
+        begin = int(slot.numbers[0])
+        return [begin + slot.step * turn for turn in range(self.run.n_turns)]
+
+    def _index(self, indices: Sequence[int]) -> Part:
+        """Return the variable that counts."""
+        hint = self.program.named(indices) or "i"
+        texts = tuple([str(index) for index in indices])
+        return Ref(self._variable(texts, hint, progression(indices)))
+
+    def _used_wholes(self) -> set[object]:
+        """Return the items that are used as a whole, too, by their container."""
+        found: set[object] = set()
+        for part, slot in first_parts(self.run):
+            if slot.kind != "index" or type(part) is not Ref:
+                continue
+            owner, path = self.run.origin(part.resolved())
+            way = steps(_after_index(path, slot))
+            if not way or _position(way[0]) is None:
+                container = path[: slot.start - 1]
+                found.add((id(owner), container, tuple(self._indices(slot))))
+        return found
+
+    def _part(
+        self, key: object, hints: Sequence[str], over: Term, rest: str, level: int
+    ) -> Part:
+        """Refer to a part of an item that is taken apart by the head of the loop."""
+        if key not in self.items:
+            names = [Name(hint, hint != "_", is_foreign=False) for hint in hints]
+            self.items[key] = tuple(names), over
+        first, *others = steps(rest)
+        name = list(flat(self.items[key][0]))[_position(first) or 0]
+        if name.hint == "_":
+            name.hint, name.is_given = VALUE, True
+        return Ref(name, "".join(others), level)
+
+    # ---- other values --------------------------------------------------------------
 
     def key(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write what a turn takes from a dict: the item of its key."""
         owner, path = self.run.origin(ref)
         keys = slot.keys[: self.run.n_turns]
-        whole = self._container(ref, owner, path[: slot.start])
+        container, rest = path[: slot.start], path[slot.start + len(keys[0]) :]
+        held = part_of(owner.held, container)
+        words = self._words(slot)
+        whole = self._container(ref, owner, container)
+        is_all = type(held) is dict and list(held) == words == sorted(words)
+        if is_all and (hint := self.program.named([held[word] for word in words])):
+            over = Term([whole, ".values()"])
+            name = self._variable((id(owner), container, tuple(keys)), hint, over)
+            return [Ref(name, rest, ref.level)]
         over = Term([f"({', '.join(key[1:-1] for key in keys)})"])
-        name = self._variable(tuple(keys), NAME, over)
-        return [whole, "[", Ref(name), f"]{path[slot.start + len(keys[0]) :]}"]
+        over = Term([whole]) if is_all else over
+        hint = self.program.named(words)
+        numbered = None if hint else numbered_words(words)
+        if numbered is not None and self.program.named(numbered.numbers):
+            begin, end = numbered.around
+            index = self._index(numbered.numbers)
+            return [whole, f'[f"{begin}{{', index, f'}}{end}"]{rest}']
+        name = self._variable(tuple(keys), hint or NAME, over)
+        return [whole, "[", Ref(name), f"]{rest}"]
+
+    def word(self, words: Sequence[str]) -> list[Part] | None:
+        """Write the key of a dict that a turn makes; None if the loop has no such key.
+
+        Args:
+          words: The key of every turn, with quotes.
+        """
+        keys = tuple([f"[{word}]" for word in words])
+        plain = [ast.literal_eval(word) for word in words]
+        hint = self.program.named(plain)
+        if hint or keys in self.items:
+            over = Term([f"({', '.join(words)})"])
+            return [Ref(self._variable(keys, hint or NAME, over))]
+        numbered = numbered_words(plain)
+        if numbered is None or not self.program.named(numbered.numbers):
+            return None
+        begin, end = numbered.around
+        return [f'f"{begin}{{', self._index(numbered.numbers), f'}}{end}"']
+
+    def _words(self, slot: Slot) -> list[str]:
+        """Return the keys of the turns, without brackets."""
+        return [ast.literal_eval(key[1:-1]) for key in slot.keys[: self.run.n_turns]]
 
     def _container(self, ref: Ref, owner: Name, path: str) -> Ref:
         """Refer to a container, which may have to become a parameter."""
@@ -77,14 +176,16 @@ class Header:
         name.is_tree = True
         return Ref(name, "", ATOM)
 
-    def leaf(self, ref: Ref, slot: Slot) -> Part:
-        """Write the leaf of a tree that a turn takes."""
+    def leaf(self, ref: Ref, slot: Slot) -> list[Part]:
+        """Write the leaf of a tree that a turn takes, or the item of a dict."""
+        if len(slot.keys) >= self.run.n_turns and self.program.named(self._words(slot)):
+            return self.key(ref, slot)
         owner, _ = self.run.origin(ref)
         tree = self._container(ref, owner, slot.numbers[0])
         over = Term([Global("jax"), ".tree.leaves(", tree, ")"])
-        return Ref(
-            self._variable((id(owner), *slot.numbers), LEAF, over), "", ref.level
-        )
+        hint = self.program.named(leaves_of(owner, slot.numbers[0])) or LEAF
+        name = self._variable((id(owner), *slot.numbers), hint, over)
+        return [Ref(name, "", ref.level)]
 
     def row(self, ref: Ref, slot: Slot) -> Part:
         """Write the row of an array that a turn takes; the array has a name again."""
@@ -92,8 +193,9 @@ class Header:
         assert array is not None and array.whole is not None
         whole = array.whole
         if isinstance(array.targets, tuple):
-            last = array.targets[-1]
-            self.hints[id(array)] = last.hint if isinstance(last, Name) else "row"
+            rows = list(flat(array.targets))
+            known = self.program.named([row.held for row in rows])
+            self.hints[id(array)] = known or rows[-1].hint
             array.targets, whole.uses = whole, 0
         over = Term([Ref(whole)])
         name = self._variable(id(array), self.hints[id(array)], over)
@@ -113,7 +215,8 @@ class Header:
         key = tuple([(id(name), path) for name, path in values])
         hints = {last_word(steps(path)) if path else one.hint for one, path in values}
         common = hints.pop() if len(hints) == 1 else ITEM
-        hint = self._known_variable() or common
+        held = [part_of(name.held, path) for name, path in values]
+        hint = self.program.named(held) or self._known_variable() or common
         name = self._variable(key, hint, display("[]", refs))
         return Ref(name, slot.path, level)
 
@@ -123,35 +226,38 @@ class Header:
         numbers = tuple(slot.numbers[: self.run.n_turns])
         known = [t[index].roles.get(n, "") for t, n in zip(self.run.turns, numbers)]
         roles = Counter(role for role in known if role)
-        hint = roles.most_common(1)[0][0] if roles else VALUE
+        hint = self.program.named([ast.literal_eval(n) for n in numbers])
+        hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
         over = Term([f"({', '.join(numbers)})"])
         if all(_WHOLE.fullmatch(number) for number in numbers):
-            first, *_ = values = [int(number) for number in numbers]
-            if values == list(range(first, first + len(values))):
-                bounds = f"{first}, {values[-1] + 1}" if first else str(len(values))
-                hint, over = (
-                    hint if hint != VALUE else "i",
-                    text_term(f"range({bounds})"),
-                )
+            values = [int(number) for number in numbers]
+            over = progression(values)
+            is_counting = values == list(range(values[0], values[0] + len(values)))
+            hint = "i" if hint == VALUE and is_counting else hint
         return [Ref(self._variable(numbers, hint, over))]
 
     def _variable(self, key: object, hint: str, over: Term) -> Name:
         if key not in self.items:
             self.items[key] = Name(hint, True, is_foreign=False), over
         name = self.items[key][0]
+        assert isinstance(name, Name)
         return name
+
+    # ---- the head ------------------------------------------------------------------
 
     def finished(self) -> tuple[tuple[Names, ...], Term]:
         """Return the variables and what the loop is over."""
+        self._join_items()
+        self._order_items()
         count = self._count()
-        names: list[Name] = []
+        names: list[Names] = []
         parts: list[Part] = []
         self._name_item()
         for name, term in self.items.values():
             if name is not count:
                 parts += [*([", "] if names else []), *term.parts]
                 names.append(name)
-        if not self.items:
+        if not names:
             return (), Term([f"range({self.run.n_turns})"])
         if len(names) > 1:
             parts = ["zip(", *parts, ")"]
@@ -160,12 +266,32 @@ class Header:
         inner = names[0] if len(names) == 1 else tuple(names)
         return (count, inner), Term(["enumerate(", *parts, ")"])
 
+    def _join_items(self) -> None:
+        """Take the key with the value of a dict, `for k, v in params.items()`."""
+        for key, (value, over) in list(self.items.items()):
+            found = key[2] if type(key) is tuple and len(key) == 3 else None
+            if over.parts[-1] == ".values()" and found in self.items:
+                name, _ = self.items.pop(found)
+                items = Term([*over.parts[:-1], ".items()"])
+                self.items[key] = (name, value), items
+
+    def _order_items(self) -> None:
+        """Put the variables in the order that the program has them in."""
+        ranks = {
+            key: self.program.rank([name.hint for name in flat(names)])
+            for key, (names, _) in self.items.items()
+        }
+        if None not in ranks.values():
+            self.items = dict(
+                sorted(self.items.items(), key=lambda i: ranks[i[0]] or 0)
+            )
+
     def _name_item(self) -> None:
         """Name the only variable as that of the program's loop."""
         if len(self.items) == 1:
             ((name, _),) = self.items.values()
-            is_unknown = name.hint in (ITEM, NAME, LEAF, VALUE)
-            name.hint = (is_unknown and self._known_variable()) or name.hint
+            if isinstance(name, Name) and name.hint in (ITEM, NAME, LEAF, VALUE):
+                name.hint = self._known_variable() or name.hint
 
     def _known_variable(self) -> str:
         """Return the only variable of the program's loop, if it is one that tells."""
@@ -173,9 +299,19 @@ class Header:
         names = (places[-1].loop or ()) if places else ()
         return names[0] if len(names) == 1 and names[0] not in _COUNTERS else ""
 
-    def _count(self) -> Name | None:
+    def _count(self) -> Names | None:
         """Return the variable that counts the turns beside others, if there is one."""
         plain = f"range({self.run.n_turns})"
         texts = [(name, term.parts) for name, term in self.items.values()]
         counts = [name for name, parts in texts if parts == [plain]]
         return counts[0] if len(counts) == 1 < len(texts) else None
+
+
+def _after_index(path: str, slot: Slot) -> str:
+    """Return what is taken from an item whose index is at a place of a path."""
+    return path[slot.start :].partition("]")[2]
+
+
+def _position(step: str) -> int | None:
+    """Return the index of a step such as `[0]`."""
+    return int(step[1:-1]) if _WHOLE.fullmatch(step[1:-1]) else None

@@ -18,7 +18,8 @@ which is another program of the same values: it compiles once for all layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
 from untrace.lifting.recorded.repeats.comprehensions import (
@@ -26,15 +27,24 @@ from untrace.lifting.recorded.repeats.comprehensions import (
     is_expression,
     total,
 )
+from untrace.lifting.recorded.repeats.displays import (
+    collections_of,
+    put_into,
+    write_collected,
+)
 from untrace.lifting.recorded.repeats.joint import joined
-from untrace.lifting.recorded.repeats.lists import leave
+from untrace.lifting.recorded.repeats.lists import leave, take_from_end, terms_of
 from untrace.lifting.recorded.repeats.loop_headers import Header
+from untrace.lifting.recorded.repeats.older import second_variables
 from untrace.lifting.recorded.repeats.scans import scan_of
-from untrace.lifting.recorded.repeats.slots import Run, names_in, plain_text
-from untrace.lifting.recorded.repeats.turns import begin_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import ATOM, Part, Ref, Term
+from untrace.lifting.recorded.repeats.slots import Run, plain_text
+from untrace.lifting.recorded.repeats.turn_body import TurnBody
+from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
+from untrace.lifting.recorded.terms import Ref
 
 MAX_PERIOD = 400
+MAX_INNER_TURNS = 16
+"""How many turns a loop inside another may have."""
 _WHOLE = re.compile(r"\d+")
 
 
@@ -68,11 +78,15 @@ def _write_loops(
     made: list[Statement] = []
     position = 0
     while position < len(statements):
-        period = following[position] - position
-        run = None
-        if 0 < period <= max_period:
-            run = run_at(position, period, draft, sites, rows)
-        if run is None or not is_wanted(run):
+        is_inner = depth_of(statements[position].trail) > 1
+        runs = [
+            run_at(position, period, draft, sites, rows)
+            for period in _periods(position, following, is_inner)
+            if period <= (MAX_PERIOD if is_inner else max_period)
+        ]
+        found = [run for run in runs if run is not None and is_wanted(run)]
+        run = max(found, key=lambda run: run.n_turns * run.period, default=None)
+        if run is None:
             made.append(statements[position])
             position += 1
             continue
@@ -113,76 +127,58 @@ def _following(sites: Sequence[object]) -> list[int]:
     return found
 
 
+def _periods(position: int, following: Sequence[int], is_inner: bool) -> Iterator[int]:
+    """Yield how many statements a turn may have that begins at a position.
+
+    One that is only in one loop of the program begins the next turn when it comes again.
+    """
+    n_tried = MAX_INNER_TURNS if is_inner else 1
+    start = position
+    while n_tried > 0 and following[position] > 0:
+        position, n_tried = following[position], n_tried - 1
+        yield position - start
+
+
 # ---- writing it --------------------------------------------------------------------
 
 
 def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     """Write the loop, and before it what its variables begin with."""
     last = run.turns[-1]
-    variables = names_in(last)
     for turn in run.turns:
         for statement in turn:
             for ref in statement.term.refs():
                 ref.name.uses -= 1
     header = Header(run, draft)
-    starts: dict[int, Statement] = {}
-    body: list[Statement] = []
     n_rows = n_next_rows(run)
     for statement in last[:n_rows]:
         header.next_row(statement)
-    for index in range(n_rows, run.period):
-        first, statement, slots = run.turns[0][index], last[index], run.slots[index]
-        parts: list[Part] = []
-        for part, slot in zip(first.term.parts, slots):
-            mine = part.resolved() if type(part) is Ref else None
-            if mine is None and slot.kind == "carry":
-                variable = variables[slot.local]
-                parts.append(Ref(variable, "", ATOM))
-                start = Statement(variable, Term([part]), is_start=True)
-                starts.setdefault(slot.local, start)
-            elif mine is None or slot.kind in ("same", "number"):
-                is_number = slot.kind == "number"
-                parts += header.number(part, slot, index) if is_number else [part]
-            elif slot.kind == "index":
-                parts += header.item(mine, slot)
-            elif slot.kind == "key":
-                parts += header.key(mine, slot)
-            elif slot.kind == "each":
-                parts.append(header.each(slot, mine.level))
-            elif slot.kind == "leaf":
-                parts.append(header.leaf(mine, slot))
-            elif slot.kind == "row":
-                parts.append(header.row(mine, slot))
-            else:
-                variable = variables[slot.local]
-                path = slot.path if slot.kind == "carry" else mine.path
-                parts.append(Ref(variable, path, mine.level))
-                if slot.kind == "carry" and slot.local not in starts:
-                    begin = Term([Ref(*begin_of(mine, slot))])
-                    starts[slot.local] = Statement(variable, begin, is_start=True)
-        made = Statement(statement.targets, Term(parts, first.term.level))
-        made.comment, made.origin, made.bound = (
-            first.comment,
-            first.origin,
-            statement.bound,
-        )
-        body.append(made)
+    turn = TurnBody(run, header, second_variables(run, draft))
+    body = [turn.statement(index) for index in range(n_rows, run.period)]
+    take_from_end(header.ends, terms_of(draft, rest))
+    collections = collections_of(run, draft, rest, header.word)
     loop = Loop(*header.finished(), body)
-    for term in [*(s.term for s in (*starts.values(), *body)), loop.over]:
+    for term in [*(s.term for s in (*turn.starts.values(), *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1
     at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
     loop.body = joined(body, run.turns[0][n_rows:], at_once)
-    begins = [starts[local] for local in sorted(starts)]
+    write_collected(collections, run, draft, rest)
+    begins = [turn.starts[key] for key in sorted(turn.starts)]
     short = total(loop, begins, run, draft)
     if short is None and not begins:
-        short = comprehension(loop, run, draft, rest)
+        short = comprehension(loop, run, draft, rest, collections)
     if short is not None:
         return [short]
     for begin in begins:
         for variable in flat(begin.targets):
             variable.uses += 2  # of the loop itself
             variable.is_given, variable.is_foreign = True, False
-    targets = (*loop.variables, *[n for s in last for n in flat(s.targets)])
-    made = Statement(targets, loop=loop)
-    return [*begins, *leave(run, loop, draft, rest), made]
+    lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
+    if any(depth_of(statement.trail) > 1 for statement in loop.body):
+        inside = replace(draft, statements=loop.body, result=None)
+        _write_loops(inside, "auto", MAX_PERIOD, lambda _: True)
+        loop.body = inside.statements
+    given = [*begins, *(s for s in loop.body if not s.is_effect)]
+    targets = (*loop.variables, *[n for s in given for n in flat(s.targets)])
+    return [*begins, *lists, Statement(targets, loop=loop)]

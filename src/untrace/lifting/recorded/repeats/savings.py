@@ -22,7 +22,7 @@ def is_shorter(run: Run) -> bool:
 
 def _length_of_head(run: Run) -> int:
     slots = [slot for row in run.slots for slot in row]
-    starts = {slot.local for slot in slots if slot.kind == "carry"}
+    starts = {(s.kind, s.local) for s in slots if s.kind in ("carry", "older")}
     taken = {_key(slot): "".join(_texts(slot, run.n_turns)) for slot in slots}
     length = _HEAD + _START * len(starts) + _VARIABLE * len(taken)
     length += sum(map(len, taken.values()))

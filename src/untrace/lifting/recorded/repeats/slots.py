@@ -29,16 +29,18 @@ class Slot:
 
     Attributes:
       kind: "same", "local" (a value of the turn), "carry" (one of the turn before),
-        "index" (an item of a container, the next one in every turn), "leaf" (the next
-        leaf of a tree), "key" (an item of a dict), "row" (the next row of an array),
-        "each" (any other value) or "number".
+        "older" (one of the turn before that, of a carry),
+        "index" (an item of a container, the next one in every turn or the one before),
+        "leaf" (the next leaf of a tree), "key" (an item of a dict), "row" (the next row
+        of an array), "each" (any other value) or "number".
       local: Which value of a turn.
       array: The statement that unpacks the rows.
       numbers: The number of every turn, or the index of the first; the trees whose leaf
         it may be.
       start: The place of an index or key in the path.
+      step: 1, or -1 for an index that falls.
       keys: The key of every turn, in brackets.
-      path: The part of a carry that is taken, or of each value.
+      path: The part of a carry or an older one that is taken, or of each value.
       each: The value of every turn.
     """
 
@@ -47,6 +49,7 @@ class Slot:
     array: Statement | None = None
     numbers: list[str] = field(default_factory=list[str])
     start: int = 0
+    step: int = 1
     keys: list[str] = field(default_factory=list[str])
     path: str = ""
     each: list[tuple[Name, str]] = field(default_factory=list["tuple[Name, str]"])
@@ -58,7 +61,8 @@ class Run:
 
     `rows` are the names of rows of arrays, with the statements that unpack these,
     `at_once` the statements of a turn that are one assignment, `left` the values of
-    every turn that are used after the loop.
+    every turn that are used after the loop, `starts` what the carries begin as that are
+    no literals.
     """
 
     period: int
@@ -68,6 +72,15 @@ class Run:
     slots: list[list[Slot]] = field(default_factory=list[list[Slot]])
     at_once: range = range(0)
     left: frozenset[int] = frozenset()
+    starts: dict[int, tuple[Name, str]] = field(
+        default_factory=dict[int, "tuple[Name, str]"]
+    )
+
+    @property
+    def older(self) -> frozenset[int]:
+        """The values of a turn that the turn after the next one needs, too."""
+        pairs = first_parts(self)
+        return frozenset([slot.local for _, slot in pairs if slot.kind == "older"])
 
     def origin(self, ref: Ref) -> tuple[Name, str]:
         """Return where a value comes from: a name, and a path from there."""
@@ -92,7 +105,7 @@ class Run:
         return (
             self.period == 1
             and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
-            and not any(slot.path for _, slot in pairs)
+            and not any(slot.path or slot.step < 0 for _, slot in pairs)
             and all(type(part) is Ref for part in starts)
         )
 
@@ -127,8 +140,10 @@ def slot_of(
     """Say what stands at one place, which was `mine` at first and is `other` now."""
     if type(mine) is str and type(other) is Ref and _NUMBER.fullmatch(mine):
         ref, before = other.resolved(), locals_of[1]
-        is_carried = id(ref.name) in before and not ref.path
-        return Slot("carry", before[id(ref.name)]) if is_carried else None
+        if id(ref.name) in before and not ref.path:
+            return Slot("carry", before[id(ref.name)])
+        older = _older(ref, run)
+        return Slot("older", older[0]) if older and not older[1] else None
     if type(mine) is not Ref or type(other) is not Ref:
         return _text_slot(mine, other, known, run.n_turns)
     found = None
@@ -176,6 +191,9 @@ def _ref_slot(
         return Slot("carry", local, path=other.path) if is_start else None
     if mine.name is other.name and mine.path == other.path:
         return Slot("same")
+    older = _older(other, run)
+    if older is not None and id(mine.name) not in first:
+        return Slot("older", older[0], path=older[1])
     if id(mine.name) in rows and id(other.name) in rows:
         (array, start), (owner, position) = rows[id(mine.name)], rows[id(other.name)]
         is_next = array is owner and position == start + turn and start == 0
@@ -184,14 +202,29 @@ def _ref_slot(
     if owner is not other_owner:
         return None
     for match in _INDEX.finditer(begin):
-        moved = f"{begin[: match.start()]}{int(match[0]) + turn}"
-        if moved + begin[match.end() :] == path:
-            return Slot("index", numbers=[match[0]], start=match.start())
+        for step in (1, -1):
+            moved = f"{begin[: match.start()]}{int(match[0]) + step * turn}"
+            if moved + begin[match.end() :] == path:
+                return Slot("index", 0, None, [match[0]], match.start(), step)
     trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
     start, keys = differing_key(begin, path)
     return (
         Slot("leaf", numbers=trees, start=start, keys=keys) if trees or keys else None
     )
+
+
+def _older(ref: Ref, run: Run) -> tuple[int, str] | None:
+    """Return which value of the turn before the last one this is, and what part of it.
+
+    Before the first turn that is what the value begins as.
+    """
+    if run.n_turns > 1:
+        local = locals_in(run.turns[-2]).get(id(ref.name))
+        return (local, ref.path) if local is not None else None
+    for local, (name, path) in run.starts.items():
+        if name is ref.name and ref.path.startswith(path):
+            return local, ref.path.removeprefix(path)
+    return None
 
 
 def _each_slot(

@@ -18,9 +18,11 @@ def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, s
     read any more then, nor they when it has its new one.
     """
     reads: dict[int, list[int]] = {}
-    for position, term in enumerate([statement.term for statement in loop.body]):
-        for ref in _deep_refs(term):
-            reads.setdefault(id(ref.name), []).append(position)
+    for position, statement in enumerate(loop.body):
+        inner = statement.loop.terms() if statement.loop is not None else ()
+        for term in (statement.term, *inner):
+            for ref in _deep_refs(term):
+                reads.setdefault(id(ref.name), []).append(position)
     found: dict[int, str] = {}
     targets = [statement.targets for statement in loop.body]
     for end, variable in enumerate(targets):

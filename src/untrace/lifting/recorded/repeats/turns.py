@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from untrace.lifting.recorded.function import Draft, Statement, Trail, flat
 from untrace.lifting.recorded.naming.held import n_leaves
 from untrace.lifting.recorded.repeats.joint import assigned_at_once
+from untrace.lifting.recorded.repeats.older import (
+    is_handed_down,
+    maker,
+    settle_older,
+)
 from untrace.lifting.recorded.repeats.savings import is_shorter
 from untrace.lifting.recorded.repeats.slots import (
     Run,
@@ -72,8 +77,16 @@ def _is_of_loop(run: Run) -> bool:
     places = [place for trail in trails[0] for place in trail if place is not None]
     if all(place.loop is None for place in places):
         return False
-    is_late = any(_is_before(b, a) for a, b in itertools.pairwise(trails[0]))
+    is_late = any(
+        _is_before(b, a) and not (depth_of(a) > 1 and depth_of(b) > 1)
+        for a, b in itertools.pairwise(trails[0])
+    )
     return not is_late and all(trail == trails[0] for trail in trails)
+
+
+def depth_of(trail: Trail) -> int:
+    """Return how many loops of the program a statement stands in."""
+    return sum(place.depth for place in trail if place is not None)
 
 
 def _is_before(trail: Trail, other: Trail) -> bool:
@@ -93,6 +106,8 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
     first, before = run.turns[0], run.turns[-1]
     locals_of = [locals_in(stretch) for stretch in (first, before, turn)]
     is_second = run.n_turns == 1
+    if is_second:
+        run.starts = _starts(first, turn, locals_of[1])
     slots: list[list[Slot]] = []
     for index, (a, b) in enumerate(zip(first, turn)):
         if len(a.term.parts) != len(b.term.parts) or not _alike(a, b):
@@ -107,6 +122,7 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
         slots.append(row)
     run.slots = slots
     left = _left(before, turn)
+    left = left - run.older if left is not None else None
     if left is None or (left != run.left and not is_second):
         return False
     run.left = left
@@ -114,6 +130,24 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
         return False
     run.turns.append(turn)
     return True
+
+
+def _starts(
+    first: Sequence[Statement], second: Sequence[Statement], made: dict[int, int]
+) -> dict[int, tuple[Name, str]]:
+    """Return what the carries of a run begin as, but for literals."""
+    found: dict[int, tuple[Name, str]] = {}
+    for a, b in zip(first, second):
+        for mine, other in zip(a.term.parts, b.term.parts):
+            if type(mine) is not Ref or type(other) is not Ref:
+                continue
+            ref, taken = mine.resolved(), other.resolved()
+            local = made.get(id(taken.name))
+            if local is not None and ref.path.endswith(taken.path):
+                path = ref.path.removesuffix(taken.path)
+                if id(ref.name) not in made:
+                    found.setdefault(local, (ref.name, path))
+    return found
 
 
 def _alike(first: Statement, second: Statement) -> bool:
@@ -145,6 +179,8 @@ def _is_closed(run: Run) -> bool:
     """Tell whether a loop takes all of what it takes, and nobody sees inside of it."""
     if any(name.captured for name in names_in(run.turns[-1])):
         return False
+    if run.older and not settle_older(run):
+        return False
     return all(_are_all_rows(run, slot) for row in run.slots for slot in row) and all(
         _are_all_leaves(run, *pair) for pair in first_parts(run)
     )
@@ -157,21 +193,24 @@ def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
 
 def _agrees(run: Run) -> bool:
     """Tell whether what runs through begins as one value."""
-    starts: dict[int, object] = {}
+    starts: dict[tuple[str, int], object] = {}
     needed: list[tuple[int, int]] = []
+    older = run.older
     for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
         for part, slot in zip(statement.term.parts, slots):
-            if slot.kind != "carry":
+            if slot.kind not in ("carry", "older"):
                 continue
             ref = part.resolved() if type(part) is Ref else None
             start = plain_text(part) if ref is None else begin_of(ref, slot)
-            if starts.setdefault(slot.local, start) != start:
+            if starts.setdefault((slot.kind, slot.local), start) != start:
                 return False
-            needed.append((index, slot.local))
+            if slot.local not in older:
+                needed.append((index, slot.local))
     at_once = assigned_at_once(run.turns[0], needed)
-    if at_once is not None:
-        run.at_once = at_once
-    return at_once is not None
+    if at_once is None or any(maker(run, local) in at_once for local in older):
+        return False
+    run.at_once = at_once
+    return all(is_handed_down(run, local) for local in older)
 
 
 def n_next_rows(run: Run) -> int:

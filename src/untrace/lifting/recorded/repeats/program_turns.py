@@ -1,0 +1,79 @@
+"""What the variables of the program's loop held in every turn of a run.
+
+They say how the loop was written: a variable that held the items of a list, in turn, is
+the variable of these, and where two of them held the parts of each item, the program
+took it apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.naming.values import is_array
+
+MAX_PARTS = 4
+
+
+class ProgramTurns:
+    """The variables of the program's loops, and what they held in some turns."""
+
+    def __init__(self, turns: Sequence[Sequence[Statement]]) -> None:
+        held = [_held(turn) for turn in turns]
+        self._values = {
+            name: [one[name] for one in held]
+            for name in held[0]
+            if name.strip("_") and all(name in one for one in held)
+        }
+
+    def named(self, values: Sequence[Any]) -> str:
+        """Return the variable that held these values, one in each turn, or nothing."""
+        for name, held in self._values.items():
+            if all(map(_is_same, held, values)):
+                return name
+        return ""
+
+    def rank(self, names: Sequence[str]) -> int | None:
+        """Return where the first of some variables is among those of the program."""
+        known = list(self._values)
+        found = [known.index(name) for name in names if name in known]
+        return min(found, default=None)
+
+    def parts(self, items: Sequence[Any]) -> tuple[str, ...]:
+        """Return the variables that held the parts of these items; nothing if none did.
+
+        Parts that no variable held are `_`.
+        """
+        first = items[0]
+        if type(first) not in (tuple, list) or not 1 < len(first) <= MAX_PARTS:
+            return ()
+        if any(type(i) is not type(first) or len(i) != len(first) for i in items):
+            return ()
+        names = [self.named([i[n] for i in items]) for n in range(len(first))]
+        is_known = any(names) and not self.named(items)
+        return tuple([name or "_" for name in names]) if is_known else ()
+
+
+def _held(turn: Sequence[Statement]) -> dict[str, Any]:
+    """Return what variables held when any of the statements of a turn was executed."""
+    held: dict[str, Any] = {}
+    for statement in turn:
+        for name, value in statement.turn:
+            held.setdefault(name, value)
+    return held
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are one, or containers of the same arrays."""
+    if one is other:
+        return True
+    if is_array(one) or is_array(other) or type(one) is not type(other):
+        return False
+    if isinstance(one, (int, float, str)):
+        return one == other
+    leaves, others = jax.tree.leaves(one), jax.tree.leaves(other)
+    is_known = bool(leaves) and len(leaves) == len(others)
+    return is_known and all(a is b for a, b in zip(leaves, others))

@@ -1,0 +1,74 @@
+"""How the indices that a loop counts, or takes the items of, are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from untrace.lifting.recorded.terms import Term
+
+MIN_STEPS = 4
+"""How many numbers are a `range` with a step, where a tuple would be shorter."""
+
+
+_NUMBERED = re.compile(r"([\w ./-]*?)(0|[1-9]\d*)([ ./-]?[^\W\d]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Words that differ in a number: what is `around` it, and the number of each."""
+
+    around: tuple[str, str]
+    numbers: tuple[int, ...]
+
+
+def numbered_words(words: Sequence[str]) -> Numbered | None:
+    """Find the numbers in which words differ: `layer_0`, `layer_1`, ...
+
+    >>> numbered_words(["layer_0", "layer_1"])
+    Numbered(around=('layer_', ''), numbers=(0, 1))
+    """
+    found = [_NUMBERED.fullmatch(word) for word in words]
+    around = {(one[1], one[3]) for one in found if one is not None}
+    if None in found or len(around) != 1:
+        return None
+    return Numbered(
+        around.pop(), tuple([int(one[2]) for one in found if one is not None])
+    )
+
+
+def progression(numbers: Sequence[int]) -> Term:
+    """Write the numbers that a variable takes in turn: a range, if they are one.
+
+    >>> [progression(n).render() for n in ([0, 1, 2], [2, 1, 0], [5, 1])]
+    ['range(3)', 'reversed(range(3))', '(5, 1)']
+    """
+    first, last, n = numbers[0], numbers[-1], len(numbers)
+    step = numbers[1] - first
+    is_even = list(numbers) == [first + step * turn for turn in range(n)]
+    if is_even and step == 1:
+        return Term([f"range({first}, {last + 1})" if first else f"range({n})"])
+    if is_even and step == -1 and last == 0 and n > 2:
+        return Term([f"reversed(range({n}))"])
+    if is_even and step and n >= MIN_STEPS:
+        return Term([f"range({first}, {last + step}, {step})"])
+    return Term([f"({', '.join(map(str, numbers))})"])
+
+
+def bounds_of(indices: Sequence[int], length: int | None) -> str | None:
+    """Write the slice of a list that has the items of some indices, rising or falling.
+
+    >>> bounds_of([0, 1], 3), bounds_of([2, 1], 3), bounds_of([0, 1], 2)
+    ('[:-1]', '[1:]', '')
+
+    Returns:
+      The slice; nothing if it is the whole list, None if the length is not known.
+    """
+    if length is None:
+        return None
+    begin, end = min(indices), max(indices) + 1
+    if begin == 0 and end == length:
+        return ""
+    stop = "" if end == length else "-1" if end == length - 1 else str(end)
+    return f"[{begin or ''}:{stop}]"

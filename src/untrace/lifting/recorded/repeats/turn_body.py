@@ -1,0 +1,78 @@
+"""Write the statements of a turn with the variables of the loop in them."""
+
+from __future__ import annotations
+
+from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.repeats.loop_headers import Header
+from untrace.lifting.recorded.repeats.older import hand_down, maker
+from untrace.lifting.recorded.repeats.slots import Run, Slot, names_in
+from untrace.lifting.recorded.repeats.turns import begin_of
+from untrace.lifting.recorded.terms import ATOM, Name, Part, Ref, Term
+
+
+class TurnBody:
+    """The statements of a turn.
+
+    Attributes:
+      starts: The statements that give variables their first value, by the number of the
+        value; those of its second variable first.
+    """
+
+    def __init__(self, run: Run, header: Header, seconds: dict[int, Name]) -> None:
+        self._run = run
+        self._header = header
+        self._seconds = seconds
+        self._makers = {maker(run, local): local for local in seconds}
+        self._variables = names_in(run.turns[-1])
+        self.starts: dict[tuple[int, bool], Statement] = {}
+
+    def statement(self, index: int) -> Statement:
+        """Write one of the statements."""
+        run = self._run
+        first, last = run.turns[0][index], run.turns[-1][index]
+        parts: list[Part] = []
+        for part, slot in zip(first.term.parts, run.slots[index]):
+            parts += self._part(part, slot, index)
+        made = Statement(last.targets, Term(parts, first.term.level))
+        made.comment, made.origin = first.comment, first.origin
+        made.bound, made.site, made.trail = last.bound, last.site, last.trail
+        made.turn, made.roles = last.turn, last.roles
+        if index in self._makers:
+            hand_down(made, self._seconds[self._makers[index]])
+        return made
+
+    def _part(self, part: Part, slot: Slot, index: int) -> list[Part]:
+        """Write what stands at a place of a statement."""
+        header = self._header
+        mine = part.resolved() if type(part) is Ref else None
+        if slot.kind in ("carry", "older"):
+            return [self._variable(part, mine, slot, index)]
+        if slot.kind == "number":
+            return header.number(part, slot, index)
+        if mine is None or slot.kind == "same":
+            return [part]
+        if slot.kind == "index":
+            return header.item(mine, slot)
+        if slot.kind == "key":
+            return header.key(mine, slot)
+        if slot.kind == "each":
+            return [header.each(slot, mine.level)]
+        if slot.kind == "leaf":
+            return header.leaf(mine, slot)
+        if slot.kind == "row":
+            return [header.row(mine, slot)]
+        return [Ref(self._variables[slot.local], mine.path, mine.level)]
+
+    def _variable(self, part: Part, mine: Ref | None, slot: Slot, index: int) -> Part:
+        """Refer to a variable that turns hand on, and note what it begins as."""
+        local, is_carry = slot.local, slot.kind == "carry"
+        second = self._seconds.get(local)
+        variable = self._variables[local] if is_carry else second
+        assert variable is not None
+        begin = Term([part if mine is None else Ref(*begin_of(mine, slot))])
+        start = Statement(variable, begin, is_start=True)
+        self.starts.setdefault((local, is_carry), start)
+        if second is not None and index > maker(self._run, local):
+            variable = second  # which has its old value by now
+        level = ATOM if mine is None else mine.level
+        return Ref(variable, slot.path, level)

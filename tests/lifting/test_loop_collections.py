@@ -1,0 +1,127 @@
+"""Lists of containers and dicts that loops fill come back as such."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
+PAIRS = [(X, X[0]), (X + 1, X[1]), (X + 2, X[2])]
+NAMED = {"enc": X, "mid": X + 1, "out": X + 2}
+KEY = jax.random.key(0)
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def over_items(params, x):
+    return {k: jnp.sin(v) * x for k, v in params.items()}
+
+
+def over_keys(params, grads):
+    return {k: params[k] - 0.1 * grads[k] for k in params}
+
+
+def in_a_loop(params, x):
+    out = {}
+    for k, v in params.items():
+        v = jnp.sin(v)
+        out[k] = v * jnp.sum(v) + x
+    return out
+
+
+def two_dicts(params, means, grads):
+    new, momenta = {}, {}
+    for k in params:
+        momenta[k] = 0.9 * means[k] + 0.1 * grads[k]
+        new[k] = params[k] - 0.1 * momenta[k]
+    return new, momenta
+
+
+def used_twice(params, x):
+    new = {k: jnp.sin(v) * x for k, v in params.items()}
+    return jax.grad(lambda p: sum(jnp.sum(v**2) for v in p.values()))(new), new
+
+
+def also_alone(params, x):
+    new = {k: jnp.sin(v) * x for k, v in params.items()}
+    return new, jnp.sin(new["mid"])
+
+
+def numbered(key):
+    params = {}
+    for i, n in enumerate((4, 8, 2)):
+        key, sub = jax.random.split(key)
+        params[f"layer{i}"] = {"w": jax.random.normal(sub, (3, n)), "b": jnp.zeros(n)}
+    return params
+
+
+def of_pairs(params, grads):
+    return [(w - 0.1 * dw, b - 0.1 * db) for (w, b), (dw, db) in zip(params, grads)]
+
+
+def of_dicts(params, x):
+    return [{"w": w * x, "b": jnp.sin(b), "x": x} for w, b in params]
+
+
+def appended(key):
+    params = []
+    for m, n in zip((4, 8, 8), (8, 8, 2)):
+        key, sub = jax.random.split(key)
+        w = jax.random.normal(sub, (m, n)) * 0.1
+        params.append((w, jnp.zeros(n)))
+    return params
+
+
+def tuple_of_pairs(params):
+    return tuple((jnp.sin(w), jnp.cos(b)) for w, b in params)
+
+
+def with_a_late_value(params):
+    pairs = [(jnp.sin(w), b * 2) for w, b in params]
+    late = jnp.sum(pairs[0][1])
+    return [(w, b, late) for w, b in pairs]
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (over_items, (NAMED, X), ["{k: jnp.sin(v) * x for k, v in params.items()}"]),
+        (over_keys, (NAMED, NAMED), ["{k: params[k] - 0.1 * grads[k] for k in "]),
+        (in_a_loop, (NAMED, X), ["out = {}", "k, v in params.items():", "out[k] = "]),
+        (
+            two_dicts,
+            (NAMED, NAMED, NAMED),
+            ["new[k] = params[k] - ", "momenta[k] = ", "return new, momenta"],
+        ),
+        (
+            used_twice,
+            (NAMED, X),
+            ["new = {k: jnp.sin(v) * x for k, v in params.items()}"],
+        ),
+        (also_alone, (NAMED, X), ["return "]),
+        (numbered, (KEY,), ["params = {}", 'params[f"layer{i}"] = {"w": ']),
+        (
+            of_pairs,
+            (PAIRS, PAIRS),
+            ["for (w, b), (dw, db) in zip(params, grads)]"],
+        ),
+        (of_dicts, (PAIRS, X), ['{"w": w * x, "b": jnp.sin(b), "x": x} for w, b in']),
+        (appended, (KEY,), ["params.append((w, jnp.zeros(n)))", "return params"]),
+        (tuple_of_pairs, (PAIRS,), ["tuple([(jnp.sin(w), jnp.cos(b)) for w, b in"]),
+        (with_a_late_value, (PAIRS,), ["late"]),
+    ],
+)
+def test_collections_come_back(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+    plain = untrace.source(function, reroll="none")(*args)
+    assert plain.report.is_verified and " for " not in str(plain).partition("def ")[2]
+    recover(jax.jit(function), *args)
+    recover(lambda *given: function(*given), *args)

@@ -1,0 +1,173 @@
+"""What a loop is over, and its variables, are written as the program had them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
+LAYERS = [{"w": X * (i + 1), "b": X[i % 4]} for i in range(5)]
+PAIRS = [(X, X[0]), (X + 1, X[1]), (X + 2, X[2])]
+NAMED = {"enc": X, "mid": X + 1, "out": X + 2}
+UNSORTED = {"w": X, "b": X + 1, "a": X + 2}
+NUMBERED = {f"layer_{i}": LAYERS[i] for i in range(3)}
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def layer(params, x):
+    return jnp.tanh(x @ params["w"] + params["b"])
+
+
+def from_the_end(layers, x):
+    for one in reversed(layers):
+        x = layer(one, x)
+    return x
+
+
+def from_the_end_but_one(layers, x):
+    for one in layers[-2::-1]:
+        x = layer(one, x)
+    return x
+
+
+def all_but_the_last(layers, x):
+    for i, one in enumerate(layers):
+        x = x @ one["w"] + one["b"]
+        if i < len(layers) - 1:
+            x = jax.nn.relu(x)
+    return x
+
+
+def indices_from_the_end(x):
+    v = x[0]
+    for i in range(3, -1, -1):
+        v = jnp.tanh(v * x[i])
+    return v
+
+
+def every_second(x):
+    for i in range(0, 8, 2):
+        x = jnp.roll(x, i) * x
+    return x
+
+
+def neighbours(layers, x):
+    for before, after in zip(layers[:-1], layers[1:]):  # noqa: RUF007
+        x = x + x @ before["w"] @ after["w"]
+    return x
+
+
+def taken_apart(params, x):
+    for w, b in params:
+        x = jnp.tanh(x @ w + b)
+    return x
+
+
+def partly_taken_apart(params, x):
+    for i, (w, _) in enumerate(params):
+        x = jnp.tanh(x @ w) + i
+    return x
+
+
+def taken_apart_and_whole(params, x):
+    def apply(pair, x):
+        return jnp.tanh(x @ pair[0] + pair[1])
+
+    for w, b in params:
+        x = apply((w, b), x) * w
+    return x
+
+
+def two_lists(first, second):
+    return sum(jnp.sum((p - q) ** 2) for p, q in zip(first, second))
+
+
+def late_first(first, second):
+    return [q + jnp.sin(p) for p, q in zip(first, second)]
+
+
+def keys(key):
+    keys = jax.random.split(key, 3)
+    return [jax.random.normal(k, (4, 4)) for k in keys]
+
+
+def items(params, x):
+    for _, v in params.items():
+        x = jnp.tanh(x @ v)
+    return x
+
+
+def items_of_two(params, grads):
+    total = 0.0
+    for k, v in params.items():
+        total = total + jnp.sum(v * grads[k])
+    return total
+
+
+def some_keys(params, x):
+    for name in ("mid", "out"):
+        x = jnp.tanh(x @ params[name])
+    return x
+
+
+def numbered_keys(params, x):
+    for i in range(3):
+        x = layer(params[f"layer_{i}"], x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (from_the_end, (LAYERS, X), ["for one in reversed(layers):"]),
+        (from_the_end_but_one, (LAYERS, X), ["in reversed(layers[:-1]):"]),
+        (
+            all_but_the_last,
+            (LAYERS, X),
+            ["for one in layers[:-1]:", 'x @ layers[-1]["w"] + layers[-1]["b"]'],
+        ),
+        (indices_from_the_end, (X,), ["for i in reversed(range(4)):"]),
+        (every_second, (X,), ["for i in range(0, 8, 2):"]),
+        (neighbours, (LAYERS, X), ["before, after in zip(layers[:-1], layers[1:]):"]),
+        (taken_apart, (PAIRS, X), ["for w, b in params:", "x = jnp.tanh(x @ w + b)"]),
+        (partly_taken_apart, (PAIRS, X), ["for i, (w, _) in enumerate(params):"]),
+        (taken_apart_and_whole, (PAIRS, X), [" in params:", "apply("]),
+        (two_lists, (PAIRS[0], PAIRS[0]), ["def two_lists(first, second):"]),
+        (two_lists, ([X, X, X], [X, X, X]), ["for p, q in zip(first, second))"]),
+        (late_first, ([X, X, X], [X, X, X]), ["for p, q in zip(first, second)]"]),
+        (keys, (jax.random.key(0),), ["for k in keys]"]),
+        (items_of_two, (NAMED, NAMED), ["for k, v in params.items():", "v * grads[k]"]),
+        (some_keys, (NAMED, X), []),
+        (numbered_keys, (NUMBERED, X), ["in range(3):", 'layer(params[f"layer_{i}"]']),
+    ],
+)
+def test_heads_of_loops(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+
+
+@pytest.mark.parametrize("params", [NAMED, UNSORTED])
+def test_items_of_dicts_come_in_the_order_of_the_run(params):
+    recover(items, params, X)
+    recover(jax.jit(items), params, X)
+    recover(jax.grad(lambda p, x: jnp.sum(items(p, x))), params, X)
+    recover(lambda x: items({"w": x, "b": x + 1, "a": x * 2}, x), X)
+
+
+def test_words_that_are_no_numbered_ones_stay_words():
+    odd = {'a"{0}': X, 'a"{1}': X + 1, 'a"{2}': X + 2}
+
+    def braces(params, x):
+        for i in range(3):
+            x = jnp.tanh(x @ params[f'a"{{{i}}}'])
+        return x
+
+    recover(braces, odd, X)

@@ -1,0 +1,177 @@
+"""Loops of the program that stand inside others come back inside others."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
+LAYERS = [{"w": X * (i + 1), "b": X[i % 4]} for i in range(5)]
+
+
+def recover(function, *args, **options):
+    src = untrace.source(function, **options)(*args)
+    assert src.report.strength in ("identical", "equivalent"), str(src.report)
+    return str(src)
+
+
+def layer(params, x):
+    return jnp.tanh(x @ params["w"] + params["b"])
+
+
+def twice_each(layers, x):
+    for one in layers:
+        for _ in range(2):
+            x = layer(one, x)
+    return x
+
+
+def inner_carry(layers, x):
+    for one in layers:
+        y = x
+        for _ in range(3):
+            y = jnp.tanh(y @ one["w"]) + x
+        x = x + y
+    return x
+
+
+def all_layers_again(layers, x):
+    for _ in range(3):
+        for one in layers:
+            x = layer(one, x)
+        x = x / jnp.sum(x)
+    return x
+
+
+def stages(stages, x):
+    for stage in stages:
+        for one in stage:
+            x = x + jnp.sin(layer(one, x) * 2 + x)
+        x = jnp.sin(x)
+    return x
+
+
+def inner_list(layers, x):
+    for one in layers:
+        heads = []
+        for scale in (1.0, 2.0, 3.0):
+            y = jnp.tanh(x @ one["w"] * scale)
+            y = y / jnp.sum(y)
+            heads.append(y)
+        x = jnp.concatenate(heads).reshape(3, 4, 4).sum(0)
+    return x
+
+
+def both_lists(layers, x):
+    values = []
+    for one in layers:
+        for _ in range(3):
+            x = jnp.tanh(x @ one["w"]) * 2 + jnp.sin(x)
+        values.append(x)
+    return values
+
+
+def list_of_all(layers, x):
+    values = []
+    for one in layers:
+        for _ in range(3):
+            x = jnp.tanh(x @ one["w"]) * 2 + jnp.sin(x)
+            values.append(x)
+    return values
+
+
+def three_deep(layers, x):
+    for _ in range(2):
+        for one in layers:
+            for scale in (0.5, 1.5, 2.5):
+                x = jnp.tanh(x @ one["w"] * scale)
+            x = x + one["b"]
+        x = x / jnp.sum(x)
+    return x
+
+
+def uneven(layers, x):
+    for i, one in enumerate(layers):
+        for _ in range(i + 1):
+            x = layer(one, x)
+        x = jnp.sin(x)
+    return x
+
+
+def called(layers, x):
+    def refine(one, x):
+        for _ in range(3):
+            x = x - 0.1 * layer(one, x)
+        return x
+
+    for one in layers:
+        x = refine(one, x)
+    return x
+
+
+def swapped_inside(layers, x):
+    a, b = x, x + 1
+    for one in layers:
+        for _ in range(3):
+            a, b = b, jnp.sin(a) @ one["w"]
+        b = jnp.cos(b)
+    return a, b
+
+
+STAGES = [LAYERS[:3], LAYERS[1:4], LAYERS[2:]]
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (twice_each, (LAYERS, X), ["    for one in layers:\n        x = layer(one"]),
+        (
+            inner_carry,
+            (LAYERS, X),
+            ["    for one in layers:", "        y = x\n        for _ in range(3):\n"],
+        ),
+        (
+            all_layers_again,
+            (LAYERS, X),
+            [
+                "    for _ in range(3):\n        for one in layers:\n            x = layer"
+            ],
+        ),
+        (
+            stages,
+            (STAGES, X),
+            [
+                "    for stage in stages:\n        for one in stage:\n            x = x +"
+            ],
+        ),
+        (
+            inner_list,
+            (LAYERS, X),
+            ["        for scale in (1.0, 2.0, 3.0):", "heads.append(", "heads)"],
+        ),
+        (both_lists, (LAYERS, X), ["        for _ in range(3):\n", ".append(x)"]),
+        (list_of_all, (LAYERS, X), []),
+        (three_deep, (LAYERS, X), ["            for scale in (0.5, 1.5, 2.5):\n"]),
+        (uneven, (LAYERS, X), []),
+        (called, (LAYERS, X), ["for one in layers:", "for _ in range(3):"]),
+        (swapped_inside, (LAYERS, X), []),
+    ],
+)
+def test_loops_inside_loops_come_back(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+    recover(jax.jit(function), *args)
+    recover(lambda *given: jax.vmap(lambda y: function(given[0], y))(X[None]), *args)
+    plain = untrace.source(function, reroll="none")(*args)
+    assert plain.report.is_verified and "    for " not in str(plain)
+
+
+@pytest.mark.parametrize("function", [inner_carry, all_layers_again, three_deep])
+def test_loops_inside_loops_under_grad(function):
+    recover(jax.grad(lambda layers, x: jnp.sum(function(layers, x))), LAYERS, X)
+    recover(function, LAYERS, X, reroll="for")
+    src = untrace.source(function, reroll="scan")(LAYERS, X)
+    assert src.report.is_verified, str(src.report)
