@@ -361,3 +361,86 @@ def f(tree):
     assert text.count("sum(jax.tree.leaves(sums))") == 1
     assert "jax.tree.reduce(operator.add, sums, 1)" in text
     assert "jax.tree.reduce(jnp.add, sums, 0)" in text
+
+
+def test_a_library_s_function_as_short_as_its_head_is_written_where_it_is_called():
+    layers = library("""
+class Dense:
+    def __call__(self, kernel, inputs):
+        y = jnp.reshape(jnp.ravel(inputs), inputs.shape)
+        z = jnp.reshape(jnp.ravel(kernel), kernel.shape)
+        del y, z
+        return jax.lax.dot(inputs, kernel)
+
+    def all(self, kernel, inputs):
+        return jnp.sin(inputs), jnp.cos(kernel), jnp.tan(inputs), jnp.exp(inputs)
+""")
+    dense = layers.Dense()
+
+    def model(params, x):
+        first = jnp.tanh(dense(params["w"], x))
+        return first, dense(params["v"], first)
+
+    square = np.ones((4, 4), np.float32)
+    text = recover(model, {"w": square, "v": square}, X)
+    assert "first = jnp.tanh(jax.lax.dot(x, params" in text
+    assert "def dense" not in text
+
+
+def test_a_function_named_like_a_method_that_is_called_is_called_once():
+    layers = library("""
+def softmax(x, scale, shift, power):
+    y = jnp.sin(x * scale) + jnp.cos(x / shift) - jnp.exp(x**power) * jnp.log1p(scale)
+    return jax.nn.softmax(y * jnp.tanh(y) + jnp.sinh(x))
+
+def attend(x, scale, shift, power):
+    x = jnp.abs(x - jnp.mean(x))
+    y = softmax(x, scale, shift, power)
+    return y * jnp.tanh(y) + jnp.sin(x) - jnp.cos(x + y) * jnp.exp(x - y)
+""")
+    text = recover(lambda x, y: layers.attend(x, y, y + 1, y + 2), X, X)
+    assert text.count("def ") == 3 and "def attend(" in text  # and `example_args`
+
+
+def pair(x):
+    wave = jnp.sin(x)
+    unused = jnp.cos(wave) + jnp.tan(x)
+    return wave, unused
+
+
+def test_a_result_of_the_user_s_function_that_is_never_used_is_left_out():
+    def f(x):
+        first, _ = pair(x)
+        second, _ = pair(first)
+        return first * second
+
+    text = recover(f, X)
+    assert "    first = pair(x)\n" in text and "    second = pair(first)\n" in text
+    assert "    return wave\n" in text and "jnp.cos" not in text
+
+
+def test_a_result_of_the_user_s_function_that_is_used_once_stays():
+    def f(x):
+        first, _ = pair(x)
+        second, rest = pair(first)
+        return first * second + rest
+
+    text = recover(f, X)
+    assert "first, _ = pair(x)" in text and "return wave, unused" in text
+
+
+def test_a_user_s_function_that_is_passed_returns_what_it_did():
+    def f(x):
+        first, _ = pair(x[0])
+        return first, jax.vmap(pair)(x)
+
+    text = recover(f, X)
+    assert "first, _ = pair(x[0])" in text and "return wave, unused" in text
+
+
+def test_a_whole_result_of_the_user_s_function_stays_whole():
+    def f(x):
+        results = pair(x)
+        return results[0]
+
+    assert "results = pair(x)" in recover(f, X)

@@ -105,6 +105,12 @@ def recover(function, *args):
             "x * jax.random.normal(jax.random.key(0), (2, 1, 1), jnp.float32)",
             "x * jax.random.normal(jax.random.key(0), (2, 1, 1))",
         ),
+        ("x + jnp.arange(4, dtype=jnp.int32)", "x + jnp.arange(4)"),
+        ("x + jnp.arange(4, dtype='float32')", 'x + jnp.arange(4, dtype="float32")'),
+        (
+            "lax.dot_general(x[None], y, (((2,), (1,)), ((), ())))",
+            "jax.lax.dot_general(x[None], y, (([2], [1]), ([], [])))",
+        ),
         ("jnp.array(x, dtype=jnp.float32)", "jnp.array(x)"),
         ("jnp.array(x, jnp.float16)", "jnp.array(x, jnp.float16)"),
     ],

@@ -172,7 +172,7 @@ class Plan:
         Returns:
           Whether there is anything to write in another way.
         """
-        found = needs(references)
+        found = needs(references, lines)
         is_more = False
         for item, need in found.items():
             steps = self.needs.setdefault(item, [])

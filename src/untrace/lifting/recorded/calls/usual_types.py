@@ -58,7 +58,10 @@ _FLOAT_MAKERS = {
 
 def type_spellings() -> Mapping[int, Callable[[Call], Call]]:
     """Return how calls of public functions are spelled, by the `id` of the function."""
-    made: dict[int, Callable[[Call], Call]] = {id(jnp.array): _with_kept_dtype}
+    made: dict[int, Callable[[Call], Call]] = {
+        id(jnp.array): _with_kept_dtype,
+        id(jnp.arange): _with_usual_integers,
+    }
     for name in (*PROMOTING, *_PAIRS):
         public = getattr(jnp, _PAIRS.get(name, name))
         made[id(getattr(jax.lax, name))] = functools.partial(_as_promoting, public)
@@ -88,6 +91,13 @@ def _are_inexact(values: list[Any]) -> bool:
 def _with_usual_dtype(item: Call) -> Call:
     """Leave out that an array is of the type that JAX's floats are of."""
     return _without_dtype(item, jax.dtypes.canonicalize_dtype(float))
+
+
+def _with_usual_integers(item: Call) -> Call:
+    """Leave out that integers are of the type that JAX's integers are of."""
+    if not all(arg is None or type(arg) is int for arg in item.args[:3]):
+        return item
+    return _without_dtype(item, jax.dtypes.canonicalize_dtype(int))
 
 
 def _with_kept_dtype(item: Call) -> Call:

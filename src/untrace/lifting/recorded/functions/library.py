@@ -104,16 +104,24 @@ def _with_free_length(item: Call) -> Call:
 
 
 def _as_dot(item: Call) -> Call:
-    """Return `jax.lax.dot` for a `jax.lax.dot_general` that makes the same equation."""
+    """Return `jax.lax.dot` for a `jax.lax.dot_general` that makes the same equation.
+
+    Others have lists of axes.
+    """
     if item.function is not jax.lax.dot_general or len(item.args) < 3:
         return item
     left, right, numbers, *rest = item.args
     ranks = np.ndim(left), np.ndim(right)
     usual = (((ranks[0] - 1,), (0,)), ((), ()))
     if not set(ranks) <= {1, 2} or _tuples(numbers) != usual:
-        return item
+        return replace(item, args=(left, right, _with_lists(numbers), *rest))
     kwargs = {**dict(zip(("precision", "preferred_element_type"), rest)), **item.kwargs}
     return replace(item, function=jax.lax.dot, args=(left, right), kwargs=kwargs)
+
+
+def _with_lists(numbers: Any) -> Any:
+    """Write which axes are summed and which are batched as jaxprs do: `([2], [0])`."""
+    return tuple([tuple([list(axes) for axes in pair]) for pair in numbers])
 
 
 def _tuples(value: Any) -> Any:
