@@ -1,5 +1,7 @@
 """Level "api": what a library does is written shorter than it was programmed."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -281,3 +283,175 @@ def step(state):
     assert "def safe_increment(count):" in text
     assert text.count("jnp.where(") == 1
     assert 'safe_increment(state["second"])' in text
+
+
+def test_a_number_that_a_library_makes_an_array_of_is_a_number():
+    layers = library("""
+def f(x, count):
+    one = jnp.array(1, jnp.int32)
+    half = jnp.asarray(0.5)
+    limit = jnp.array(2147483647, jnp.int32)
+    y = jnp.maximum(half * x + jnp.log(half), half)
+    return y, jnp.where(one < count, one + count - one, limit)
+""")
+    text = recover(lambda x, n: layers.f(x, n), X, np.int32(3))
+    assert "jnp.maximum(0.5 * x + jnp.log(0.5), 0.5)" in text
+    assert "jnp.where(one < count, 1 + count - 1, limit)" in text
+
+
+def test_a_number_of_another_type_stays_an_array():
+    layers = library("""
+def f(x, n):
+    scale = jnp.asarray(2, jnp.float32)
+    return x * scale, n * scale
+""")
+    text = recover(lambda x, n: layers.f(x, n), X, np.int32(3))
+    assert "x * 2, n * scale" in text
+
+
+def test_a_function_that_jax_inlines_is_not_jitted():
+    layers = library("""
+@functools.partial(jax.jit, inline=True)
+def decayed(x, decay, count):
+    bias = 1.0 - decay**count
+    return jnp.sin(x / bias) + jnp.cos(x * bias) - jnp.exp(x)
+
+@functools.partial(jax.jit, inline=True)
+def raised(x, n):
+    power = x**n
+    return jnp.sin(x / power) + jnp.cos(x * power) - jnp.exp(x)
+
+def f(x, count):
+    return decayed(x, 0.9, count) + raised(x, 2)
+""")
+    text = recover(lambda x, n: layers.f(x, n), X, np.int32(3))
+    assert text.count("jax.jit, inline=") == 1
+    assert "\ndef decayed(" in text and ")\ndef raised(" in text
+
+
+def test_what_the_user_jits_with_inline_stays_jitted():
+    @functools.partial(jax.jit, inline=True)
+    def f(x):
+        return jnp.sin(x) + jnp.cos(x)
+
+    assert "jax.jit, inline=" in recover(lambda x: f(x) * 2.0, X)
+
+
+def test_an_operator_that_a_library_maps_is_a_function():
+    layers = library("""
+def f(params, updates):
+    moved = jax.tree.map(lambda p, u: p + u, params, updates)
+    scaled = jax.tree.map(lambda p, u: u * p, params, updates)
+    return moved, scaled, jax.tree.map(lambda p: p + 1.0, params)
+""")
+    text = recover(lambda params, updates: layers.f(params, updates), PARAMS, PARAMS)
+    assert "jax.tree.map(jnp.add, params, updates)" in text
+    assert "jax.tree.map(lambda p, u: u * p, params, updates)" in text
+    assert "jax.tree.map(lambda p: p + 1.0, params)" in text
+
+
+def test_leaves_that_a_library_adds_to_zero_are_a_sum():
+    layers = library("""
+def f(tree):
+    sums = jax.tree.map(jnp.sum, tree)
+    total = jax.tree.reduce(operator.add, sums, initializer=0)
+    return total, jax.tree.reduce(operator.add, sums, 1), jax.tree.reduce(jnp.add, sums, 0)
+""")
+    text = recover(lambda p: layers.f(p), PARAMS)
+    assert text.count("sum(jax.tree.leaves(sums))") == 1
+    assert "jax.tree.reduce(operator.add, sums, 1)" in text
+    assert "jax.tree.reduce(jnp.add, sums, 0)" in text
+
+
+def test_a_library_s_function_as_short_as_its_head_is_written_where_it_is_called():
+    layers = library("""
+class Dense:
+    def __call__(self, kernel, inputs):
+        y = jnp.reshape(jnp.ravel(inputs), inputs.shape)
+        z = jnp.reshape(jnp.ravel(kernel), kernel.shape)
+        del y, z
+        return jax.lax.dot(inputs, kernel)
+
+    def all(self, kernel, inputs):
+        return jnp.sin(inputs), jnp.cos(kernel), jnp.tan(inputs), jnp.exp(inputs)
+""")
+    dense = layers.Dense()
+
+    def model(params, x):
+        first = jnp.tanh(dense(params["w"], x))
+        return first, dense(params["v"], first)
+
+    square = np.ones((4, 4), np.float32)
+    text = recover(model, {"w": square, "v": square}, X)
+    assert "first = jnp.tanh(jax.lax.dot(x, params" in text
+    assert "def dense" not in text
+
+
+def test_a_function_named_like_a_method_that_is_called_is_called_once():
+    layers = library("""
+def softmax(x, scale, shift, power):
+    y = jnp.sin(x * scale) + jnp.cos(x / shift) - jnp.exp(x**power) * jnp.log1p(scale)
+    return jax.nn.softmax(y * jnp.tanh(y) + jnp.sinh(x))
+
+def attend(x, scale, shift, power):
+    x = jnp.abs(x - jnp.mean(x))
+    y = softmax(x, scale, shift, power)
+    return y * jnp.tanh(y) + jnp.sin(x) - jnp.cos(x + y) * jnp.exp(x - y)
+""")
+    text = recover(lambda x, y: layers.attend(x, y, y + 1, y + 2), X, X)
+    assert text.count("def ") == 3 and "def attend(" in text  # and `example_args`
+
+
+def pair(x):
+    wave = jnp.sin(x)
+    unused = jnp.cos(wave) + jnp.tan(x)
+    return wave, unused
+
+
+def test_a_result_of_the_user_s_function_that_is_never_used_is_left_out():
+    def f(x):
+        first, _ = pair(x)
+        second, _ = pair(first)
+        return first * second
+
+    text = recover(f, X)
+    assert "    first = pair(x)\n" in text and "    second = pair(first)\n" in text
+    assert "    return wave\n" in text and "jnp.cos" not in text
+
+
+def test_a_result_that_a_statement_without_use_takes_stays():
+    def f(x):
+        first, rest = pair(x)
+        _ = rest * 2.0
+        second, _ = pair(first)
+        return second
+
+    text = recover(f, X)
+    assert "    return wave, unused\n" in text and text.count("= pair(") == 2
+
+
+def test_a_result_of_the_user_s_function_that_is_used_once_stays():
+    def f(x):
+        first, _ = pair(x)
+        second, rest = pair(first)
+        return first * second + rest
+
+    text = recover(f, X)
+    assert "first, _ = pair(x)" in text and "return wave, unused" in text
+
+
+def test_a_user_s_function_that_is_passed_returns_what_it_did():
+    def f(x):
+        first, _ = pair(x[0])
+        return first, jax.vmap(pair)(x)
+
+    text = recover(f, X)
+    assert "first, _ = pair(x[0])" in text and "return wave, unused" in text
+
+
+def test_a_whole_result_of_the_user_s_function_stays_whole():
+    def f(x):
+        results = pair(x)
+        return results[0]
+
+    assert "results = pair(x)" in recover(f, X)

@@ -7,6 +7,7 @@ import pytest
 
 import untrace
 from tests.lifting import installed
+from untrace.lifting.recorded.calls import elementwise
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 
@@ -88,12 +89,79 @@ def recover(function, *args):
         ("jnp.expand_dims(x, (0, 1, 2))", "x[None, None, None]"),
         ("jnp.expand_dims(x[0], (1, 2))", "x[0][:, None, None]"),
         ("lax.expand_dims(x, (2,))", "x[..., None]"),
+        ("lax.square(x)", "jnp.square(x)"),
+        ("lax.exp(lax.log1p(x))", "jnp.exp(jnp.log1p(x))"),
+        ("lax.rsqrt(x)", "jax.lax.rsqrt(x)"),
+        ("lax.max(x, y)", "jnp.maximum(x, y)"),
+        ("lax.max(x, 0.0)", "jax.lax.max(x, 0.0)"),
+        ("lax.abs(x.astype(jnp.int32))", "jax.lax.abs(x.astype(jnp.int32))"),
+        ("x + jnp.zeros((3, 4), dtype=jnp.float32)", "x + jnp.zeros((3, 4))"),
+        ("x + jnp.ones((3, 4), jnp.float32)", "x + jnp.ones((3, 4))"),
+        (
+            "x + jnp.zeros((3, 4), dtype=jnp.int32)",
+            "x + jnp.zeros((3, 4), dtype=jnp.int32)",
+        ),
+        (
+            "x * jax.random.normal(jax.random.key(0), (2, 1, 1), jnp.float32)",
+            "x * jax.random.normal(jax.random.key(0), (2, 1, 1))",
+        ),
+        ("x + jnp.arange(4, dtype=jnp.int32)", "x + jnp.arange(4)"),
+        ("x + jnp.arange(4, dtype='float32')", 'x + jnp.arange(4, dtype="float32")'),
+        (
+            "lax.dot_general(x[None], y, (((2,), (1,)), ((), ())))",
+            "jax.lax.dot_general(x[None], y, (([2], [1]), ([], [])))",
+        ),
+        ("jnp.array(x, dtype=jnp.float32)", "jnp.array(x)"),
+        ("jnp.array(x, jnp.float16)", "jnp.array(x, jnp.float16)"),
     ],
 )
 def test_a_library_s_call_is_spelled_as_people_write_it(called, spelled):
     layer = library(called)
     text = recover(lambda x, y: layer(x, y), X, X + 1)
     assert f"    return {spelled}\n" in text
+
+
+HOMES = {True: "jax.nn", False: "jnp"}
+
+
+@pytest.mark.parametrize(
+    "function", [*elementwise.UNARY, *elementwise.BINARY], ids=lambda f: f.__name__
+)
+def test_a_function_of_elements_is_the_same_mapped_and_unmapped(function):
+    home = HOMES[getattr(jax.nn, function.__name__, None) is function]
+    args = "x" if function in elementwise.UNARY else "x, y"
+    layer = library(f"jax.vmap({home}.{function.__name__})({args}) * x")
+    src = untrace.source(lambda x, y: layer(x, y))(X, X + 1)
+    assert src.report.is_verified and not src.report.notes
+    assert "vmap" not in str(src)
+
+
+@pytest.mark.parametrize(
+    "called, spelled",
+    [
+        ("jax.vmap(jnp.tanh)(x)", "jnp.tanh(x)"),
+        ("jax.vmap(jax.nn.relu)(x)", "jax.vmap(jax.nn.relu)(x)"),
+        ("jax.vmap(jnp.subtract)(x, y)", "x - y"),
+        ("jax.vmap(jnp.subtract, (0, 0))(x, y)", "x - y"),
+        (
+            "jax.vmap(jnp.subtract, in_axes=1)(x, y)",
+            "jax.vmap(jnp.subtract, in_axes=1)(x, y)",
+        ),
+        (
+            "jax.vmap(jnp.subtract, (0, None))(x, y)",
+            "jax.vmap(jnp.subtract, in_axes=(0, None))(x, y)",
+        ),
+        ("jax.vmap(jnp.add)(x, y[:, 0])", "jax.vmap(jnp.add)(x, y[:, 0])"),
+        ("jax.vmap(jnp.cumsum)(x)", "jax.vmap(jnp.cumsum)(x)"),
+        (
+            "jax.vmap(jnp.exp, axis_name='batch')(x)",
+            'jax.vmap(jnp.exp, axis_name="batch")(x)',
+        ),
+    ],
+)
+def test_a_library_s_function_of_elements_is_not_mapped(called, spelled):
+    layer = library(called)
+    assert f"    return {spelled}\n" in recover(lambda x, y: layer(x, y), X, X + 1)
 
 
 def test_the_user_s_spelling_is_kept():

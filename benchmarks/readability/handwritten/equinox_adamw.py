@@ -30,9 +30,13 @@ def schedule(step):
     return 1e-2 - 9e-3 * (1 - jnp.clip(step, 0, 10) / 10)
 
 
+def increment(count):
+    return jnp.minimum(count, 2**31 - 2) + 1
+
+
 def adamw(grads, state, params):
     count, mu, nu, step = state
-    count = count + 1
+    count = increment(count)
     mu = jax.tree.map(lambda m, g: B1 * m + (1 - B1) * g, mu, grads)
     nu = jax.tree.map(lambda v, g: B2 * v + (1 - B2) * g**2, nu, grads)
 
@@ -43,7 +47,7 @@ def adamw(grads, state, params):
         return -schedule(step) * direction
 
     updates = jax.tree.map(update, params, mu, nu)
-    return updates, (count, mu, nu, step + 1)
+    return updates, (count, mu, nu, increment(step))
 
 
 def train_step(params, opt_state, x, y):

@@ -23,7 +23,7 @@ def loss_fn(params, x, labels):
 
 def adam(grads, state):
     count, mu, nu = state
-    count = count + 1
+    count = jnp.minimum(count, 2**31 - 2) + 1
     mu = jax.tree.map(lambda m, g: B1 * m + (1 - B1) * g, mu, grads)
     nu = jax.tree.map(lambda v, g: B2 * v + (1 - B2) * g**2, nu, grads)
     mu_hat = jax.tree.map(lambda m: m / (1 - B1**count), mu)

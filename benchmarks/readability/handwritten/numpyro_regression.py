@@ -9,7 +9,7 @@ def log_density(sites, x, group, y):
     spread, noise = sites["spread"], sites["noise"]
     log_prior = (
         norm.logpdf(sites["mean"], 0.0, 5.0)
-        + norm.logpdf(spread, 0.0, 2.0)
+        + jnp.where(spread > 0.0, norm.logpdf(spread, 0.0, 2.0), -jnp.inf)
         + jnp.log(2.0)
         + jnp.sum(norm.logpdf(sites["offset"], sites["mean"], spread))
         + jnp.sum(norm.logpdf(sites["slope"]))

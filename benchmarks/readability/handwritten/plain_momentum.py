@@ -27,7 +27,11 @@ def train_step(params, opt_state, x, y):
     rate = cosine_decay(count)
     params = jax.tree.map(lambda p, v: p - rate * v, params, velocity)
     norm = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(grads)))
-    return params, (velocity, count + 1), {"loss": loss, "norm": norm}
+    return (
+        params,
+        (velocity, jnp.minimum(count, 2**31 - 2) + 1),
+        {"loss": loss, "norm": norm},
+    )
 
 
 def program(params, opt_state, x, y):

@@ -232,6 +232,7 @@ from untrace.jaxapi.wrappers import elementwise_rules as elementwise_rules
 from untrace.jaxapi.wrappers import gradient_function as gradient_function
 from untrace.jaxapi.wrappers import gradient_has_logs as gradient_has_logs
 from untrace.jaxapi.wrappers import is_wrapper as is_wrapper
+from untrace.jaxapi.wrappers import jax_inlines as jax_inlines
 from untrace.jaxapi.wrappers import open_boundary as open_boundary
 from untrace.jaxapi.wrappers import transformed as transformed
 from untrace.jaxapi.wrappers import wrapper_code as wrapper_code

@@ -242,6 +242,15 @@ def _plain_jit_info() -> Any:
     return jax.jit(lambda: None)._jit_info  # pyright: ignore
 
 
+def jax_inlines(made: Transformed) -> bool:
+    """Tell whether JAX itself inlines what a function is traced to.
+
+    JAX 0.12 says when with an enumeration; XLA may also be asked to do it.
+    """
+    inline = made.options.get("inline")
+    return inline is True or getattr(inline, "name", "").startswith("JAX_")
+
+
 def _is_unspecified(sharding: Any) -> bool:
     return type(sharding).__name__ == "UnspecifiedValue"
 

@@ -90,6 +90,7 @@ class Program:
         self.options = options
         self.formulas: dict[int, Formula] = {}
         self.arrays: dict[int, str] = {}
+        self.scalars: dict[int, int | float] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
         self.shapes = Shapes()

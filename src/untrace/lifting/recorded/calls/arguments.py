@@ -139,6 +139,19 @@ def _droppable(function: Any) -> Mapping[str, inspect.Parameter]:
 _NUMBERS = (bool, int, float, complex)
 
 
+def given_values(item: Call) -> list[Any]:
+    """List the arguments of a call in order, without those that are the default."""
+    signature = inspect.signature(jaxapi.open_boundary(item.function))
+    given: list[Any] = []
+    for name, value in signature.bind(*item.args, **item.kwargs).arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            given += value
+        elif not is_default(value, parameter):
+            given.append(value)
+    return given
+
+
 def is_default(value: Any, parameter: inspect.Parameter) -> bool:
     """Tell whether a value need not be given for a parameter."""
     return parameter.default is not parameter.empty and _same(value, parameter.default)

@@ -93,13 +93,29 @@ def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Te
     passed = _passed_parameters(made, item.bodies, writer)
     if passed:
         return _static_call(made, passed, item, writer)
-    function = _transformed(made, item.bodies, writer, is_called=True)
+    make = _inner if _is_inlined(made, item, writer) else _transformed
+    function = make(made, item.bodies, writer, is_called=True)
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
         dropped = _fixed_arguments(made, item.bodies, writer)
         args = [a for i, a in enumerate(args) if i not in dropped]
         kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
     return call(function, plain_arguments(args, kwargs, writer))
+
+
+def _is_inlined(made: jaxapi.Transformed, item: Call, writer: Writer) -> bool:
+    """Tell whether a library only has a function jitted for its cache.
+
+    JAX inlines what it is traced to. Integers would be numbers without it, which
+    functions treat in their own ways (`x**2`).
+    """
+    given = [*item.args, *item.kwargs.values()]
+    return (
+        writer.in_library
+        and made.maker[1] == "jit"
+        and jaxapi.jax_inlines(made)
+        and not any(type(value) in (bool, int) for value in given)
+    )
 
 
 def _passed_parameters(

@@ -9,6 +9,7 @@ from untrace.capture.capture import function_name
 from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.calls.callables import transformed_call
 from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term
+from untrace.lifting.recorded.calls.elementwise import unmapped
 from untrace.lifting.recorded.calls.equations import write_equation
 from untrace.lifting.recorded.calls.evaluated import write_evaluated
 from untrace.lifting.recorded.calls.operators import (
@@ -17,6 +18,7 @@ from untrace.lifting.recorded.calls.operators import (
     update_term,
 )
 from untrace.lifting.recorded.calls.respelling import plain_convolution, respelled
+from untrace.lifting.recorded.calls.scalars import scalar_of, with_numbers
 from untrace.lifting.recorded.calls.tree_maps import Unrolled, tree_call
 from untrace.lifting.recorded.calls.unwrapping import unwrapped
 from untrace.lifting.recorded.functions.library import shorter
@@ -35,7 +37,7 @@ def write_as_made(item: Call, writer: Writer) -> None:
     if item.function is None:
         write_own_call(item, writer)
         return
-    spelled = respelled(shorter(item)) if writer.in_library else item
+    spelled = _spelled(item, writer) if writer.in_library else item
     function = spelled.function
     if isinstance(function, jaxapi.Operator):
         writer.assign(item, operator_term(spelled, writer))
@@ -63,6 +65,15 @@ def write_as_made(item: Call, writer: Writer) -> None:
             rename(item.result, item.target, writer)
         else:
             writer.assign(item, term, shown)
+
+
+def _spelled(item: Call, writer: Writer) -> Call:
+    """Return a library's call as people write it."""
+    scalars = writer.program.scalars
+    number = scalar_of(item)
+    if number is not None:
+        scalars[id(item.result)] = number
+    return with_numbers(respelled(shorter(unmapped(item))), scalars)
 
 
 def _public_call(item: Call, writer: Writer) -> Term:

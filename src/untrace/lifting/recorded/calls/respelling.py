@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting.recorded.calls.arguments import is_default
+from untrace.lifting.recorded.calls.arguments import given_values
+from untrace.lifting.recorded.calls.usual_types import type_spellings
 from untrace.recovery.record import Call
 
 _ARITHMETIC = {
@@ -140,6 +141,7 @@ def _spellings() -> Mapping[int, Callable[[Call], Call]]:
         made[id(home.expand_dims)] = _as_index
     for name in _REDUCTIONS:
         made[id(getattr(jnp, name))] = _with_one_axis
+    made.update(type_spellings())
     return made
 
 
@@ -149,7 +151,7 @@ def _spellings() -> Mapping[int, Callable[[Call], Call]]:
 def _as_operator(
     made: jaxapi.Operator, is_fitting: Callable[..., bool], item: Call
 ) -> Call:
-    given = _given(item)
+    given = given_values(item)
     if not is_fitting(*given):
         return item
     return replace(item, function=made, args=tuple(given), kwargs={})
@@ -199,7 +201,7 @@ def _are_alike(*values: Any) -> bool:
 
 def _as_method(name: str, counts: tuple[int, ...], item: Call) -> Call:
     """Return a call of the method that a function is, too."""
-    given = _given(item)
+    given = given_values(item)
     if len(given) not in counts or not isinstance(given[0], jaxapi.Tracer):
         return item
     if len(given) == 1 and name == "transpose":
@@ -236,7 +238,7 @@ def _one(axes: Any) -> Any:
 
 def _as_index(item: Call) -> Call:
     """Return the index that adds axes: `x[..., None]`."""
-    given = _given(item)
+    given = given_values(item)
     if len(given) != 2 or not isinstance(given[0], jaxapi.Tracer):
         return item
     array, axes = given
@@ -250,16 +252,3 @@ def _as_index(item: Call) -> Call:
     index = parts[0] if len(parts) == 1 else tuple(parts)
     getitem = jaxapi.Operator("__getitem__")
     return replace(item, function=getitem, args=(array, index), kwargs={})
-
-
-def _given(item: Call) -> list[Any]:
-    """List the arguments of a call in order, without those that are the default."""
-    signature = inspect.signature(jaxapi.open_boundary(item.function))
-    given: list[Any] = []
-    for name, value in signature.bind(*item.args, **item.kwargs).arguments.items():
-        parameter = signature.parameters[name]
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            given += value
-        elif not is_default(value, parameter):
-            given.append(value)
-    return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from untrace.lifting.recorded.naming.values import (
     hides_arrays,
     is_array,
 )
-from untrace.lifting.recorded.terms import Term, call
+from untrace.lifting.recorded.terms import Term, call, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call
@@ -63,6 +64,8 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
             name = home[1].removeprefix("tree_")
             if writer.in_library and hasattr(jax.tree, name):
                 home = "jax.tree", name
+            if writer.in_library and _is_sum(shown, name):
+                return _sum_term(shown.args[1], writer)
             function = writer.program.home_term(home)
             return call(function, public_arguments(shown, writer))
     except UnknownArray:
@@ -74,13 +77,29 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     raise Unrolled
 
 
+def _is_sum(item: Call, name: str) -> bool:
+    """Tell whether a call adds the leaves of a tree to 0, as `sum` does."""
+    values = [*item.args, *item.kwargs.values()]
+    given = [value for value in values if value is not None]
+    if name != "reduce" or len(given) != 3 or not {*item.kwargs} <= {"initializer"}:
+        return False
+    return given[0] is operator.add and type(given[2]) is int and given[2] == 0
+
+
+def _sum_term(tree: Any, writer: Writer) -> Term:
+    leaves = call(
+        writer.program.home_term(("jax.tree", "leaves")), [writer.value(tree)]
+    )
+    return call(text_term("sum"), [leaves])
+
+
 def _leaf_call(item: Call, writer: Writer) -> Term:
     """Write an operator that is mapped over one array as what it does."""
     if item.bodies:
         raise Unrolled
     function, *leaves = item.args
-    operator = jaxapi.Operator(function.__name__)
-    shown = replace(item, function=operator, args=tuple(leaves), kwargs={})
+    sign = jaxapi.Operator(function.__name__)
+    shown = replace(item, function=sign, args=tuple(leaves), kwargs={})
     return operator_term(shown, writer)
 
 

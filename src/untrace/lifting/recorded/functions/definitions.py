@@ -9,7 +9,11 @@ from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
-from untrace.lifting.recorded.functions.library import lambda_term, shortened
+from untrace.lifting.recorded.functions.library import (
+    lambda_term,
+    operator_function,
+    shortened,
+)
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
     passed_parameters,
@@ -68,6 +72,10 @@ def define(
         if made is not None:
             return made
     is_lambda = draft.name == "function" or body.code.co_name == "<lambda>"
+    if inner.is_library and not is_called:
+        sign = operator_function(draft)
+        if sign is not None:
+            return program.home_term(sign)
     if is_lambda and not (draft.statements_left() or decorators or is_called):
         return lambda_term(draft)
     if inner.is_library and not (is_lambda or is_called):

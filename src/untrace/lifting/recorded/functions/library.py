@@ -50,6 +50,9 @@ _MOVES = frozenset(
     }
 )
 
+# The functions that operators between two arrays are.
+_FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+
 
 def skip_move(item: Call, writer: Writer) -> bool:
     """Leave out a call that returns its first argument; tell whether it is one."""
@@ -101,16 +104,24 @@ def _with_free_length(item: Call) -> Call:
 
 
 def _as_dot(item: Call) -> Call:
-    """Return `jax.lax.dot` for a `jax.lax.dot_general` that makes the same equation."""
+    """Return `jax.lax.dot` for a `jax.lax.dot_general` that makes the same equation.
+
+    Others have lists of axes.
+    """
     if item.function is not jax.lax.dot_general or len(item.args) < 3:
         return item
     left, right, numbers, *rest = item.args
     ranks = np.ndim(left), np.ndim(right)
     usual = (((ranks[0] - 1,), (0,)), ((), ()))
     if not set(ranks) <= {1, 2} or _tuples(numbers) != usual:
-        return item
+        return replace(item, args=(left, right, _with_lists(numbers), *rest))
     kwargs = {**dict(zip(("precision", "preferred_element_type"), rest)), **item.kwargs}
     return replace(item, function=jax.lax.dot, args=(left, right), kwargs=kwargs)
+
+
+def _with_lists(numbers: Any) -> Any:
+    """Write which axes are summed and which are batched as jaxprs do: `([2], [0])`."""
+    return tuple([tuple([list(axes) for axes in pair]) for pair in numbers])
 
 
 def _tuples(value: Any) -> Any:
@@ -144,6 +155,23 @@ def shortened(draft: Draft, sizes: dict[str, int]) -> Term | None:
     if type(first) is Global and text == f"{first.text}({_passed_on(draft, sizes)})":
         return Term([first])
     return lambda_term(draft) if len(text) <= MAX_LAMBDA else None
+
+
+def operator_function(draft: Draft) -> tuple[str, str] | None:
+    """Return the public function that adds, or the like, the two parameters of a draft."""
+    if draft.result is None or draft.statements_left() or draft.decorators:
+        return None
+    names = [p.name for p in draft.parameters if not (p.stars or p.is_keyword)]
+    if len(names) != 2 or len(draft.parameters) != 2:
+        return None
+    if not all(isinstance(name.held, jaxapi.Tracer) for name in names):
+        return None
+    text = draft.result.opened().render()
+    first, second = (name.hint for name in names)
+    for sign, function in _FUNCTIONS.items():
+        if text == f"{first} {sign} {second}":
+            return "jax.numpy", function
+    return None
 
 
 def used_functions(functions: Sequence[Function], main: Function) -> list[Function]:

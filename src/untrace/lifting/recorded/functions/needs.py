@@ -1,28 +1,31 @@
-"""What of a library's functions is needed: parts of their results, or no function at all.
+"""What of functions is needed: parts of their results, or no function at all.
 
 A library returns all that any caller may want: `(y1, None, {"y0": y0}, state)`. When the
 program is written, the references show which parts are used; it is written again with
 functions that return only these. A function that is called once is written where it is
 called if it is one short expression, or a few lines of what another function of the
-library does.
+library does; one that is no longer than its own head is, wherever it is called.
+
+The user's functions stay what they are but for one thing: a result that the program drops
+wherever it calls the function, `actions, _ = act(...)`, is no result of the program's.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from untrace.lifting.recorded.function import Draft, Names, Statement
+from untrace.lifting.recorded.function import Draft, Names, Statement, flat
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.recovery.record import Call, Target
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
 FEW_LINES = 3  # of a function that is no better than what it does, with two parameters
 MAX_LINES = 16  # of such a function and what calls it, together
-_CALLED = re.compile(r"\b(\w+)\(")
+_CALLED = re.compile(r"(?<![\w.])(\w+)\(")
 
 # Which members of a tuple are needed: all of it, nothing, or each member for itself.
 Need = bool | tuple["Need", ...]
@@ -30,7 +33,7 @@ Need = bool | tuple["Need", ...]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kept:
-    """A call of a library's function that was written as a call.
+    """A call of a Python function that was written as a call.
 
     Attributes:
       item: The call as it was recorded.
@@ -39,6 +42,7 @@ class Kept:
       function: The name of the function.
       draft: The function.
       caller: What calls it, if it is only a part of that for those who read it.
+      is_library: Whether it is a library's function, not the user's.
     """
 
     item: Call
@@ -47,6 +51,7 @@ class Kept:
     function: str
     draft: Draft
     caller: Draft | None
+    is_library: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -54,7 +59,7 @@ class References:
     """What a program refers to.
 
     Attributes:
-      kept: The calls of a library's functions.
+      kept: The calls of functions.
       paths: The paths of all references, by name.
     """
 
@@ -69,10 +74,18 @@ class References:
                 self.paths.setdefault(ref.name, set()).add(ref.path)
 
 
-def needs(references: References) -> dict[Call, Need]:
-    """Return what is needed of the results of calls, where that is not all."""
+def needs(references: References, lines: Sequence[str]) -> dict[Call, Need]:
+    """Return what is needed of the results of calls, where that is not all.
+
+    Args:
+      references: What the program refers to.
+      lines: Its text.
+    """
     found: dict[Call, Need] = {}
-    for group in _by_function(references).values():
+    text = "\n".join(lines)
+    for function, group in _by_function(references).items():
+        if not group[0].is_library and not _only_unpacked(function, group, text):
+            continue
         need: Need = False
         for kept in group:
             names = kept.statement.targets
@@ -80,6 +93,22 @@ def needs(references: References) -> dict[Call, Need]:
         if isinstance(need, tuple):
             found.update({kept.item: need for kept in group})
     return found
+
+
+def _only_unpacked(function: str, group: Iterable[Kept], text: str) -> bool:
+    """Tell whether a program does nothing with a function but unpack what it returns."""
+    n_passed = len(re.findall(rf"\b{function}\b(?!\()", text))
+    targets = [kept.statement.targets for kept in group]
+    is_flat = all(
+        isinstance(names, tuple) and all(isinstance(name, Name) for name in names)
+        for names in targets
+    )
+    return is_flat and not n_passed and any(map(_drops, targets))
+
+
+def _drops(names: Names | None) -> bool:
+    """Tell whether a result is not used at all, whatever its name is."""
+    return any(not (name.uses or name.captured) for name in flat(names))
 
 
 def called_once(references: References, lines: Iterable[str]) -> set[Call]:
@@ -93,9 +122,13 @@ def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     found: set[Call] = set()
     grown: Counter[str] = Counter()
     for function, group in _by_function(references).items():
+        kept = group[-1]
+        if not kept.is_library:
+            continue
+        if _is_trivial(kept.draft):
+            found.update(kept.item for kept in group)
         if times[function] != 2:  # its head, and the call
             continue
-        kept = group[-1]
         n_lines = kept.draft.lines_left()
         if _is_short(kept.draft):
             found.update(kept.item for kept in group)
@@ -119,6 +152,16 @@ def _is_short(draft: Draft) -> bool:
     if draft.result is None or draft.statements_left():
         return False
     return len(draft.result.render()) <= MAX_INLINE
+
+
+def _is_trivial(draft: Draft) -> bool:
+    """Tell whether a function is one expression that says no more than its head."""
+    if draft.result is None or draft.statements_left() or draft.decorators:
+        return False
+    if any(parameter.name.uses != 1 for parameter in draft.parameters):
+        return False
+    head = f"def {draft.name}({draft.parameter_text()}): return"
+    return len(draft.result.render()) <= len(head)
 
 
 def narrowed(item: Call, steps: Iterable[Need]) -> Call:

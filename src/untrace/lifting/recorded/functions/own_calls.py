@@ -91,10 +91,12 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     function = program.function(draft, numbers=_numbers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
-    if inner.is_library and not program.n_trials:
+    if not program.n_trials:
         is_part = writer.is_library and body.code.co_name != "__call__"
         caller = writer.draft if is_part else None
-        kept = Kept(item, shown.result, statement, function, draft, caller)
+        kept = Kept(
+            item, shown.result, statement, function, draft, caller, inner.is_library
+        )
         program.references.kept.append(kept)
 
 

@@ -27,7 +27,7 @@ class StandIns:
     def __init__(self, lifter: Lifter) -> None:
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self._lifter = lifter
-        self._fields: dict[str, Fields] = {}
+        self._variants: dict[str, list[Fields]] = {}
         self._originals: dict[str, Any] = {}
 
     def name(self, node: Node) -> str:
@@ -40,26 +40,40 @@ class StandIns:
 
     def _defined(self, node: Node) -> tuple[str, list[str]]:
         name = self._lifter.scope.fresh_global(identifier(node.cls.__name__, "Tree"))
-        self._fields[name], self._originals[name] = node.keys, node.cls
-        return name, self._lines(name, node.keys, "")
+        self._variants[name], self._originals[name] = [node.keys], node.cls
+        return name, self._lines(name, node.keys)
 
     def _widened(self, node: Node) -> tuple[str, list[str]] | None:
         """Give a class the fields of another object of it, where these go together."""
         for name, lines in self.classes.values():
             if self._originals[name] is not node.cls:
                 continue
-            fields = merged(self._fields[name], node.keys)
+            variants = [*self._variants[name], node.keys]
+            fields = _all_fields(variants)
             if fields is not None:
-                self._fields[name] = fields
-                lines[:] = self._lines(name, fields, " = None")
+                self._variants[name] = variants
+                lines[:] = self._lines(name, fields)
                 return name, lines
         return None
 
-    def _lines(self, name: str, fields: Fields, default: str) -> list[str]:
+    def _lines(self, name: str, fields: Fields) -> list[str]:
         named_tuple = self._lifter.imports.attribute("typing", "NamedTuple")
         kind = self._lifter.imports.attribute("typing", "Any") if fields else ""
-        body = [f"    {field}: {kind}{default}" for field in fields] or ["    pass"]
-        return [f"class {name}({named_tuple}):", *body]
+        lines = [f"class {name}({named_tuple}):"]
+        default = ""
+        for field in fields:
+            if not all(field in variant for variant in self._variants[name]):
+                default = " = None"  # then those behind it need one, too
+            lines.append(f"    {field}: {kind}{default}")
+        return lines if fields else [*lines, "    pass"]
+
+
+def _all_fields(variants: Sequence[Fields]) -> Fields | None:
+    """Merge the fields of several objects; None if their orders disagree."""
+    made: Fields | None = ()
+    for fields in variants:
+        made = merged(made, fields) if made is not None else None
+    return made
 
 
 def merged(first: Sequence[Any], second: Sequence[Any]) -> Fields | None:
