@@ -103,7 +103,7 @@ def _attempt(
     notes = tuple(made.lifter.notes)
     report = Report("unverified", notes=notes)
     if options.verify:
-        report = check(module, captured, notes, opener.opened)
+        report = check(module, captured, notes)
     report = replace(report, n_equations=made.lifter.n_equations)
     return Source(module, report, captured, lifted, options)
 

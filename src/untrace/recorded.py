@@ -155,7 +155,7 @@ def _attempt(
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check(module, captured, notes, opener.opened)
+        report = check(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
     if options.reroll == "scan" and report.strength == "numeric":

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.lifting.recorded.repeats import turns
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 LAYERS = [{"w": X * i, "b": X[i % 4]} for i in range(5)]
@@ -530,3 +531,19 @@ def test_an_index_that_is_not_used_has_no_name():
         return jax.lax.fori_loop(0, 3, double, x)
 
     assert "def double(_, v):" in recover(f, X, X)
+
+
+def test_the_turns_of_a_long_loop_are_looked_at_a_few_times_each(monkeypatch):
+    def f(x):
+        for _ in range(200):
+            x = jnp.sin(x) * 2.0 + 1.0
+            x = jnp.tanh(x)
+        return x
+
+    seen = []
+    take = turns._takes_turn
+    counted = lambda run, turn: (seen.append(turn), take(run, turn))[1]
+    monkeypatch.setattr(turns, "_takes_turn", counted)
+    src = untrace.source(f)(jnp.ones(3))
+    assert "for _ in range(200):" in str(src)
+    assert len(seen) < 200 * 12

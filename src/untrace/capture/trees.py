@@ -371,7 +371,10 @@ def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
         return tree.cls(**dict(zip(tree.keys, parts)))
     if tree.kind == "sparse":  # the class itself would want arrays
         return tree.cls.tree_unflatten(dict(tree.settings), parts)
-    return classes[replaced_key(tree)](**dict(zip(tree.keys, parts)))
+    cls = classes[replaced_key(tree)]
+    if set(tree.keys) <= set(cls._fields):  # it may have more, which are None
+        return cls(**dict(zip(tree.keys, parts)))
+    return cls(*parts)  # in an anonymous file they have other names
 
 
 def shown_settings(node: Node) -> list[tuple[str, Any]]:

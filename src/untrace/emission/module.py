@@ -31,12 +31,14 @@ class Module:
       name: The main function.
       classes: Names of the NamedTuples that stand for the user's classes.
       stored: Arrays for the sidecar, by name; empty if none is needed.
+      opened: Primitives of libraries that are written as what they compute.
     """
 
     body: str
     name: str
     classes: dict[Any, str]
     stored: dict[str, Any] = field(default_factory=dict[str, Any])
+    opened: frozenset[Any] = frozenset()
 
     def text(self, header: str) -> str:
         """Return the whole file."""
@@ -88,7 +90,8 @@ def emit(listing: Listing) -> Module:
         body = f"{imports}\n{text}"
     body = body.strip("\n") + "\n"
     names = {key: name for key, (name, _) in listing.classes.items()}
-    return Module(body, listing.main.name, names, dict(lifter.constants.stored))
+    stored = dict(lifter.constants.stored)
+    return Module(body, listing.main.name, names, stored, lifter.opened)
 
 
 def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -> str:

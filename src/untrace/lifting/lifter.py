@@ -46,6 +46,8 @@ class Lifter:
         self.functions: list[Function] = []
         self.helpers: dict[str, str] = {}
         self.notes: list[str] = []
+        # Primitives of libraries that are written as what they compute.
+        self.opened: frozenset[Any] = frozenset()
         self.stand_ins: dict[Any, str] = {}
         self.steps = steps or {}
         self.hints: dict[Value, str] = {}

@@ -17,6 +17,8 @@ import types
 from collections.abc import Generator
 from typing import Any, Protocol
 
+from untrace.recovery.kinds import Kinds
+
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
 
 
@@ -24,14 +26,12 @@ class Watcher(Protocol):
     """What hears of frames that begin and end.
 
     Attributes:
+      kinds: What functions are; None stands for those of no interest, now and later.
       error: What went wrong while it listened; it is not told anything then.
     """
 
+    kinds: Kinds
     error: Exception | None
-
-    def kind(self, code: types.CodeType) -> Any:
-        """Return what a function is; None if it is of no interest, now and later."""
-        ...
 
     def expects(self, key: int, kind: Any) -> bool:
         """Tell whether a frame may count that begins now; `key` is `id(code)`."""
@@ -60,16 +60,18 @@ def watching(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _profiled(watcher: Watcher) -> Generator[None, None, None]:
+    known, learn = watcher.kinds.known, watcher.kinds.learn
+    expects, ending = watcher.expects, watcher.ending
+
     def profile(frame: types.FrameType, event: str, value: Any) -> None:
-        if watcher.error is not None:
-            return
-        try:
-            code = frame.f_code
+        try:  # most events are calls of builtins, and of functions of no interest
             if event == "call":
-                kind = watcher.kind(code)
-                if kind is not None and watcher.expects(id(code), kind):
+                code = frame.f_code
+                key = id(code)
+                kind = known[key] if key in known else learn(code)
+                if kind is not None and expects(key, kind) and not watcher.error:
                     watcher.begin(frame, kind)
-            elif event == "return" and watcher.ending() is code:
+            elif event == "return" and ending() is frame.f_code and not watcher.error:
                 watcher.end(frame, value)
         except Exception as error:  # it must not reach the user's function
             watcher.error = error
@@ -89,14 +91,15 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
 def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]:
     events, disable = monitoring.events, monitoring.DISABLE
     thread, this_thread = threading.get_ident(), threading.get_ident
-    kind_of, expects, ending = watcher.kind, watcher.expects, watcher.ending
-    getframe = sys._getframe
+    known, learn = watcher.kinds.known, watcher.kinds.learn
+    expects, ending, getframe = watcher.expects, watcher.ending, sys._getframe
 
     def begins(code: types.CodeType, offset: int) -> Any:
-        kind = kind_of(code)
+        key = id(code)
+        kind = known[key] if key in known else learn(code)
         if kind is None:
             return disable
-        if not expects(id(code), kind) or this_thread() != thread or watcher.error:
+        if not expects(key, kind) or this_thread() != thread or watcher.error:
             return None
         try:
             watcher.begin(getframe(1), kind)
@@ -108,7 +111,10 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
         if ending() is code:
             end(getframe(1), value)
             return None
-        return disable if kind_of(code) is None else None
+        key = id(code)
+        return (
+            disable if (known[key] if key in known else learn(code)) is None else None
+        )
 
     def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
         if ending() is code:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,11 @@ from untrace.verification.report import Report
 from untrace.verification.retrace import execute, restored_settings, retrace
 
 
-def check(
-    module: Module,
-    captured: Captured,
-    notes: tuple[str, ...] = (),
-    opened: Collection[Any] = (),
-) -> Report:
+def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Report:
     """Execute, trace and compare; the report says which strength was reached.
 
     A module that does not run or trace is a failed verification, not an exception: the
     caller may print it differently, and the user still gets the text.
-
-    Args:
-      module: What was generated.
-      captured: The original.
-      notes: What the header mentions.
-      opened: Primitives of libraries that are written as what they compute.
     """
     try:
         with restored_settings(), jaxapi.paused_collection():
@@ -43,7 +31,7 @@ def check(
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
     try:
-        return _verdict(actual, filename, captured, notes, opened)
+        return _verdict(actual, filename, captured, notes, module.opened)
     finally:
         linecache.cache.pop(filename, None)  # of use only while differences are located
 
@@ -53,7 +41,7 @@ def _verdict(
     filename: str,
     captured: Captured,
     notes: tuple[str, ...],
-    opened: Collection[Any],
+    opened: frozenset[Any],
 ) -> Report:
     """Compare the jaxpr that a text traced to with the captured one."""
     unproved: list[str] = []

@@ -42,9 +42,10 @@ class Opener:
         return known[1]
 
     def note(self, lifter: Lifter) -> None:
-        """Let the header mention the primitives that were opened."""
+        """Let the module and its header know the primitives that were opened."""
         if not self.opened:
             return
+        lifter.opened = frozenset(self.opened)
         names = sorted({f"`{primitive.name}`" for primitive in self.opened})
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.opened})
         lifter.note(

@@ -99,7 +99,7 @@ class Program:
         )
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []
-        self.stand_ins = StandIns(lifter)
+        self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
         self.locals: set[str] = set()
         self.hidden: set[str] = set()

@@ -24,9 +24,10 @@ class StandIns:
       classes: Name and text of each, by the original and the fields of its objects.
     """
 
-    def __init__(self, lifter: Lifter) -> None:
+    def __init__(self, lifter: Lifter, is_widening: bool) -> None:
         self.classes: dict[Any, tuple[str, list[str]]] = {}
         self._lifter = lifter
+        self._is_widening = is_widening
         self._variants: dict[str, list[Fields]] = {}
         self._originals: dict[str, Any] = {}
 
@@ -45,6 +46,8 @@ class StandIns:
 
     def _widened(self, node: Node) -> tuple[str, list[str]] | None:
         """Give a class the fields of another object of it, where these go together."""
+        if not self._is_widening:
+            return None
         for name, lines in self.classes.values():
             if self._originals[name] is not node.cls:
                 continue

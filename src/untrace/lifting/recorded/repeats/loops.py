@@ -80,11 +80,11 @@ def _write_loops(
     while position < len(statements):
         is_inner = depth_of(statements[position].trail) > 1
         runs = [
-            run_at(position, period, draft, sites, rows)
+            run_at(position, period, draft, sites, rows, is_wanted)
             for period in _periods(position, following, is_inner)
             if period <= (MAX_PERIOD if is_inner else max_period)
         ]
-        found = [run for run in runs if run is not None and is_wanted(run)]
+        found = [run for run in runs if run is not None]
         run = max(found, key=lambda run: run.n_turns * run.period, default=None)
         if run is None:
             made.append(statements[position])

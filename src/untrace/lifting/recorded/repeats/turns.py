@@ -8,7 +8,7 @@ what follows, are a loop only if the recording shows that the program had one th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from untrace.lifting.recorded.function import Draft, Statement, Trail, flat
 from untrace.lifting.recorded.naming.held import n_leaves
@@ -40,8 +40,13 @@ def run_at(
     draft: Draft,
     sites: Sequence[object],
     rows: dict[int, tuple[Statement, int]],
+    is_wanted: Callable[[Run], bool],
 ) -> Run | None:
-    """Find the stretches from a statement on that are turns of one loop."""
+    """Find the stretches from a statement on that are turns of one loop.
+
+    Whether the loop is wanted, the first two turns tell: looking at all of them from every
+    statement on would take quadratic time.
+    """
     statements = draft.statements
     first = sites[position : position + period]
     if None in first:
@@ -52,6 +57,8 @@ def run_at(
         is_complete = sites[start : start + period] != first
         if is_complete or not _takes_turn(run, statements[start : start + period]):
             break
+        if run.n_turns == 2 and not is_wanted(run):
+            return None
     # A list of what some turns make has to have what the first ones made, too.
     begins_late = position >= period and sites[position - period : position] == first
     is_complete = is_complete and (bool(carried(run)) or not begins_late)

@@ -1,0 +1,124 @@
+"""Which functions an opaque call is given, so that their runs are recorded as its bodies."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+
+from untrace import jaxapi
+from untrace.recovery.classifying import is_inside_jax
+from untrace.recovery.functions import innermost, rules
+from untrace.recovery.record import Call
+from untrace.recovery.transformations import opened_layer
+
+
+class _Passed(NamedTuple):
+    """What a callable that is given to an opaque call makes to be watched there.
+
+    Attributes:
+      code: Where the wrapper of a transformation runs that is to be opened.
+      wrapper: The wrapper.
+      inner: The function inside, if it is not one of JAX's.
+      rules: Its derivative rules.
+    """
+
+    code: types.CodeType | None
+    wrapper: Any
+    inner: types.FunctionType | None
+    rules: tuple[types.FunctionType, ...]
+
+
+class PassedFunctions:
+    """Knows what opaque calls were given.
+
+    Args:
+      expand: Transformations whose calls inside other transformations are recorded.
+
+    Attributes:
+      rule_codes: The derivative rules that may run at any later time, by the `id` of their
+        code, with the last call that was given them.
+    """
+
+    def __init__(self, expand: frozenset[str]) -> None:
+        self._expand = expand
+        self._known: dict[int, tuple[Any, _Passed]] = {}
+        self.rule_codes: dict[int, tuple[Call, Any]] = {}
+
+    def watched(self, called: jaxapi.Called, call: Call) -> dict[int, Any]:
+        """Return what is watched for in a call, by the `id` of the code.
+
+        That is a function, or a list of wrappers of transformations that share their code.
+        """
+        codes: dict[int, Any] = {}
+        self._watch(self._called(called.function), call, codes)
+        for item in _passed(called):
+            self._watch(self._examine(item, skipped=0), call, codes)
+        return codes
+
+    def _watch(self, passed: _Passed, call: Call, codes: dict[int, Any]) -> None:
+        """Watch for the functions inside what an opaque call was given."""
+        if passed.code is not None:
+            codes.setdefault(id(passed.code), []).append(passed.wrapper)
+        if passed.inner is not None:
+            codes[id(passed.inner.__code__)] = passed.inner
+        for rule in passed.rules:
+            self.rule_codes[id(rule.__code__)] = call, rule
+
+    def _called(self, function: Any) -> _Passed:
+        """Examine what is called; public functions are called again and again."""
+        known = self._known.get(id(function))
+        if known is None:
+            made = self._examine(function, skipped=1)
+            known = self._known[id(function)] = function, made
+        return known[1]
+
+    def _examine(self, item: Any, skipped: int) -> _Passed:
+        wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
+        code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
+        inner = innermost(item)
+        plain_rules = [innermost(rule) for rule in rules(item) if rule is not None]
+        return _Passed(
+            code,
+            wrapper,
+            None if inner is None or is_inside_jax(inner.__code__) else inner,
+            tuple([r for r in plain_rules if r and not is_inside_jax(r.__code__)]),
+        )
+
+
+def is_same(wrapper: Any, called: Any) -> bool:
+    """Tell whether a call that a frame shows is of what a transformation made."""
+    made = jaxapi.transformed(wrapper)
+    if made is None:
+        return wrapper is called
+    return made.maker == called.maker and made.function is called.function
+
+
+def _passed(called: jaxapi.Called) -> Iterator[Any]:
+    """Yield the callables that a call may run.
+
+    JAX's functions on trees call the first of their arguments on leaves. Others tell what a
+    leaf is, which is seen from the result.
+    """
+    if jaxapi.is_tree_function(called.function):
+        return _callables(called.args[:1])
+    return _all_callables(called)
+
+
+def _all_callables(called: jaxapi.Called) -> Iterator[Any]:
+    yield from _callables(called.args)
+    if called.kwargs:
+        yield from _callables(called.kwargs)
+
+
+def _callables(values: Any) -> Iterator[Any]:
+    """Yield the callables among arguments, and in the containers among them."""
+    for value in values.values() if isinstance(values, dict) else values:
+        if type(value) in (tuple, list, dict):
+            yield from _callables(value)
+        elif callable(value) and not isinstance(
+            value, (type, jaxapi.Tracer, jax.Array)
+        ):
+            yield value
