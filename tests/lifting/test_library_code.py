@@ -419,17 +419,6 @@ def test_a_result_of_the_user_s_function_that_is_never_used_is_left_out():
     assert "    return wave\n" in text and "jnp.cos" not in text
 
 
-def test_a_result_that_a_statement_without_use_takes_stays():
-    def f(x):
-        first, rest = pair(x)
-        _ = rest * 2.0
-        second, _ = pair(first)
-        return second
-
-    text = recover(f, X)
-    assert "    return wave, unused\n" in text and text.count("= pair(") == 2
-
-
 def test_a_result_of_the_user_s_function_that_is_used_once_stays():
     def f(x):
         first, _ = pair(x)

@@ -61,7 +61,6 @@ def lift_recorded(
             array, opened = error.array, program.open_calls
             if not (
                 program.hands_on(error)
-                or plan.widen(array)
                 or plan.dissolve(array, opened)
                 or plan.expose(array, opened)
             ):

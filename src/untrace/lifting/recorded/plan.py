@@ -34,7 +34,7 @@ from untrace.lifting.recorded.functions.needs import (
     needs,
 )
 from untrace.lifting.recorded.naming.values import arrays_in, has_array
-from untrace.recovery.record import Body, Call, Place, Target, is_library
+from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
@@ -67,7 +67,6 @@ class Plan:
       expand: Transformations whose calls are written as what JAX makes of them.
       closed: Such calls that are written as they were made all the same, and why.
       needs: What of the results of a library's functions is used, found step by step.
-      whole: Functions of the user's that return all that they did, by their code's `id`.
       unnamed: Names that numbers are not to have.
       keys: What identifies the values of local variables, by the `id` of each.
       described: How values are described, by identity.
@@ -110,7 +109,6 @@ class Plan:
     expand: frozenset[str] = frozenset()
     closed: dict[Any, str] = field(default_factory=dict[Any, str])
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
-    whole: set[int] = field(default_factory=set[int])
     unnamed: set[str] = field(default_factory=set[str])
     keys: dict[int, Any] = field(default_factory=dict[int, Any])
     described: dict[tuple[int, int, int], Any] = field(
@@ -181,8 +179,6 @@ class Plan:
         found = needs(references, lines)
         is_more = False
         for item, need in found.items():
-            if id(item.bodies[0].code) in self.whole:
-                continue
             steps = self.needs.setdefault(item, [])
             if len(steps) < MAX_STEPS:
                 steps.append(need)
@@ -250,23 +246,6 @@ class Plan:
                 self.needs.pop(item, None)  # it was about the result without this
                 is_more = True
         return is_more
-
-    def widen(self, array: Any) -> bool:
-        """Let the user's functions return what only statements without use refer to.
-
-        Returns:
-          Whether there are any that had lost it.
-        """
-        codes = {
-            id(item.bodies[0].code)
-            for item in self.needs
-            if not is_library(item.bodies[0].code) and _holds(item.result, array)
-        }
-        for item in list(self.needs):
-            if id(item.bodies[0].code) in codes:
-                del self.needs[item]
-        self.whole |= codes
-        return bool(codes)
 
     def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
         """Dissolve the functions that hand an array on without returning it.

@@ -92,7 +92,6 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
         return False
     if isinstance(error, UnknownArray) and (
         program.hands_on(error)
-        or plan.widen(error.array)
         or plan.dissolve(error.array, opened)
         or plan.expose(error.array, opened)
     ):
