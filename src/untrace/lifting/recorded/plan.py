@@ -176,7 +176,7 @@ class Plan:
         Returns:
           Whether there is anything to write in another way.
         """
-        found = needs(references, lines)
+        found = needs(references)
         is_more = False
         for item, need in found.items():
             steps = self.needs.setdefault(item, [])

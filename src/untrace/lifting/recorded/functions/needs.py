@@ -1,24 +1,21 @@
-"""What of functions is needed: parts of their results, or no function at all.
+"""What of a library's functions is needed: parts of their results, or no function at all.
 
 A library returns all that any caller may want: `(y1, None, {"y0": y0}, state)`. When the
 program is written, the references show which parts are used; it is written again with
 functions that return only these. A function that is called once is written where it is
 called if it is one short expression, or a few lines of what another function of the
 library does; one that is no longer than its own head is, wherever it is called.
-
-The user's functions stay what they are but for one thing: a result that the program drops
-wherever it calls the function, `actions, _ = act(...)`, is no result of the program's.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from untrace.lifting.recorded.function import Draft, Names, Statement, flat
+from untrace.lifting.recorded.function import Draft, Names, Statement
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.recovery.record import Call, Target
 
@@ -33,7 +30,7 @@ Need = bool | tuple["Need", ...]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kept:
-    """A call of a Python function that was written as a call.
+    """A call of a library's function that was written as a call.
 
     Attributes:
       item: The call as it was recorded.
@@ -42,7 +39,6 @@ class Kept:
       function: The name of the function.
       draft: The function.
       caller: What calls it, if it is only a part of that for those who read it.
-      is_library: Whether it is a library's function, not the user's.
     """
 
     item: Call
@@ -51,7 +47,6 @@ class Kept:
     function: str
     draft: Draft
     caller: Draft | None
-    is_library: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -59,7 +54,7 @@ class References:
     """What a program refers to.
 
     Attributes:
-      kept: The calls of functions.
+      kept: The calls of a library's functions.
       paths: The paths of all references, by name.
     """
 
@@ -74,18 +69,10 @@ class References:
                 self.paths.setdefault(ref.name, set()).add(ref.path)
 
 
-def needs(references: References, lines: Sequence[str]) -> dict[Call, Need]:
-    """Return what is needed of the results of calls, where that is not all.
-
-    Args:
-      references: What the program refers to.
-      lines: Its text.
-    """
+def needs(references: References) -> dict[Call, Need]:
+    """Return what is needed of the results of calls, where that is not all."""
     found: dict[Call, Need] = {}
-    text = "\n".join(lines)
-    for function, group in _by_function(references).items():
-        if not group[0].is_library and not _only_unpacked(function, group, text):
-            continue
+    for group in _by_function(references).values():
         need: Need = False
         for kept in group:
             names = kept.statement.targets
@@ -93,22 +80,6 @@ def needs(references: References, lines: Sequence[str]) -> dict[Call, Need]:
         if isinstance(need, tuple):
             found.update({kept.item: need for kept in group})
     return found
-
-
-def _only_unpacked(function: str, group: Iterable[Kept], text: str) -> bool:
-    """Tell whether a program does nothing with a function but unpack what it returns."""
-    n_passed = len(re.findall(rf"\b{function}\b(?!\()", text))
-    targets = [kept.statement.targets for kept in group]
-    is_flat = all(
-        isinstance(names, tuple) and all(isinstance(name, Name) for name in names)
-        for names in targets
-    )
-    return is_flat and not n_passed and any(map(_drops, targets))
-
-
-def _drops(names: Names | None) -> bool:
-    """Tell whether a result is not used at all, whatever its name is."""
-    return any(not (name.uses or name.captured) for name in flat(names))
 
 
 def called_once(references: References, lines: Iterable[str]) -> set[Call]:
@@ -123,8 +94,6 @@ def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     grown: Counter[str] = Counter()
     for function, group in _by_function(references).items():
         kept = group[-1]
-        if not kept.is_library:
-            continue
         if _is_trivial(kept.draft):
             found.update(kept.item for kept in group)
         if times[function] != 2:  # its head, and the call

@@ -91,12 +91,10 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     function = program.function(draft, numbers=_numbers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
-    if not program.n_trials:
+    if inner.is_library and not program.n_trials:
         is_part = writer.is_library and body.code.co_name != "__call__"
         caller = writer.draft if is_part else None
-        kept = Kept(
-            item, shown.result, statement, function, draft, caller, inner.is_library
-        )
+        kept = Kept(item, shown.result, statement, function, draft, caller)
         program.references.kept.append(kept)
 
 
