@@ -163,6 +163,32 @@ def unmade(kind, message):
     return type(kind.__name__, (kind,), members)()
 '''
     ),
+    "combine": Helper(
+        '''\
+def combine(first, second):
+    """Put two trees together, each of which has the leaves that are None in the other."""
+    if first is None or second is None:
+        return second if first is None else first
+    return jax.tree.map(combine, first, second, is_leaf=lambda x: x is not first)
+''',
+        ("jax",),
+    ),
+    "only": Helper(
+        '''\
+def only(tree, kind):
+    """Replace the leaves of other dtypes by None."""
+    return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, kind) else None, tree)
+''',
+        ("jax", "jax.numpy"),
+    ),
+    "without": Helper(
+        '''\
+def without(tree, kind):
+    """Replace the leaves of a dtype by None."""
+    return jax.tree.map(lambda x: None if jnp.issubdtype(x.dtype, kind) else x, tree)
+''',
+        ("jax", "jax.numpy"),
+    ),
     "known_as": Helper(
         '''\
 def known_as(name):

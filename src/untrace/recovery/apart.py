@@ -105,7 +105,7 @@ def trace_gradient(function: Any, run: Body, readers: Readers) -> tuple[Body, Bo
     root = Body(None, run.code, {})
 
     def traced(cotangent: Any, *args: Any) -> Any:
-        with Recorder(readers).recording(root):
+        with Recorder(readers, is_short=True).recording(root):
             _, rule = function(*args)
             return rule(cotangent)
 
@@ -140,7 +140,7 @@ def run_apart(
         else:
             passed = [*(static or []), *values]
         root = Body(None, traced.__code__, {})
-        recorder = Recorder(readers)
+        recorder = Recorder(readers, is_short=True)
         with recorder.recording(root):
             rule(*passed)  # what it returns may hold symbolic zeros
         bodies.extend(c.bodies[0] for c in root.calls if c.is_own)

@@ -82,6 +82,7 @@ class Recorder:
     Args:
       readers: Returns how to read a call from a frame, by the `id` of its code.
       expand: Transformations whose calls inside other transformations are recorded.
+      is_short: Whether the run is a single function's, all of which counts.
 
     Attributes:
       kinds: What the code objects are that have run.
@@ -92,7 +93,9 @@ class Recorder:
         self,
         readers: Readers,
         expand: frozenset[str] = frozenset(),
+        is_short: bool = False,
     ) -> None:
+        self._is_short = is_short
         self.kinds = Kinds(readers)
         self._passed = PassedFunctions(expand)
         self._rule_codes = self._passed.rule_codes
@@ -257,8 +260,8 @@ class Recorder:
         entry.axes, entry.is_idle = jaxapi.current_axes(), own.is_library
         self._n_idle += own.is_library
         self._stack.append(entry)
-        entry.is_waiting = own.waits
-        if not own.waits:
+        entry.is_waiting = own.waits and not self._is_short
+        if not entry.is_waiting:
             entry.setting = jaxapi.current_setting()
             self._look_at(entry, own)
 

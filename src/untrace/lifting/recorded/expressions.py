@@ -120,6 +120,12 @@ def _made(value: Any, writer: Writer) -> Term:
     return static_term(value, writer)
 
 
+def tree_term(value: Any, writer: Writer) -> Term:
+    """Write a tree of arrays; what is no array in it is None."""
+    tree, arrays = writer.values.tree(value)
+    return _built(tree, arrays, writer)
+
+
 def _item(value: Any, writer: Writer) -> Term:
     """Write a value in a tuple or list; a length that a library computed, plainly."""
     is_length = writer.in_library and type(value) is np.int64

@@ -95,7 +95,8 @@ def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bo
     if not plan.prunes:
         return False
     shown = [parameter.tree for parameter in captured.parameters]
-    unread = unread_fields(program.classes, [*shown, captured.result], lines)
+    whole = [*shown, captured.result, *program.rearranged]
+    unread = unread_fields(program.classes, whole, lines)
     plan.unread |= unread
     return bool(unread)
 

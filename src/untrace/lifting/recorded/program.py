@@ -101,6 +101,7 @@ class Program:
         self.open_customs: list[int] = []
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
+        self.rearranged: list[Tree] = []  # whose leaves are taken together
         self.locals: set[str] = set()
         self.hidden: set[str] = set()
         self._functions: dict[Any, Function] = {}

@@ -14,6 +14,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Tree
 from untrace.lifting.contexts import entered
+from untrace.lifting.recorded.calls.rearranged import rearranges, write_rearranged
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.functions.function_values import Given, function_key
@@ -24,8 +25,6 @@ from untrace.lifting.recorded.naming.naming import targets
 from untrace.lifting.recorded.naming.values import (
     Found,
     Values,
-    arrays_in,
-    has_array,
     hides_arrays,
     is_array,
 )
@@ -332,6 +331,9 @@ class Writer:
 
     def statement(self, item: Call) -> None:
         """Write one recorded call."""
+        if rearranges(item):
+            write_rearranged(item, self)
+            return
         is_opened = _is_object_map(item)
         is_opened |= item.is_own and self.program.is_dissolved(item)
         if (
@@ -340,7 +342,7 @@ class Writer:
             and not self.program.has_effects(item)
         ):
             return
-        if skip_move(item, self) or _rearranges(item):
+        if skip_move(item, self):
             return
         self.program.write(item, self)
 
@@ -425,11 +427,3 @@ def _is_object_map(item: Call) -> bool:
     """Tell whether a function was mapped that returned arrays in objects of its own."""
     is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
     return is_map and any(hides_arrays(run.result) for run in item.bodies)
-
-
-def _rearranges(item: Call) -> bool:
-    """Tell whether a call puts the arrays that it was given into another tree."""
-    if not jaxapi.is_tree_function(item.function) or not has_array(item.result):
-        return False
-    given = set(map(id, arrays_in([item.args, item.kwargs])))
-    return all(id(array) in given for array in arrays_in(item.result))

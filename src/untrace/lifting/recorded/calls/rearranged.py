@@ -1,0 +1,100 @@
+"""Write calls of libraries that put the arrays of trees into other trees.
+
+Equinox splits a tree by `partition` into two that have None where the other has a leaf,
+and puts them together again by `combine`. Nothing is computed, so such a call is left
+out as a rule, and trees are built of their parts where they are used. Large trees are
+split and put together as the library does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from untrace import jaxapi
+from untrace.lifting.recorded.expressions import tree_term
+from untrace.lifting.recorded.naming.naming import rename
+from untrace.lifting.recorded.naming.values import arrays_in
+from untrace.lifting.recorded.terms import Global, Term, call
+from untrace.recovery.record import Call
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+MIN_LEAVES = 4
+
+
+def rearranges(item: Call) -> bool:
+    """Tell whether a call puts the arrays that it was given into another tree."""
+    made = arrays_in(item.result)
+    if not jaxapi.is_tree_function(item.function) or not made:
+        return False
+    given = set(map(id, arrays_in([item.args, item.kwargs])))
+    return all(id(array) in given for array in made)
+
+
+def write_rearranged(item: Call, writer: Writer) -> None:
+    """Write such a call, if it splits a large tree or puts two together."""
+    is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
+    is_large = len(arrays_in(item.result)) >= MIN_LEAVES
+    if not (writer.in_library and is_map and is_large) or writer.is_new(item.result):
+        return
+    if writer.find(writer.values.key(item.result)) is not None:
+        rename(item.result, item.target, writer)
+        return
+    trees = [arg for arg in item.args[1:] if arrays_in(arg)]
+    helper = _helper(trees, item.result)
+    if not helper:
+        return
+    for tree in trees:
+        if writer.find(writer.values.key(tree)) is None:
+            writer.assign(_result_of(item, tree), tree_term(tree, writer))
+    terms = [tree_term(tree, writer) for tree in trees]
+    writer.program.rearranged += [writer.values.tree(tree)[0] for tree in trees]
+    if helper != "combine":
+        terms.append(writer.program.home_term(("jax.numpy", "inexact")))
+    name = writer.program.lifter.helper(helper)
+    writer.assign(item, call(Term([Global(name)]), terms))
+
+
+def _result_of(item: Call, tree: Any) -> Call:
+    """Return a call that made a tree, which nobody has named."""
+    return replace(item, result=tree, target=None)
+
+
+def _helper(trees: Sequence[Any], result: Any) -> str:
+    """Return the name of the helper that makes a tree of others; "" if none does."""
+    wanted = _ids(result)
+    if len(trees) == 2:
+        try:
+            return "combine" if _ids(_combine(*trees)) == wanted else ""
+        except (TypeError, ValueError):  # they do not go together
+            return ""
+    if len(trees) != 1 or len(wanted) == len(_ids(trees[0])):
+        return ""
+    for name, is_kept in (("only", True), ("without", False)):
+        kept = [id(x) for x in arrays_in(trees[0]) if _is_inexact(x) == is_kept]
+        if kept == wanted:
+            return name
+    return ""
+
+
+def _combine(first: Any, second: Any) -> Any:
+    """Do what the helper does, but refuse two leaves in one place."""
+    if first is None or second is None:
+        return second if first is None else first
+    if jax.tree_util.all_leaves([first]):
+        raise ValueError("both trees have a leaf")
+    return jax.tree.map(_combine, first, second, is_leaf=lambda x: x is not first)
+
+
+def _is_inexact(array: Any) -> bool:
+    return bool(jnp.issubdtype(array.dtype, jnp.inexact))
+
+
+def _ids(tree: Any) -> list[int]:
+    return [id(array) for array in arrays_in(tree)]
