@@ -32,7 +32,7 @@ def recover(program: corpus.Program) -> untrace.Source:
 
 def body(program: corpus.Program) -> str:
     """Return the recovered functions, without header and example inputs."""
-    text = str(recover(program)).split('"""\n', 2)[-1]
+    text = str(recover(program)).split('"""\n', 1)[-1]
     return text.split("\n\n\ndef example_args")[0] + "\n"
 
 

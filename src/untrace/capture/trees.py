@@ -157,6 +157,7 @@ def plain(
     keep_types: bool,
     keep_numbers: bool = True,
     of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
+    in_modules: bool = False,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
 
@@ -166,10 +167,10 @@ def plain(
     dicts, and modules of flax.nnx, too, objects of libraries that only wrap what they hold
     that, and other classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
-    arrays, never do. `of_leaves` may know a tree, numbered from 0, for a flat list of its
+    arrays, do so only `in_modules`. `of_leaves` may know a tree, numbered from 0, for a flat list of its
     leaves.
     """
-    made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves)
+    made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves, in_modules)
     return made.tree(value, False)
 
 
@@ -182,6 +183,7 @@ class _Plain:
     keep_types: bool
     keep_numbers: bool
     of_leaves: Callable[[Sequence[Any]], Tree | None]
+    in_modules: bool
 
     def tree(self, value: Any, in_class: bool) -> Tree:
         """Describe a value; numbers only in classes."""
@@ -217,7 +219,7 @@ class _Plain:
             )
         except Exception:  # such as that of a state of equinox that has been used up
             return Node("none", None, (), ())
-        in_class = self.keep_numbers and not is_module(value)
+        in_class = self.keep_numbers and (self.in_modules or not is_module(value))
         start = len(self.found)
         children = tuple([self.tree(part, in_class) for _, part in flat])
         entries = [path[0] for path, _ in flat]

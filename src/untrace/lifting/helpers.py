@@ -173,6 +173,20 @@ def combine(first, second):
 ''',
         ("jax",),
     ),
+    "with_zeros": Helper(
+        '''\
+def with_zeros(tangents, primals):
+    """Put symbolic zeros where there are no tangents."""
+    zero = jax.custom_derivatives.SymbolicZero.from_primal_value
+    return jax.tree.map(
+        lambda tangent, primal: jax.tree.map(zero, primal) if tangent is None else tangent,
+        tangents,
+        primals,
+        is_leaf=lambda tangent: tangent is None,
+    )
+''',
+        ("jax",),
+    ),
     "only": Helper(
         '''\
 def only(tree, kind):

@@ -11,7 +11,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, quoted, shown_settings
 from untrace.lifting.recorded.function import Statement
-from untrace.lifting.recorded.functions.likeness import is_field, like
+from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.naming.leaves import unflattened
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.numbers.formulas import formula_term
@@ -103,7 +103,7 @@ def _made(value: Any, writer: Writer) -> Term:
     kind = type(value)
     if kind in (tuple, list) and writer.program.shapes.knows(value):
         tree, arrays = writer.values.tree(value)
-        return _built(tree, arrays, writer)
+        return built(tree, arrays, writer)
     if kind in (tuple, list):
         brackets = "()" if kind is tuple else "[]"
         return display(brackets, [_item(item, writer) for item in value])
@@ -116,14 +116,14 @@ def _made(value: Any, writer: Writer) -> Term:
         return writer.program.callable_term(value, [], writer)
     if has_array(value) or (_is_node(value) and not _is_known(value)):
         tree, arrays = writer.values.tree(value)
-        return unflattened(tree, arrays, writer) or _built(tree, arrays, writer)
+        return unflattened(tree, arrays, writer) or built(tree, arrays, writer)
     return static_term(value, writer)
 
 
 def tree_term(value: Any, writer: Writer) -> Term:
     """Write a tree of arrays; what is no array in it is None."""
     tree, arrays = writer.values.tree(value)
-    return _built(tree, arrays, writer)
+    return built(tree, arrays, writer)
 
 
 def _item(value: Any, writer: Writer) -> Term:
@@ -163,7 +163,7 @@ def _array(value: Any, writer: Writer) -> Term:
     return writer.program.constant(value)
 
 
-def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
+def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     """Write the expression that builds a tree; known sub-trees by their names."""
     if isinstance(tree, Leaf):
         return _array(arrays[tree.index], writer)
@@ -174,7 +174,7 @@ def _built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     base = like(tree, arrays, writer)
     if base is not None:
         return _updated(base, tree, arrays, writer)
-    parts = [_built(child, arrays, writer) for child in tree.children]
+    parts = [built(child, arrays, writer) for child in tree.children]
     if tree.kind == "none":
         return Term(["None"])
     if tree.kind == "number":
@@ -198,10 +198,12 @@ def _updated(base: Name, tree: Tree, arrays: Sequence[Any], writer: Writer) -> T
     """Write `state._replace(count=count)`."""
     assert isinstance(tree, Node)
     changed = [
-        keyword(key, _built(child, arrays, writer))
+        keyword(key, built(child, arrays, writer))
         for key, child in zip(tree.keys, tree.children)
         if not is_field(base, key, child, tree, arrays, writer)
     ]
+    lost = lost_fields(base, tree, writer)
+    changed += [keyword(key, text_term("None")) for key in lost]
     function = Term([*placed(writer.ref((base, "")), ATOM), "._replace"])
     return call(function, changed)
 

@@ -96,7 +96,7 @@ def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bo
         return False
     shown = [parameter.tree for parameter in captured.parameters]
     whole = [*shown, captured.result, *program.rearranged]
-    unread = unread_fields(program.classes, whole, lines)
+    unread = unread_fields(program.classes, whole, lines) - plan.unread
     plan.unread |= unread
     return bool(unread)
 

@@ -8,6 +8,7 @@ split and put together as the library does it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,36 +30,49 @@ MIN_LEAVES = 4
 
 
 def rearranges(item: Call) -> bool:
-    """Tell whether a call puts the arrays that it was given into another tree."""
+    """Tell whether a call puts the arrays that it was given into another tree.
+
+    Symbolic zeros are no arrays that it would have made.
+    """
     made = arrays_in(item.result)
     if not jaxapi.is_tree_function(item.function) or not made:
         return False
     given = set(map(id, arrays_in([item.args, item.kwargs])))
-    return all(id(array) in given for array in made)
+    return all(id(array) in given or _is_zero(array) for array in made)
 
 
 def write_rearranged(item: Call, writer: Writer) -> None:
     """Write such a call, if it splits a large tree or puts two together."""
     is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
-    is_large = len(arrays_in(item.result)) >= MIN_LEAVES
-    if not (writer.in_library and is_map and is_large) or writer.is_new(item.result):
+    if not (writer.in_library and is_map):
+        return
+    trees = [arg for arg in item.args[1:] if arrays_in(arg)]
+    if max(len(arrays_in(tree)) for tree in trees) < MIN_LEAVES:
+        return
+    if not all(_is_known(array, writer) for array in arrays_in(trees)):
         return
     if writer.find(writer.values.key(item.result)) is not None:
         rename(item.result, item.target, writer)
         return
-    trees = [arg for arg in item.args[1:] if arrays_in(arg)]
     helper = _helper(trees, item.result)
     if not helper:
         return
+    trees = trees[: 1 if helper in ("only", "without") else 2]
     for tree in trees:
         if writer.find(writer.values.key(tree)) is None:
             writer.assign(_result_of(item, tree), tree_term(tree, writer))
     terms = [tree_term(tree, writer) for tree in trees]
     writer.program.rearranged += [writer.values.tree(tree)[0] for tree in trees]
-    if helper != "combine":
+    if helper in ("only", "without"):
         terms.append(writer.program.home_term(("jax.numpy", "inexact")))
     name = writer.program.lifter.helper(helper)
     writer.assign(item, call(Term([Global(name)]), terms))
+
+
+def _is_known(array: Any, writer: Writer) -> bool:
+    """Tell whether an array has a name, or is a constant."""
+    is_tracer = isinstance(array, jaxapi.Tracer)
+    return not is_tracer or writer.find(id(array)) is not None
 
 
 def _result_of(item: Call, tree: Any) -> Call:
@@ -70,15 +84,15 @@ def _helper(trees: Sequence[Any], result: Any) -> str:
     """Return the name of the helper that makes a tree of others; "" if none does."""
     wanted = _ids(result)
     if len(trees) == 2:
-        try:
-            return "combine" if _ids(_combine(*trees)) == wanted else ""
-        except (TypeError, ValueError):  # they do not go together
-            return ""
-    if len(trees) != 1 or len(wanted) == len(_ids(trees[0])):
+        for name, emulate in (("combine", _combine), ("with_zeros", _with_zeros)):
+            with contextlib.suppress(TypeError, ValueError):  # they do not go together
+                if _ids(emulate(*trees)) == wanted:
+                    return name
+    first = arrays_in(trees[0])
+    if len(wanted) == len(first):
         return ""
     for name, is_kept in (("only", True), ("without", False)):
-        kept = [id(x) for x in arrays_in(trees[0]) if _is_inexact(x) == is_kept]
-        if kept == wanted:
+        if [id(x) for x in first if _is_inexact(x) == is_kept] == wanted:
             return name
     return ""
 
@@ -96,5 +110,23 @@ def _is_inexact(array: Any) -> bool:
     return bool(jnp.issubdtype(array.dtype, jnp.inexact))
 
 
+def _with_zeros(tangents: Any, primals: Any) -> Any:
+    """Do what the helper does."""
+    return jax.tree.map(
+        lambda t, p: jax.tree.map(_ZERO.from_primal_value, p) if t is None else t,
+        tangents,
+        primals,
+        is_leaf=lambda t: t is None,
+    )
+
+
+_ZERO = jax.custom_derivatives.SymbolicZero
+
+
+def _is_zero(array: Any) -> bool:
+    return isinstance(array, _ZERO)
+
+
 def _ids(tree: Any) -> list[int]:
-    return [id(array) for array in arrays_in(tree)]
+    """List the arrays in a tree by identity; all symbolic zeros are one."""
+    return [0 if _is_zero(array) else id(array) for array in arrays_in(tree)]

@@ -9,9 +9,10 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.trees import n_numbers
+from untrace.capture.trees import n_numbers, plain
 from untrace.lifting.recorded.calls.arguments import public_arguments
 from untrace.lifting.recorded.calls.operators import operator_term
+from untrace.lifting.recorded.expressions import built
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
 from untrace.lifting.recorded.functions.function_values import Given
@@ -54,7 +55,7 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     if any(map(_makes_arrays, runs)) or any(hides_arrays(run.result) for run in runs):
         raise Unrolled
     if not runs and is_map and _has_more(item, writer):
-        raise Unwritable("it makes arrays of what is none")
+        return _map_over_numbers(item, writer)
     kwargs = {k: v for k, v in item.kwargs.items() if k != "is_leaf"}
     shown = replace(item, bodies=runs, kwargs=kwargs)
     writer.program.n_trials += 1
@@ -148,6 +149,20 @@ def _makes_arrays(body: Body) -> bool:
     """Tell whether a function made an array of what is none."""
     is_given = any(map(has_array, body.parameters.values()))
     return has_array(body.result) and not is_given
+
+
+def _map_over_numbers(item: Call, writer: Writer) -> Term:
+    """Write a function that makes arrays of the numbers in a tree, too."""
+    function, value, *others = item.args
+    arrays: list[Any] = []
+    keep_types = writer.program.options.keep_types
+    tree = plain(value, is_array, arrays, keep_types, in_modules=True)
+    n_made = len(arrays_in(item.result))
+    if others or n_made != len(arrays) + n_numbers(tree):
+        raise Unwritable("it makes arrays of what is none")
+    writer.program.rearranged.append(tree)
+    mapped = writer.program.home_term(("jax.tree", "map"))
+    return call(mapped, [writer.value(function), built(tree, arrays, writer)])
 
 
 def _has_more(item: Call, writer: Writer) -> bool:

@@ -28,14 +28,23 @@ def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Name | None:
     if not names:
         return None
     ((name, n_same),) = names.most_common(1)
-    if n_same < MIN_SAME or 2 * n_same <= len(tree.keys) or name.held is None:
+    if n_same < MIN_SAME or name.held is None:
         return None
     known, _ = writer.values.tree(name.held)
-    is_alike = isinstance(known, Node) and (known.cls, known.keys) == (
-        tree.cls,
-        tree.keys,
-    )
+    if not isinstance(known, Node) or known.cls is not tree.cls:
+        return None
+    if 2 * n_same <= max(len(tree.keys), len(known.keys)):
+        return None
+    class_name = writer.program.class_name
+    is_alike = known.keys == tree.keys or class_name(known) == class_name(tree)
     return name if is_alike else None
+
+
+def lost_fields(base: Name, tree: Node, writer: Writer) -> list[str]:
+    """List the fields of a NamedTuple that another object of its class has not."""
+    known, _ = writer.values.tree(base.held)
+    assert isinstance(known, Node)
+    return [key for key in known.keys if key not in tree.keys]
 
 
 def is_field(
