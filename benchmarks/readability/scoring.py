@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 import untrace
 from benchmarks.readability import corpus, names, tokens
+from untrace.capture import capture
 
 CONTROL = {
     "scan", "map", "cond", "switch", "while_loop", "fori_loop", "associative_scan",
@@ -140,7 +141,10 @@ def recover(program: corpus.Program, level: str, from_jaxpr: bool = False) -> An
     """Recover the source of a program, with nothing remembered from before."""
     jax.clear_caches()
     if from_jaxpr:
-        jaxpr = jax.make_jaxpr(program.function)(*program.args)
+        try:
+            jaxpr = jax.make_jaxpr(program.function)(*program.args)
+        except TypeError:  # an object with leaves that are no arrays
+            jaxpr = capture(program.function, program.args, {}).jaxpr
         return untrace.source(jaxpr, level=level)
     return untrace.source(program.function, level=level)(*program.args)
 
