@@ -88,9 +88,18 @@ def with_a_late_value(params):
     return [(w, b, late) for w, b in pairs]
 
 
+def several_in_a_turn(params, x):
+    outs = []
+    for i in (0.5, 1.5, 2.5):
+        outs += [jnp.sin(x @ w) * b - x @ w for w, b in params]
+        x = x + i
+    return x, outs
+
+
 @pytest.mark.parametrize(
     ("function", "args", "lines"),
     [
+        (several_in_a_turn, (PAIRS, X), ["= [jnp.sin(x @ w) * b - x", " += "]),
         (over_items, (NAMED, X), ["{k: jnp.sin(v) * x for k, v in params.items()}"]),
         (over_keys, (NAMED, NAMED), ["{k: params[k] - 0.1 * grads[k] for k in "]),
         (in_a_loop, (NAMED, X), ["out = {}", "k, v in params.items():", "out[k] = "]),

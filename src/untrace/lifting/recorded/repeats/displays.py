@@ -107,6 +107,10 @@ def put_into(collections: Sequence[Collection], loop: Loop) -> list[Statement]:
         item = placed(one.item, LAMBDA)
         if one.word:
             parts += ["[", *one.word, "] = ", *item]
+        elif n_items(one.item.parts) > 1:
+            parts += [" += [", *item, "]"]
+        elif type(item[0]) is str and item[0].startswith("*"):
+            parts += [" += ", item[0][1:], *item[1:]]
         else:
             parts += [".append(", *item, ")"]
         loop.body.append(Statement(None, Term(parts), is_effect=True))
@@ -172,7 +176,8 @@ def _name_of(display: Display, run: Run, draft: Draft) -> Name:
     ids = frozenset([id(names[local]) for names in turns for local in display.locals])
     known = draft.collections.get(ids)
     made = Name(known or ("values" if display.words else "items"), known is not None)
-    made.held = dict.fromkeys(display.words) or [None] * run.n_turns
+    n_held = run.n_turns * n_items(display.item)
+    made.held = dict.fromkeys(display.words) or [None] * n_held
     return made
 
 
@@ -233,6 +238,8 @@ def _display(
             words.append(key[:-2])
     elif len(items[0]) == 1:
         return None
+    if bracket == "{" and n_items(items[0]) > 1:
+        return None
     shapes = {_shape(item, turn, owners): None for turn, item in enumerate(items)}
     found = frozenset(_locals(items[-1], owners))
     if len(shapes) != 1 or not found or not _is_balanced(items[0]):
@@ -262,6 +269,16 @@ def _locals(item: Sequence[Part], owners: dict[int, tuple[int, int]]) -> Iterato
     for part in item:
         if type(part) is Ref and id(part.resolved().name) in owners:
             yield owners[id(part.resolved().name)][1]
+
+
+def n_items(item: Sequence[Part]) -> int:
+    """Count the expressions in parts of a display."""
+    text = _QUOTED.sub("", "".join(part for part in item if type(part) is str))
+    depth, count = 0, 1
+    for char in text:
+        depth += (char in _OPEN) - (char in _CLOSED)
+        count += char == "," and depth == 0
+    return count
 
 
 def _is_balanced(item: Sequence[Part]) -> bool:
