@@ -9,7 +9,8 @@ from typing import Any
 from untrace import jaxapi
 from untrace.anonymity import untrace_anonymous
 from untrace.capture import Captured
-from untrace.capture.capture import capture, capture_jaxpr, capture_traced, with_trees
+from untrace.capture.capture import capture
+from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
 from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from untrace import jaxapi
-from untrace.capture.capture import Captured, capture, capture_jaxpr
+from untrace.capture.capture import capture
+from untrace.capture.captured import Captured
+from untrace.capture.jaxprs import capture_jaxpr
 from untrace.errors import KeepError, UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.reduction.applying import apply, program_from

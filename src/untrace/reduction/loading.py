@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from untrace.capture.capture import Captured, capture
+from untrace.capture.capture import capture
+from untrace.capture.captured import Captured
 from untrace.capture.trees import Leaf, Tree
 from untrace.errors import LoadError
 from untrace.reduction.applying import program_from

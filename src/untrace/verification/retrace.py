@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.capture import Captured, Parameter
+from untrace.capture.captured import Captured, Parameter
 from untrace.capture.trees import build
 from untrace.syntax.compiling import compile_lines, split_lines
 from untrace.verification.stack_room import with_room

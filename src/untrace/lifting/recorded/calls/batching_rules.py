@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.readers import public_readers

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.custom_rules import custom_term
 from untrace.lifting.recorded.calls.opening import opened_function

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.calls.callables import transformed_call
 from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.errors import LiftingError
 from untrace.lifting.blocks.derivatives import exception_text
 from untrace.lifting.lifter import Lifter

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.ir import Atom, Block
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import count_blocks

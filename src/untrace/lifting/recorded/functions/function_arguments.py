@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.lifting.recorded.functions.definitions import bound_parameters, define
 from untrace.lifting.recorded.functions.function_values import (
     bound,

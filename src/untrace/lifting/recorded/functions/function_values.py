@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.plan import Plan

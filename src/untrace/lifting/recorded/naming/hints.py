@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 
 from untrace import jaxapi
-from untrace.capture.capture import function_name
+from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.operators import unreflected
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier

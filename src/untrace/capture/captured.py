@@ -1,0 +1,56 @@
+"""A traced computation and its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from untrace.capture.trees import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the generated function; `kind` is one of `inspect.Parameter`."""
+
+    name: str
+    kind: Any
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A traced computation and its signature.
+
+    Attributes:
+      jaxpr: The closed jaxpr.
+      name: Name of the function.
+      origin: Where it came from, for the header.
+      parameters: In the order of the generated signature; leaf indices count the
+        inputs of the jaxpr.
+      result: Tree of the outputs of the jaxpr.
+      values: The concrete leaves that were passed, or None for each abstract one.
+      notes: What the header must mention.
+      recording: The run of the function that was recorded (`recovery.record.Body`),
+        or None.
+      is_exact: Whether the example inputs of the file are these very values, whatever
+        their size.
+      variant: Traces and records the function again with other sizes of some axes of its
+        inputs, where that was asked for; it returns None if that cannot be done.
+      dimensions: The sizes that have names (`lifting.sizes.Dimensions`), or None.
+      fixed: The types of Python numbers that are no inputs, since the function needs
+        to know them.
+    """
+
+    jaxpr: Any
+    name: str
+    origin: str
+    parameters: tuple[Parameter, ...]
+    result: Tree
+    values: tuple[Any, ...]
+    notes: tuple[str, ...] = ()
+    recording: Any = None
+    is_exact: bool = False
+    variant: Callable[[Mapping[tuple[int, int], int]], Captured | None] | None = None
+    dimensions: Any = None
+    fixed: frozenset[type] = frozenset()

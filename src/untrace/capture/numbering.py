@@ -1,0 +1,60 @@
+"""Number the leaves of described trees by the inputs of a jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from untrace.capture.trees import Leaf, Node, Tree, describe
+from untrace.syntax.names import identifier
+
+
+def describe_numbered(tree: Any) -> Tree:
+    """Describe a pytree whose leaves are their own indices."""
+    indices = jax.tree.leaves(tree)
+    described = describe(tree)
+    return renumbered(described, indices)
+
+
+def renumbered(tree: Tree, indices: list[int]) -> Tree:
+    if isinstance(tree, Leaf):
+        return Leaf(indices[tree.index])
+    children = tuple([renumbered(child, indices) for child in tree.children])
+    return replace(tree, children=children)
+
+
+def number(tree: Tree, kept: Sequence[bool]) -> Tree:
+    """Renumber leaves after those that are not arrays have gone."""
+    numbers, count = {}, 0
+    for index, is_kept in enumerate(kept):
+        numbers[index] = count if is_kept else None
+        count += is_kept
+    found = dropped(tree, numbers)
+    return found if found is not None else Node("none", None, (), ())
+
+
+def dropped(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
+    if isinstance(tree, Leaf):
+        number = numbers[tree.index]
+        return None if number is None else Leaf(number)
+    pairs = [
+        (key, dropped(child, numbers)) for key, child in zip(tree.keys, tree.children)
+    ]
+    kept = [(key, child) for key, child in pairs if child is not None]
+    if len(kept) == len(pairs):
+        return replace(tree, children=tuple([child for _, child in kept]))
+    kind, cls = (
+        ("replaced", tree.cls)
+        if tree.kind in ("fields", "items", "sparse")
+        else (tree.kind, tree.cls)
+    )
+    if kind in ("tuple", "list"):
+        keys: tuple[Any, ...] = tuple(range(len(kept)))
+    else:
+        keys = tuple(
+            identifier(str(key)) if kind == "replaced" else key for key, _ in kept
+        )
+    return Node(kind, cls, keys, tuple(child for _, child in kept))

@@ -1,0 +1,34 @@
+"""What a function is called, and where it is defined."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from untrace.syntax.names import identifier
+
+
+def function_name(function: Any) -> str:
+    """Return the name of any callable, unwrapping partials and methods."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        name = type(function).__name__
+    return name
+
+
+def origin(function: Any) -> str:
+    """Say where a function is defined: "`name` from file.py:12"."""
+    name = identifier(function_name(function), "function")
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return f"`{name}`"
+    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+    place = "".join(
+        c if c.isascii() and (c.isalnum() or c in "._-<>") else "_" for c in file
+    )
+    return f"`{name}` from {place}:{code.co_firstlineno}"
