@@ -20,6 +20,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.errors import LiftingError, UnverifiedWarning
+from untrace.lifting.blocks.opened import OPENED
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.recorded.naming.hints import HINTS
 from untrace.lifting.recorded.passes import NOT_EXPANDED
@@ -211,6 +212,9 @@ def _notes(notes: tuple[str, ...]) -> Iterator[str]:
     """Keep what notes say, but for names."""
     for note in notes:
         if " stands for " in note or REGION in note:
+            continue
+        if note.startswith(OPENED):
+            yield "Primitives of libraries are written as what they compute."
             continue
         is_list = note.startswith(
             ("Written from its", "Leaves that are not arrays", NOT_EXPANDED)

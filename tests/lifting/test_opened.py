@@ -167,3 +167,12 @@ def test_rule_that_returns_symbolic_zeros() -> None:
     text = str(untrace.source(lambda x, n: g(x, n))(X, np.int32(2)))
     assert "jax.custom_derivatives.SymbolicZero(" in text
     assert "from its equations" not in text
+
+
+def test_anonymous_files_do_not_name_the_library() -> None:
+    def f(x: Any) -> Any:
+        return unbatched_p.bind(jnp.sin(x), why="secret")
+
+    text = recover(f, X, anonymous=True)
+    assert "Primitives of libraries are written as what they compute." in text
+    assert "test_opened" not in text and "unbatched" not in text

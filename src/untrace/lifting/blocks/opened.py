@@ -16,6 +16,8 @@ from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
 from untrace.lifting.blocks.inlining import renamed
 from untrace.lifting.lifter import Lifter
 
+OPENED = "Written as what they compute"
+
 
 class Opener:
     """Puts what primitives of libraries compute in the places of their equations.
@@ -49,7 +51,7 @@ class Opener:
         names = sorted({f"`{primitive.name}`" for primitive in self.opened})
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.opened})
         lifter.note(
-            f"Written as what they compute: {', '.join(names)} of {', '.join(owners)}. "
+            f"{OPENED}: {', '.join(names)} of {', '.join(owners)}. "
             "Their rules for `vmap` and `grad` are not kept."
         )
 
