@@ -18,6 +18,7 @@ from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.calls.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.calls.retraced import Region, region_of
+from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
@@ -77,6 +78,7 @@ class Program:
         self.plan = plan
         self.open_calls: list[Call] = []
         self.n_trials = 0
+        self.tail: Tail | None = None
         self.n_apart = 0
         self.is_stale = False
         self.references = References()
