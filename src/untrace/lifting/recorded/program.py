@@ -241,14 +241,19 @@ class Program:
             write_loops(draft, reroll)
 
     def function(
-        self, draft: Draft, key: Any = None, numbers: dict[str, str] | None = None
+        self,
+        draft: Draft,
+        key: Any = None,
+        numbers: dict[str, str] | None = None,
+        integers: dict[str, frozenset[str]] | None = None,
     ) -> str:
         """Add a function to the module, once; return its name.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
-        parameters of the original that held integers.
+        parameters of the original that held integers, `integers` those of all variables.
         """
         made = self.render(draft)
+        made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)
         text = (made.names[0], *meaning(made), key)
