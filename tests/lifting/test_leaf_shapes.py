@@ -30,6 +30,10 @@ BATCH = {
             "lambda x: jnp.reshape(x, (2, -1, *x.shape[2:]))",
         ),
         (
+            lambda x: jnp.ones(x.shape[1:]) * x[0],
+            "lambda x: jnp.ones(x.shape[1:]) * x[0]",
+        ),
+        (
             lambda x: jnp.broadcast_to(x[None], (3, *x.shape)),
             "lambda x: jnp.broadcast_to(x[None], (3, *x.shape))",
         ),

@@ -52,8 +52,10 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
         if found is None or n_own < 0 or tuple(shape[n_own:]) != rest:
             continue
         axes = f"[{tail.first}:]" if tail.first else ""
-        last = Term(["*", *placed(writer.ref(found), ATOM), f".shape{axes}"])
-        return display("()", [*map(writer.value, shape[:n_own]), last])
+        last = [*placed(writer.ref(found), ATOM), f".shape{axes}"]
+        if not n_own:
+            return Term(last)
+        return display("()", [*map(writer.value, shape[:n_own]), Term(["*", *last])])
     return None
 
 

@@ -83,11 +83,13 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
 def _have_one_text(runs: Sequence[Body], writer: Writer) -> bool:
     """Tell whether a function did the same for every leaf.
 
-    If only the shapes differ that it made, they are written after those of the leaves
-    from now on.
+    If only the shapes differ that a function of the user made, they are written after
+    those of the leaves from now on.
     """
     if _are_alike(runs, writer):
         return True
+    if writer.in_library:
+        return False
     for tail in tails(runs):
         writer.program.tail = tail
         if _are_alike(runs, writer):
