@@ -400,3 +400,56 @@ def attend(x, scale, shift, power):
 """)
     text = recover(lambda x, y: layers.attend(x, y, y + 1, y + 2), X, X)
     assert text.count("def ") == 3 and "def attend(" in text  # and `example_args`
+
+
+def test_vmap_of_a_library_takes_one_axis_for_an_object_of_a_class():
+    layers = library("""
+@jax.tree_util.register_pytree_node_class
+class Module:  # as in equinox: JAX sees what is no array as part of the tree
+    __module__ = "layers"
+
+    def __init__(self, weight, bias):
+        self.weight, self.bias = weight, bias
+
+    def tree_flatten(self):
+        return (self.weight, self.bias), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+def ensemble(module, x):
+    def run(given):
+        module, x = given
+        return jnp.tanh(module.weight @ x) + jnp.cos(module.bias), None
+
+    axes = jax.tree.map(lambda _: 0, module), None
+    return jax.vmap(run, in_axes=(axes,), out_axes=(0, None))((module, x))[0]
+""")
+    module = layers.Module(np.ones((5, 2, 4), np.float32), np.ones((5, 2), np.float32))
+    text = recover(lambda module, x: layers.ensemble(module, x), module, X[0])
+    assert "is written from its equations" not in text
+    assert "in_axes=((0, None),)" in text
+
+
+def test_vmap_of_a_library_takes_a_bare_object():
+    layers = library("""
+import collections
+
+Pair = collections.namedtuple("Pair", "weight bias")
+
+def ensemble(pair):
+    def run(given):
+        pair, _ = given
+        made = Pair(jnp.tanh(pair.weight) @ pair.bias, jnp.cos(pair.bias))
+        return made, None, ()
+
+    made, _, _ = jax.vmap(run, in_axes=((Pair(0, 0), None),), out_axes=(0, None, None))(
+        (pair, None)
+    )
+    return made.weight, made.bias
+""")
+    pair = layers.Pair(np.ones((5, 2, 4), np.float32), np.ones((5, 4), np.float32))
+    text = recover(lambda pair: layers.ensemble(pair), pair)
+    assert "in_axes" not in text and "None" not in text
+    assert "jax.vmap(run)(pair)" in text

@@ -197,3 +197,26 @@ def test_a_bool_that_callers_pass_is_a_parameter():
     assert "def run_over(p, x, reverse):" in text
     assert "return run_over(p, x, False) + run_over(q, x, True)" in text
     assert "x, reverse=reverse)" in text
+
+
+def test_a_number_is_named_after_the_variable_that_held_it():
+    def attention(x):
+        rows, width = x.shape
+        q = jnp.tanh(x).reshape(rows, 2, width // 2) * jnp.cos(x).sum()
+        return jnp.exp(q.sum(1)).reshape(rows, -1) + jnp.sin(q).mean(1)
+
+    text = recover(lambda x: (attention(x), attention(x[:2])), np.ones((3, 4), "f"))
+    assert "def attention(x, rows):" in text
+    assert "attention(x, 3)" in text and "attention(x[:2], 2)" in text
+
+
+def test_a_number_is_named_after_the_keyword_of_the_tuple_that_it_is_in():
+    def pooled(x, options):
+        y = jnp.tanh(x) * jnp.cos(x) + jnp.sin(x)
+        return jax.lax.reduce_window(
+            y, 0.0, jax.lax.add, options["size"], window_strides=(options["by"],)
+        )
+
+    options = {"size": (2,), "by": 1}, {"size": (2,), "by": 2}
+    text = recover(lambda x: [pooled(x, one) for one in options], np.ones(9, "f"))
+    assert "def pooled(x, window_strides):" in text

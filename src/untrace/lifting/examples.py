@@ -52,7 +52,9 @@ def example_lines(
     if any("rng." in text for text in texts):
         lifter.imports.module("numpy")
         lines.append("rng = np.random.default_rng(0)")
-    for name, parameter in zip(names, captured.parameters):
+    pairs = zip(names, captured.parameters)
+    # An argument that is called like the generator takes its name when all are drawn.
+    for name, parameter in sorted(pairs, key=lambda pair: pair[0] == "rng"):
         lines.append(f"{name} = {construct(parameter.tree, texts)}")
     pairs = ", ".join(f"{name}={name}" for name in names)
     return [*lines, f"return dict({pairs})"]

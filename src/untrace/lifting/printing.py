@@ -46,8 +46,8 @@ class Rhs:
 class Function:
     """One `def` of the module.
 
-    `numbers` are parameters of the original that held integers, by what they held;
-    `names` those that it may have, from short to telling.
+    `numbers` are parameters of the original that held integers, by what they held, and
+    `integers` all its variables that did; `names` those that it may have, from short to telling.
     """
 
     name: str
@@ -58,6 +58,9 @@ class Function:
     comment: str = ""
     signature: str = ""
     numbers: dict[str, str] = field(default_factory=dict[str, str])
+    integers: dict[str, frozenset[str]] = field(
+        default_factory=dict[str, frozenset[str]]
+    )
     names: tuple[str, ...] = ()
 
     def text_lines(self) -> list[str]:

@@ -124,6 +124,19 @@ def rules(function: Any) -> list[Any]:
     return []
 
 
+def rules_inside(function: Any) -> list[Any]:
+    """Return the rules of the custom functions that a callable is made of."""
+    found: list[Any] = []
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None or layer.kind == "function":
+            break
+        if layer.kind == "custom":
+            found += [rule for rule in rules(function) if rule is not None]
+        function = layer.inner
+    return found
+
+
 def starred(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the starred parameters of a function."""
     first = code.co_argcount + code.co_kwonlyargcount

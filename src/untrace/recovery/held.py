@@ -38,13 +38,20 @@ def parameters(
     return {n: snapshots.take(values[n]) for n in names if n in values}
 
 
-def arrays(frame: types.FrameType, snapshots: Snapshots) -> dict[str, Any]:
-    """Return the local variables of a frame that ends which may hold arrays."""
-    return {
-        name: snapshots.take(value)
-        for name, value in frame.f_locals.items()
-        if not isinstance(value, _NO_ARRAYS) and not name.startswith(("_", "."))
-    }
+def variables(
+    frame: types.FrameType, snapshots: Snapshots
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the local variables of a frame that ends: those that may hold arrays, integers."""
+    arrays: dict[str, Any] = {}
+    integers: dict[str, int] = {}
+    for name, value in frame.f_locals.items():
+        if name.startswith(("_", ".")):
+            continue
+        if type(value) is int:
+            integers[name] = value
+        elif not isinstance(value, _NO_ARRAYS):
+            arrays[name] = snapshots.take(value)
+    return arrays, integers
 
 
 def free(frame: types.FrameType) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_inside_jax
-from untrace.recovery.functions import innermost, rules
+from untrace.recovery.functions import innermost, rules_inside
 from untrace.recovery.record import Call
 from untrace.recovery.transformations import opened_layer
 
@@ -79,7 +79,7 @@ class PassedFunctions:
         wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
         code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
         inner = innermost(item)
-        plain_rules = [innermost(rule) for rule in rules(item) if rule is not None]
+        plain_rules = [innermost(rule) for rule in rules_inside(item)]
         return _Passed(
             code,
             wrapper,

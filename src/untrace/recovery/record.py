@@ -119,6 +119,7 @@ class Body:
       calls: The recorded calls that it made itself, in order.
       result: What it returned.
       locals: The arrays that its local variables held in the end.
+      integers: The integers that they held.
       is_finished: Whether it has returned.
       error: What went wrong while recording.
       opened: The only call, if this stands for a run of what a transformation made.
@@ -135,6 +136,7 @@ class Body:
     calls: list[Call] = field(default_factory=_no_calls)
     result: Any = None
     locals: dict[str, Any] = field(default_factory=_nothing)
+    integers: dict[str, int] = field(default_factory=_nothing)
     is_finished: bool = False
     error: Exception | None = None
     opened: Call | None = None

@@ -174,7 +174,7 @@ class Recorder:
         self._finish(call, entry)
         named = call.target is not None
         call.result = body.result = self._snapshots.take(value) if named else value
-        body.locals = held.arrays(entry.frame, self._snapshots)
+        body.locals, body.integers = held.variables(entry.frame, self._snapshots)
         body.is_finished = True
 
     def _end_bind(self, entry: _Entry, bound: jaxapi.Bound, value: Any) -> None:
@@ -192,7 +192,8 @@ class Recorder:
         if entry.around is not None and entry.call is not None:
             entry.around.calls.append(entry.call)
         if entry.body is not None:
-            entry.body.locals = held.arrays(entry.frame, self._snapshots)
+            found = held.variables(entry.frame, self._snapshots)
+            entry.body.locals, entry.body.integers = found
         if entry.call is not None:
             entry.call.result = value
             self._finish(entry.call, entry)

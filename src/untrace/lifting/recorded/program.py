@@ -18,6 +18,7 @@ from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.calls.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.calls.retraced import Region, region_of
+from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
@@ -77,6 +78,7 @@ class Program:
         self.plan = plan
         self.open_calls: list[Call] = []
         self.n_trials = 0
+        self.tail: Tail | None = None
         self.n_apart = 0
         self.is_stale = False
         self.references = References()
@@ -240,14 +242,19 @@ class Program:
             write_loops(draft, reroll)
 
     def function(
-        self, draft: Draft, key: Any = None, numbers: dict[str, str] | None = None
+        self,
+        draft: Draft,
+        key: Any = None,
+        numbers: dict[str, str] | None = None,
+        integers: dict[str, frozenset[str]] | None = None,
     ) -> str:
         """Add a function to the module, once; return its name.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
-        parameters of the original that held integers.
+        parameters of the original that held integers, `integers` those of all variables.
         """
         made = self.render(draft)
+        made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)
         text = (made.names[0], *meaning(made), key)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.host_calls import host_term, is_host_function
 from untrace.lifting.recorded.calls.kept_functions import with_kept
+from untrace.lifting.recorded.calls.tails import tail_term
 from untrace.lifting.recorded.expressions import shape_term
 from untrace.lifting.recorded.functions.library import takes_shape_of_another
 from untrace.lifting.recorded.functions.runs import runs_of
@@ -86,8 +87,12 @@ def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> 
     """Write an argument of a public function, which has run the functions among them."""
     if is_host_function(role, item):
         return host_term(value, item, writer)
-    if role == "shape" and takes_shape_of_another(item):
-        return shape_term(value, writer)
+    if role == "shape":
+        tail = tail_term(value, writer)
+        if tail is not None:
+            return tail
+        if takes_shape_of_another(item):
+            return shape_term(value, writer)
     return _argument(value, writer, with_kept(value, role, item, writer.program), role)
 
 

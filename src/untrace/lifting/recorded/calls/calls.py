@@ -17,6 +17,7 @@ from untrace.lifting.recorded.calls.operators import (
     operator_term,
     update_term,
 )
+from untrace.lifting.recorded.calls.plain_axes import with_plain_axes
 from untrace.lifting.recorded.calls.respelling import plain_convolution, respelled
 from untrace.lifting.recorded.calls.scalars import scalar_of, with_numbers
 from untrace.lifting.recorded.calls.tree_maps import Unrolled, tree_call
@@ -55,7 +56,7 @@ def write_as_made(item: Call, writer: Writer) -> None:
     elif function is jaxapi.eval_jaxpr:
         write_evaluated(item, writer)
     elif not _is_maker(item):
-        spelled = plain_convolution(spelled, writer.in_library)
+        spelled = plain_convolution(with_plain_axes(spelled), writer.in_library)
         shown = unwrapped(spelled) if writer.in_library else spelled
         try:
             term = _public_call(shown, writer)

@@ -25,6 +25,7 @@ from untrace.lifting.recorded.functions.function_values import (
     mark,
     runs_inside,
 )
+from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import (
@@ -208,6 +209,7 @@ def _primal(
     body = program.runs.last(function, bodies)
     if body is not None and _was_given(function, body, args):
         return body
+    args = args or _given_to_rule(function, bodies)
     if not args:
         raise Unwritable(f"`{function_name(function.fun)}` was not run")
     known = program.plan.rules
@@ -215,6 +217,25 @@ def _primal(
     if key not in known:
         known[key] = trace_primal(function, args, public_readers)
     return known[key]
+
+
+def _given_to_rule(function: Any, bodies: Sequence[Body]) -> list[Any]:
+    """Return the arguments of a function as a run of its forward rule shows them."""
+    if _is_symbolic(function) or jaxapi.elementwise_rules(function):
+        return []
+    runs = [run for rule in rules(function)[:1] for run in runs_of(rule, bodies)]
+    if not runs:
+        return []
+    held = list(runs[-1].parameters.values())
+    if not isinstance(function, jaxapi.CUSTOM_JVP):
+        return held
+    positions = sorted(function.nondiff_argnums)
+    if len(held) != len(positions) + 2:
+        return []  # it takes primals and tangents in other ways
+    args = list(held[-2])
+    for position, value in zip(positions, held):
+        args.insert(position, value)
+    return args
 
 
 def _was_given(function: Any, body: Body, args: Sequence[Any]) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import plain_arguments
+from untrace.lifting.recorded.calls.tails import reshaped_term
 from untrace.lifting.recorded.terms import (
     ADD,
     AND,
@@ -99,6 +100,9 @@ def method_term(item: Call, writer: Writer) -> Term:
     name = item.function.name
     function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
     kwargs = jaxapi.without_method_defaults(name, item.kwargs)
+    sizes = reshaped_term(rest, writer) if name == "reshape" else None
+    if sizes is not None and not kwargs:
+        return call(function, [sizes])
     return call(function, plain_arguments(rest, kwargs, writer))
 
 

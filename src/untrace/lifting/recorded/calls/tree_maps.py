@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from untrace import jaxapi
 from untrace.capture.trees import n_numbers, plain
 from untrace.lifting.recorded.calls.arguments import public_arguments
 from untrace.lifting.recorded.calls.operators import operator_term
+from untrace.lifting.recorded.calls.tails import tails
 from untrace.lifting.recorded.expressions import built
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
@@ -58,10 +60,10 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
         return _map_over_numbers(item, writer)
     kwargs = {k: v for k, v in item.kwargs.items() if k != "is_leaf"}
     shown = replace(item, bodies=runs, kwargs=kwargs)
+    before = writer.program.tail
     writer.program.n_trials += 1
     try:
-        texts = {_run_text(run, writer) for run in runs}
-        if len(texts) <= 1:
+        if _have_one_text(runs, writer):
             name = home[1].removeprefix("tree_")
             if writer.in_library and hasattr(jax.tree, name):
                 home = "jax.tree", name
@@ -75,7 +77,31 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
         pass
     finally:
         writer.program.n_trials -= 1
+        writer.program.tail = before
     raise Unrolled
+
+
+def _have_one_text(runs: Sequence[Body], writer: Writer) -> bool:
+    """Tell whether a function did the same for every leaf.
+
+    If only the shapes differ that a function of the user made, they are written after
+    those of the leaves from now on.
+    """
+    if _are_alike(runs, writer):
+        return True
+    if writer.in_library:
+        return False
+    for tail in tails(runs):
+        writer.program.tail = tail
+        if _are_alike(runs, writer):
+            return True
+    return False
+
+
+def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
+    texts = (_run_text(run, writer) for run in runs)
+    first = next(texts, None)
+    return all(text == first for text in texts)
 
 
 def _is_sum(item: Call, name: str) -> bool:

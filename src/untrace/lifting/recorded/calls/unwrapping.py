@@ -34,8 +34,8 @@ def unwrapped(item: Call) -> Call:
     names = list(body.parameters)
     if not is_library(body.code) or len(names) != len(item.args):
         return item
-    paths = [way(arg) for arg in item.args]
-    out = way(item.result)
+    paths = [way(arg, _is_object) for arg in item.args]
+    out = way(item.result, _is_object)
     values = [followed(body.parameters[n], path) for n, path in zip(names, paths)]
     return replace(
         item,
@@ -108,7 +108,8 @@ def _with_axes(
     axes = options.pop("in_axes", 0)
     if isinstance(axes, (tuple, list)):
         axes = tuple([followed(axis, path) for axis, path in zip(axes, paths)])
-        axes = axes[0] if axes == axes[:1] * len(axes) else axes
+        if isinstance(axes[0], int) and axes == axes[:1] * len(axes):
+            axes = axes[0]
     if axes != 0:
         options["in_axes"] = axes
     axes = followed(options.pop("out_axes", 0), out)
@@ -140,6 +141,11 @@ def way(value: Any, is_whole: Callable[[Any], bool] = is_array) -> Path:
         keys.append(full[0][0])
         value = full[0][1]
     return tuple(keys)
+
+
+def _is_object(value: Any) -> bool:
+    """Tell whether a value is an object of a class that holds arrays."""
+    return type(value) not in (tuple, list, dict) and has_array(value)
 
 
 def followed(value: Any, path: Path) -> Any:

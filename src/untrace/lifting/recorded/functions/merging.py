@@ -23,7 +23,7 @@ _PIECES = re.compile(
     _STRING
     + r"""|(?<![\w.])(?P<number>True|False|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
 )
-_KEYWORD = re.compile(r"(\w+)=-?$")
+_KEYWORD = re.compile(r"(\w+)=[\[(]*-?$")
 _SPECIAL = re.compile(r"\*|\w+=(?!=)")
 _WORD = re.compile(r"\w+")
 _VARIABLE = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
@@ -168,14 +168,22 @@ def _hint(
     numbers: Sequence[str],
 ) -> str:
     """Name a parameter as the program did, or after the keyword that takes the number."""
+    known = _known_name(group, numbers) or _shared_variable(group, numbers)
     keyword = _KEYWORD.search(text[: place.start()])
-    return _known_name(group, numbers) or (keyword[1] if keyword else "number")
+    return known or (keyword[1] if keyword else "number")
 
 
 def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
     """Return the name that the program has for a number; "" if it has none or several."""
     known = {f.numbers.get(number, "") for f, number in zip(group, numbers)}
     return known.pop() if len(known) == 1 else ""
+
+
+def _shared_variable(group: Sequence[Function], numbers: Sequence[str]) -> str:
+    """Return the only variable that held its number in each function; "" if there is none."""
+    held = [f.integers.get(n, frozenset()) for f, n in zip(group, numbers)]
+    shared = frozenset.intersection(*held)
+    return min(shared) if len(shared) == 1 else ""
 
 
 def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:

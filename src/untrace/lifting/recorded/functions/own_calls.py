@@ -88,7 +88,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)
     arguments = _arguments(made, inner, writer, stars, item)
-    function = program.function(draft, numbers=_numbers(body))
+    function = program.function(draft, numbers=_numbers(body), integers=_integers(body))
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     if inner.is_library and not program.n_trials:
@@ -103,6 +103,14 @@ def _numbers(body: Body) -> dict[str, str]:
     held = {n: str(v) for n, v in body.parameters.items() if type(v) in (int, bool)}
     texts = list(held.values())
     return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
+
+
+def _integers(body: Body) -> dict[str, frozenset[str]]:
+    """Return the variables that held integers in the end, by what they held."""
+    found: dict[str, set[str]] = {}
+    for name, value in body.integers.items():
+        found.setdefault(str(value), set()).add(identifier(name))
+    return {text: frozenset(names) for text, names in found.items()}
 
 
 def _stars(code: types.CodeType) -> dict[str, str]:

@@ -1,0 +1,65 @@
+"""Write shapes after those of the leaves that a mapped function was given.
+
+`jax.tree.map(lambda x: x.reshape((-1, *x.shape[2:])), batch)` gives every leaf another
+shape, so its runs have several texts as long as the shapes are numbers. Once they differ,
+they are written again with the last axes of a leaf in place of the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.terms import ATOM, Term, display, placed
+from untrace.recovery.record import Body
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tail:
+    """From which axis on a shape is that of a leaf.
+
+    Attributes:
+      first: The axis.
+      leaves: The leaves that a mapped function was given.
+    """
+
+    first: int
+    leaves: Sequence[Any]
+
+
+def tails(runs: Sequence[Body]) -> Iterator[Tail]:
+    """Yield the ways to write shapes in a function of leaves."""
+    leaves = [leaf for run in runs for leaf in run.parameters.values()]
+    leaves = [leaf for leaf in leaves if is_array(leaf)]
+    for first in range(max((leaf.ndim for leaf in leaves), default=0)):
+        yield Tail(first, leaves)
+
+
+def tail_term(shape: Any, writer: Writer) -> Term | None:
+    """Write `(-1, *x.shape[2:])`, if that is a shape in the function being written."""
+    tail = writer.program.tail
+    if tail is None or type(shape) not in (tuple, list):
+        return None
+    for leaf in tail.leaves:
+        rest = leaf.shape[tail.first :]
+        found = writer.values.find(id(leaf))
+        n_own = len(shape) - len(rest)
+        if found is None or n_own < 0 or tuple(shape[n_own:]) != rest:
+            continue
+        axes = f"[{tail.first}:]" if tail.first else ""
+        last = [*placed(writer.ref(found), ATOM), f".shape{axes}"]
+        if not n_own:
+            return Term(last)
+        return display("()", [*map(writer.value, shape[:n_own]), Term(["*", *last])])
+    return None
+
+
+def reshaped_term(sizes: Sequence[Any], writer: Writer) -> Term | None:
+    """Write the sizes of `x.reshape(...)`, which may be one tuple, in the same way."""
+    is_tuple = len(sizes) == 1 and isinstance(sizes[0], (tuple, list))
+    return tail_term(sizes[0] if is_tuple else tuple(sizes), writer)
