@@ -95,3 +95,29 @@ def test_a_tuple_that_changes_in_a_loop_keeps_its_variable():
     text = recover(iterate, X, X)
     assert "for _ in range(4):" in text
     assert "rotated(pair)" in text
+
+
+class Cache(NamedTuple):
+    keys: jax.Array
+    length: jax.Array
+
+
+def test_a_list_of_objects_is_passed_as_a_whole():
+    def forward(params, x, caches):
+        new = []
+        for i, p in enumerate(params):
+            cache = caches[i]
+            keys = jax.lax.dynamic_update_slice(cache.keys, x @ p, (cache.length, 0))
+            x = x + keys[0]
+            new.append(Cache(keys, cache.length + 1))
+        return x, new
+
+    def f(params, x):
+        caches = [Cache(jnp.zeros((4, 2)), jnp.int32(0)) for _ in range(3)]
+        x, caches = forward(params, x, caches)
+        return forward(params, x, caches)
+
+    text = recover(f, [np.eye(2, dtype=np.float32)] * 3, X)
+    assert text.count("def forward") == 1
+    assert "def forward(params, x, caches):" in text
+    assert "for p, cache in zip(params, caches):" in text

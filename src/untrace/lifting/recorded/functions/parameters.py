@@ -194,13 +194,19 @@ def _can_pass(value: Any, writer: Writer) -> bool:
 
 
 def _is_named(value: Any) -> bool:
-    """Tell whether a value is an object of named arrays, as programs build them."""
+    """Tell whether a value is of named arrays, as programs build them: in objects, too."""
+    if type(value) in (tuple, list):
+        return all(map(_is_named, value))
+    if type(value) is dict:
+        return all(map(_is_named, value.values()))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return all(map(_is_constructible, value))
+        return all(map(_is_named, value))
+    if is_array(value) or is_plain(value):
+        return True
     if not dataclasses.is_dataclass(value) or is_library_class(type(value)):
         return False
     held = [getattr(value, field.name) for field in dataclasses.fields(value)]
-    return all(map(_is_constructible, held))
+    return all(map(_is_named, held))
 
 
 def _is_constructible(value: Any) -> bool:
