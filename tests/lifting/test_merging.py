@@ -62,7 +62,7 @@ BODY = "return jnp.sin(x) * 2 + jnp.cos(x) * 1.5 + jnp.tan(x) + jnp.exp(-x)"
 def merged(*lines):
     functions = [made("f", BODY), made("f_2", BODY.replace("* 2", "* 3"))]
     main = Function("main", "x", list(lines))
-    done = merge_alike(functions, main)
+    done = merge_alike(functions, main, {})
     return done, [f.parameters for f in functions], main.lines
 
 
@@ -84,12 +84,12 @@ def test_uses_that_are_no_plain_calls_keep_functions_apart(line):
 def test_indices_and_defined_rules_keep_functions_apart():
     body = "return params[2].weight @ x + jnp.cos(x) + jnp.tan(x) + jnp.exp(-x)"
     functions = [made("f", body), made("f_2", body.replace("[2]", "[3]"))]
-    assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"))
+    assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
     functions = [
         made("f", BODY, ["f.defjvp(rule)"]),
         made("f_2", BODY.replace("2", "3")),
     ]
-    assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"))
+    assert not merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
 
 
 def test_functions_that_call_what_has_become_one_become_one_too():
@@ -103,7 +103,7 @@ def test_functions_that_call_what_has_become_one_become_one_too():
     functions[0].numbers = {"1.5": "scale"}
     functions[1].numbers = {"2.5": "scale"}
     main = made("main", "return g(x) + g_2(x)")
-    assert merge_alike(functions, main)
+    assert merge_alike(functions, main, {})
     assert [(f.name, f.parameters) for f in functions] == [
         ("f", "x, scale"),
         ("g", "x, scale"),
@@ -115,7 +115,7 @@ def test_functions_that_call_what_has_become_one_become_one_too():
 def test_a_number_at_several_places_is_one_parameter():
     body = "return x / 1.5 * jnp.sin(x / 1.5) + jnp.cos(x) - jnp.tan(x) + jnp.exp(x)"
     functions = [made("f", body), made("f_2", body.replace("1.5", "2.5"))]
-    assert merge_alike(functions, made("main", "return f(x) + f_2(x)"))
+    assert merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
     assert functions[0].parameters == "x, number" and "1.5" not in functions[0].lines[0]
 
 
@@ -126,7 +126,7 @@ def test_numbers_of_names_that_become_free_are_given_again():
         made("f_3", BODY.replace("sin", "tanh")),
     ]
     main = made("main", 'return f(x) + f_2(x) + f_3(x) + len("f_3(x)")')
-    assert merge_alike(functions, main)
+    assert merge_alike(functions, main, {})
     assert [f.name for f in functions] == ["f", "f_2"]
     assert main.lines == ['return f(x, 1.5) + f(x, 2.5) + f_2(x) + len("f_3(x)")']
 
@@ -139,7 +139,7 @@ def test_a_local_variable_keeps_the_number_that_becomes_free():
     ]
     main = made("main", "return f(x) + f_3(x)")
     assert [f.name for f in functions] == ["f", "f_2", "f_3"]
-    merge_alike(functions, main)
+    merge_alike(functions, main, {})
     assert functions[-1].name == "f_3"
 
 
@@ -220,3 +220,23 @@ def test_a_number_is_named_after_the_keyword_of_the_tuple_that_it_is_in():
     options = {"size": (2,), "by": 1}, {"size": (2,), "by": 2}
     text = recover(lambda x: [pooled(x, one) for one in options], np.ones(9, "f"))
     assert "def pooled(x, window_strides):" in text
+
+
+def test_a_loop_passes_its_number_to_a_function():
+    def attend(p, i, h, cache):
+        keys = jax.lax.dynamic_update_slice(cache, (h @ p)[None], (i, 0, 0))
+        return jnp.tanh(keys[i]) * jax.nn.softmax(h @ p.T), keys
+
+    def f(params, h, cache):
+        for i, p in enumerate(params):
+            a, cache = attend(p, i, jnp.sin(h), cache)
+            h = h + a
+            h = h + jnp.cos(h @ p)
+        return h, cache
+
+    params = [np.eye(4, dtype=np.float32) * (i + 1) for i in range(4)]
+    h, cache = np.ones((2, 4), np.float32), np.ones((4, 2, 4), np.float32)
+    src = untrace.source(f)(params, h, cache)
+    assert src.report.is_verified
+    assert "for i, p in enumerate(params):" in str(src)
+    assert "a, cache = attend(p, jnp.sin(h), cache, i)" in str(src)

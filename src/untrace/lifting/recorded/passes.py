@@ -73,6 +73,7 @@ def lift_recorded(
             or program.numbers.refuse_single_uses(lines)
             or _settle_names(listing, program)
             or _leave_out(captured, program, lines)
+            or program.plan.learn_merged(program.merged)
         ):
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
@@ -117,7 +118,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     main = main_function(captured, program, name)
     lifter.functions[:] = used_functions(lifter.functions, main)
     if program.plan.merges:
-        program.plan.has_merged = merge_alike(lifter.functions, main)
+        has_merged = merge_alike(lifter.functions, main, program.merged)
+        program.plan.has_merged = has_merged or program.has_given_numbers
     write_numbers([*lifter.functions, main], lambda: lifter.imports.module("jax.numpy"))
     note_annotations([*lifter.functions, main], lifter)
     for tree in shown:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from untrace.lifting.recorded.functions.handing_on import (
     handed_on,
     made_inside,
 )
+from untrace.lifting.recorded.functions.merging import Merged
 from untrace.lifting.recorded.functions.needs import (
     Need,
     References,
@@ -80,6 +81,7 @@ class Plan:
       prunes: Whether these are left out.
       merges: Whether functions that differ in numbers become one.
       has_merged: Whether some did when it was written last.
+      merged: Which numbers become parameters of functions, as they did then.
       baked: Parameters that take functions and are written as what these do.
       doubtful: Those whose functions ran at several types.
       passes_functions: Whether functions are passed to the user's functions.
@@ -129,6 +131,7 @@ class Plan:
     prunes: bool = True
     merges: bool = True
     has_merged: bool = False
+    merged: dict[object, Merged] = field(default_factory=dict[object, Merged])
     baked: set[tuple[int, str, int]] = field(
         default_factory=set["tuple[int, str, int]"]
     )
@@ -186,6 +189,12 @@ class Plan:
         once = called_once(references, lines) - self.dissolved
         self.dissolved |= once
         return is_more or bool(once)
+
+    def learn_merged(self, found: Mapping[object, Merged]) -> bool:
+        """Learn which functions were merged; tell whether loops may call them now."""
+        is_more = bool(found.keys() - self.merged.keys())
+        self.merged.update(found)
+        return is_more and self.merges
 
     def is_switched(self, body: Body, value: bool) -> bool:
         """Tell whether a parameter holds a bool in a run, and the other one in another."""

@@ -22,6 +22,7 @@ from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.functions.merging import Merged, give_numbers
 from untrace.lifting.recorded.functions.needs import References
 from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
@@ -103,6 +104,8 @@ class Program:
         self.open_customs: list[int] = []
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
+        self.merged: dict[object, Merged] = {}
+        self.has_given_numbers = False
         self.rearranged: list[Tree] = []  # whose leaves are taken together
         self.locals: set[str] = set()
         self.hidden: set[str] = set()
@@ -247,13 +250,19 @@ class Program:
         key: Any = None,
         numbers: dict[str, str] | None = None,
         integers: dict[str, frozenset[str]] | None = None,
+        passed: list[str] | None = None,
     ) -> str:
         """Add a function to the module, once; return its name.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
         parameters of the original that held integers, `integers` those of all variables.
+        `passed` gets the numbers that a call has to pass, if functions like this one
+        have parameters for them.
         """
         made = self.render(draft)
+        if passed is not None and self.plan.merges:
+            passed += give_numbers(made, self.plan.merged)
+            self.has_given_numbers |= bool(passed)
         made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)

@@ -10,7 +10,8 @@ numbers no indices, unless the program had a parameter for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
 
@@ -29,13 +30,29 @@ _WORD = re.compile(r"\w+")
 _VARIABLE = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
 
 
-def merge_alike(functions: list[Function], main: Function) -> bool:
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """How functions were merged: numbers of their text became parameters.
+
+    Attributes:
+      names: The new parameters.
+      places: The numbers in the text, in order, and which of these stands there.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+
+def merge_alike(
+    functions: list[Function], main: Function, found: dict[object, Merged]
+) -> bool:
     """Merge the functions of a module that differ in numbers; tell whether any did.
 
-    Functions that call those that have become one may be alike then.
+    Functions that call those that have become one may be alike then. What was done is
+    added to `found`, by what the functions have in common.
     """
     before = [function.name for function in functions]
-    while _merge_groups(functions, main):
+    while _merge_groups(functions, main, found):
         pass
     if len(functions) == len(before):
         return False
@@ -44,15 +61,52 @@ def merge_alike(functions: list[Function], main: Function) -> bool:
     return True
 
 
-def _merge_groups(functions: list[Function], main: Function) -> bool:
+def give_numbers(function: Function, known: Mapping[object, Merged]) -> list[str]:
+    """Make parameters of numbers as it was done to functions like this one.
+
+    Returns:
+      The numbers, which calls have to pass.
+    """
+    merged = known.get(_key(function)) if known and not function.after else None
+    if merged is None:
+        return []
+    numbers = _numbers(function)
+    passed = [""] * len(merged.names)
+    for place, position in merged.places:
+        if passed[position] not in ("", numbers[place]):
+            return []  # it is not the same number everywhere
+        passed[position] = numbers[place]
+    _name(function, merged)
+    return passed
+
+
+def _name(function: Function, merged: Merged) -> None:
+    """Write names for numbers of a function, which become parameters."""
+    text = "\n".join(function.lines)
+    places = [m for m in _PIECES.finditer(text) if m["number"]]
+    for index, position in reversed(merged.places):
+        place, name = places[index], merged.names[position]
+        text = f"{text[: place.start()]}{name}{text[place.end() :]}"
+    function.lines = text.split("\n")
+    parameters = (function.parameters, *merged.names)
+    function.parameters = ", ".join([p for p in parameters if p])
+    function.comment = function.signature = ""
+
+
+def _merge_groups(
+    functions: list[Function], main: Function, found: dict[object, Merged]
+) -> bool:
     groups: dict[object, list[Function]] = {}
     for function in functions:
         if not function.after:
             groups.setdefault(_key(function), []).append(function)
     merged = False
-    for group in groups.values():
-        if len(group) > 1 and _merge(group, functions, main):
-            merged = True
+    for key, group in groups.items():
+        if len(group) > 1:
+            made = _merge(group, functions, main)
+            if made is not None:
+                found[key] = made
+                merged = True
     return merged
 
 
@@ -97,7 +151,7 @@ def _key(function: Function) -> object:
 
 def _merge(
     group: Sequence[Function], functions: list[Function], main: Function
-) -> bool:
+) -> Merged | None:
     first = group[0]
     columns = list(zip(*[_numbers(function) for function in group]))
     text = "\n".join(first.lines)
@@ -106,40 +160,37 @@ def _merge(
     kinds = list(dict.fromkeys(columns[i] for i in differing))
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
     if flags and first.decorators:  # a jitted function would trace them
-        return False
+        return None
     if not 0 < len(kinds) <= MAX_NUMBERS or re.search("[*=]", first.parameters):
-        return False
+        return None
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices | flags):
-        return False
+        return None
     is_short = len("".join(first.lines)) < MIN_LENGTH
     if is_short and not all(_known_name(group, kind) for kind in kinds):
-        return False
+        return None
     others = [f for f in [*functions, main] if f not in group]
     calls = _Calls({f.name: i for i, f in enumerate(group)}, kinds)
     lines = [calls.rewrite(line) for f in others for line in f.lines]
     if calls.is_refused or any(calls.mentions(f.decorators) for f in others):
-        return False
+        return None
     if any(calls.mentions([*f.lines, *f.after]) for f in group):
-        return False
+        return None
     if any(calls.mentions(f.after) for f in others):
-        return False
+        return None
     used = [places[columns.index(kind)] for kind in kinds]
     hints = [_hint(text, place, group, kind) for place, kind in zip(used, kinds)]
     names = _names(text, first, hints)
-    for i in reversed(differing):
-        name, place = names[kinds.index(columns[i])], places[i]
-        text = f"{text[: place.start()]}{name}{text[place.end() :]}"
-    first.lines = text.split("\n")
-    first.parameters = ", ".join([p for p in (first.parameters, *names) if p])
-    first.comment = first.signature = ""
+    positions = [(i, kinds.index(columns[i])) for i in differing]
+    merged = Merged(tuple(names), tuple(positions))
+    _name(first, merged)
     rest = iter(lines)
     for function in others:
         if calls.mentions(function.lines):
             _name_numbers(function, kinds, names)
         function.lines = [next(rest) for _ in function.lines]
     functions[:] = [f for f in functions if f not in group[1:]]
-    return True
+    return merged
 
 
 def _name_numbers(

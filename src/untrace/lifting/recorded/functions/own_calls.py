@@ -35,6 +35,7 @@ from untrace.lifting.recorded.terms import (
     call,
     keyword,
     placed,
+    text_term,
 )
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
@@ -88,7 +89,11 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)
     arguments = _arguments(made, inner, writer, stars, item)
-    function = program.function(draft, numbers=_numbers(body), integers=_integers(body))
+    passed: list[str] = []
+    function = program.function(
+        draft, numbers=_numbers(body), integers=_integers(body), passed=passed
+    )
+    arguments += [text_term(number) for number in passed]
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     if inner.is_library and not program.n_trials:
