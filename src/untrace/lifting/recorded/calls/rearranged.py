@@ -34,8 +34,10 @@ def rearranges(item: Call) -> bool:
 
     Symbolic zeros are no arrays that it would have made.
     """
+    if not jaxapi.is_tree_function(item.function):
+        return False
     made = arrays_in(item.result)
-    if not jaxapi.is_tree_function(item.function) or not made:
+    if not made:
         return False
     given = set(map(id, arrays_in([item.args, item.kwargs])))
     return all(id(array) in given or _is_zero(array) for array in made)
@@ -47,7 +49,7 @@ def write_rearranged(item: Call, writer: Writer) -> None:
     if not (writer.in_library and is_map):
         return
     trees = [arg for arg in item.args[1:] if arrays_in(arg)]
-    if max(len(arrays_in(tree)) for tree in trees) < MIN_LEAVES:
+    if max([len(arrays_in(tree)) for tree in trees], default=0) < MIN_LEAVES:
         return
     if not all(_is_known(array, writer) for array in arrays_in(trees)):
         return
