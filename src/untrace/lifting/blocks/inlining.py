@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,29 +17,40 @@ def without_jit(block: Block) -> Block:
     What stays: JAX's own, those that are jitted with options, such as shardings, and
     those of which an equation would have constants alone, which may then be folded.
     """
-    return _Inliner().block(block)
+    return _JitInliner().block(block)
 
 
-class _Inliner:
+class Inliner(abc.ABC):
+    """Puts the equations that some equations stand for in their places."""
+
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[Block, Block]] = {}
 
+    @abc.abstractmethod
+    def opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
+        """Return what an equation stands for, at its operands; None if it stays."""
+
     def block(self, block: Block) -> Block:
-        """Open the calls of a block, once."""
+        """Open the equations of a block and of its sub-programs, once."""
         known = self._blocks.get(id(block))
         if known is None:
-            env: dict[Atom, Atom] = {}
-            constants = dict(block.constants)
-            equations = tuple(self._equations(block, env, constants))
-            outputs = tuple([env.get(atom, atom) for atom in block.outputs])
-            made = replace(
-                block,
-                constants=tuple(constants.items()),
-                equations=equations,
-                outputs=outputs,
-            )
-            known = self._blocks[id(block)] = block, made
+            known = self._blocks[id(block)] = block, self._open(block)
         return known[1]
+
+    def _open(self, block: Block) -> Block:
+        env: dict[Atom, Atom] = {}
+        constants = dict(block.constants)
+        equations = tuple(self._equations(block, env, constants))
+        if len(equations) == len(block.equations) and all(
+            made is eqn for made, eqn in zip(equations, block.equations)
+        ):
+            return block
+        return replace(
+            block,
+            constants=tuple(constants.items()),
+            equations=equations,
+            outputs=tuple([env.get(atom, atom) for atom in block.outputs]),
+        )
 
     def _equations(
         self, block: Block, env: dict[Atom, Atom], constants: dict[Value, Any]
@@ -46,32 +58,43 @@ class _Inliner:
         """Yield equations, reading and adding to what stands for each value."""
         for eqn in block.equations:
             operands = tuple([env.get(atom, atom) for atom in eqn.operands])
-            opened = self._opened(eqn, operands) if _is_plain_call(eqn) else None
-            if opened is None:
-                params = {key: self._param(p) for key, p in eqn.params.items()}
-                yield replace(eqn, operands=operands, params=params)
+            made = self.opened(eqn, operands)
+            if made is None:
+                yield self._with_parts(eqn, operands)
                 continue
-            constants.update(opened.constants)
-            yield from opened.equations
-            for result, atom in zip(eqn.results, opened.outputs):
+            constants.update(made.constants)
+            yield from made.equations
+            for result, atom in zip(eqn.results, made.outputs):
                 if result is not None:
                     env[result] = atom
 
-    def _opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
-        """Return the body of a call at its operands; None if it cannot be opened."""
+    def _with_parts(self, eqn: Equation, operands: tuple[Atom, ...]) -> Equation:
+        params = {key: self._param(param) for key, param in eqn.params.items()}
+        is_same = all(params[key] is param for key, param in eqn.params.items())
+        if is_same and operands == eqn.operands:
+            return eqn
+        return replace(eqn, operands=operands, params=eqn.params if is_same else params)
+
+    def _param(self, param: Any) -> Any:
+        if isinstance(param, Block):
+            return self.block(param)
+        if type(param) is tuple and any(isinstance(p, Block) for p in param):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            made = tuple([self._param(item) for item in param])  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            is_same = all(one is item for one, item in zip(made, param))  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            return param if is_same else made  # pyright: ignore[reportUnknownVariableType]
+        return param
+
+
+class _JitInliner(Inliner):
+    def opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
+        if not _is_plain_call(eqn):
+            return None
         block = self.block(eqn.params["jaxpr"])
         made = renamed(block, dict(zip(block.inputs, operands)))
         for before, after in zip(block.equations, made.equations):
             if _is_constant(after) and not _is_constant(before):
                 return None
         return made
-
-    def _param(self, param: Any) -> Any:
-        if isinstance(param, Block):
-            return self.block(param)
-        if type(param) is tuple and any(isinstance(p, Block) for p in param):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-            return tuple([self._param(item) for item in param])  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-        return param
 
 
 def _is_plain_call(eqn: Equation) -> bool:
