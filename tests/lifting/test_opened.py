@@ -104,6 +104,20 @@ def test_types_are_kept() -> None:
     assert "unbatched_p.bind" in str(untrace.source(f, level="lax")(X))
 
 
+def _aborts(*args: Any, **params: Any) -> Any:
+    raise AssertionError("nothing is compiled")
+
+
+compiled_p = _primitive("compiled", lambda x: x)
+mlir.register_lowering(compiled_p, _aborts)
+
+
+def test_a_primitive_with_a_compilation_of_its_own_stays() -> None:
+    src = untrace.source(lambda x: compiled_p.bind(x) + 1)(X)
+    assert src.report.strength == "identical"
+    assert "compiled_p.bind(x)" in str(src)
+
+
 def test_what_is_compiled_to_something_else_stays() -> None:
     src = untrace.source(lambda x: lied_p.bind(x) + 1)(X)
     assert src.report.strength == "identical"

@@ -1,30 +1,39 @@
-"""What the primitives of libraries compute, in equations of JAX's own primitives."""
+"""What the primitives of libraries compute, in equations of JAX's own primitives.
+
+A library may say how its primitive is compiled by a function of JAX's, through
+`mlir.lower_fun`. That function is what the primitive computes; it is traced, and nothing
+is compiled: a primitive whose compilation fails is left alone.
+"""
+
+# These are JAX's private hooks; `tests/lifting/test_opened.py` checks each on every version.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-import functools
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax._src import dispatch as _dispatch
+from jax._src.interpreters import mlir as _mlir
 
 from untrace.jaxapi.avals import same_aval
 from untrace.jaxapi.jaxprs import split_jaxpr
 from untrace.jaxapi.tracing import trace_flat
+from untrace.jaxapi.wrappers import inner_code
 
 _JAX = frozenset({"jax", "jaxlib"})
+_LOWERED = inner_code(_mlir.lower_fun, "f_lowered")
 MAX_KNOWN = 4096
 _known: dict[Any, Any] = {}
 
 
 def library_of(primitive: Any) -> str:
-    """Return the package that implements a primitive; "" if JAX does, or nobody."""
-    impl = primitive.impl
-    while isinstance(impl, functools.partial):
-        impl = impl.func  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
-    module = getattr(impl, "__module__", None) or "jax"  # pyright: ignore[reportUnknownArgumentType]
-    root = str(module).partition(".")[0]
-    return "" if root in _JAX else root
+    """Return the package whose function a primitive is compiled as; "" if none does."""
+    function = _compiled_as(primitive)
+    root = str(getattr(function, "__module__", None) or "jax").partition(".")[0]
+    return "" if function is None or root in _JAX else root
 
 
 def implementation(
@@ -35,9 +44,10 @@ def implementation(
 ) -> Any:
     """Return what a library's primitive computes, if that is known for certain.
 
-    Its implementation is traced at the types of an equation. It has to make the types of
-    the results, to have no effects, and to be compiled to the same StableHLO as the
-    primitive. How the primitive is batched or differentiated does not follow.
+    The function that it is compiled as is traced at the types of an equation. It has to
+    make the types of the results, to have no effects, and to be what the primitive does
+    outside of `jax.jit`, too. How the primitive is batched or differentiated does not
+    follow.
 
     Returns:
       A closed jaxpr; None if there is none, or the primitive is one of JAX's.
@@ -62,28 +72,36 @@ def _implementation(
     avals: Sequence[Any],
     out_avals: Sequence[Any],
 ) -> Any:
-    def impl(*args: Any) -> list[Any]:
-        return jax.tree.leaves(primitive.impl(*args, **params))
-
-    def bind(*args: Any) -> list[Any]:
-        return jax.tree.leaves(primitive.bind(*args, **params))
-
+    function = _compiled_as(primitive)
+    assert function is not None
     try:
-        jaxpr = trace_flat(impl, avals)
-        if split_jaxpr(jaxpr)[0].effects or len(jaxpr.out_avals) != len(out_avals):
+        jaxpr = _traced(function, params, avals)
+        body, _ = split_jaxpr(jaxpr)
+        if body.effects or len(jaxpr.out_avals) != len(out_avals):
             return None
         if not all(map(same_aval, jaxpr.out_avals, out_avals)):
             return None
-        return jaxpr if _lowered(impl, avals) == _lowered(bind, avals) else None
+        if getattr(primitive.impl, "func", None) is _dispatch.apply_primitive:
+            return jaxpr
+        other = _traced(primitive.impl, params, avals)
     except Exception:  # code of a library, which may want other things than tracers
         return None
+    return jaxpr if str(jaxpr) == str(other) else None
 
 
-def _lowered(function: Callable[..., Any], avals: Sequence[Any]) -> str:
-    """Return the StableHLO of a function, whatever it is called."""
+def _traced(
+    function: Callable[..., Any], params: Mapping[str, Any], avals: Sequence[Any]
+) -> Any:
+    return trace_flat(lambda *args: jax.tree.leaves(function(*args, **params)), avals)
 
-    def opened(*args: Any) -> Any:
-        return function(*args)
 
-    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-    return jax.jit(opened, keep_unused=True).lower(*structs).as_text()
+def _compiled_as(primitive: Any) -> Callable[..., Any] | None:
+    """Return the function that a primitive is compiled as on all platforms."""
+    entry = _mlir._lowerings.get(primitive)
+    rule = getattr(entry, "rule", entry)
+    if not isinstance(rule, types.FunctionType) or rule.__code__ is not _LOWERED:
+        return None
+    if any(primitive in rules for rules in _mlir._platform_specific_lowerings.values()):
+        return None
+    cells = zip(rule.__code__.co_freevars, rule.__closure__ or ())
+    return dict(cells)["fun"].cell_contents
