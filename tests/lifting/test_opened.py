@@ -13,6 +13,7 @@ import pytest
 from jax.interpreters import mlir
 
 import untrace
+from untrace import jaxapi
 from untrace.verification.equivalence import equivalent
 
 X = np.arange(3, dtype=np.float32)
@@ -190,3 +191,11 @@ def test_anonymous_files_do_not_name_the_library() -> None:
     text = recover(f, X, anonymous=True)
     assert "Primitives of libraries are written as what they compute." in text
     assert "test_opened" not in text and "unbatched" not in text
+
+
+def test_primitives_of_jax_are_no_library_s() -> None:
+    x = jax.random.normal(jax.random.key(0), (4,))
+    jaxpr = jax.make_jaxpr(lambda x: (jnp.argmax(x), jnp.sort(x), jnp.cumsum(x)))(x)
+    for eqn in jaxpr.eqns:
+        assert jaxapi.library_of(eqn.primitive) == ""
+    assert jaxapi.library_of(jax.lax.argmax_p) == ""

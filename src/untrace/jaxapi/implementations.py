@@ -10,6 +10,7 @@ is compiled: a primitive whose compilation fails is left alone.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,8 @@ _known: dict[Any, Any] = {}
 def library_of(primitive: Any) -> str:
     """Return the package whose function a primitive is compiled as; "" if none does."""
     function = _compiled_as(primitive)
+    while isinstance(function, functools.partial):
+        function = function.func
     root = str(getattr(function, "__module__", None) or "jax").partition(".")[0]
     return "" if function is None or root in _JAX else root
 
