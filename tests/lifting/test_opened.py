@@ -199,3 +199,16 @@ def test_primitives_of_jax_are_no_library_s() -> None:
     for eqn in jaxpr.eqns:
         assert jaxapi.library_of(eqn.primitive) == ""
     assert jaxapi.library_of(jax.lax.argmax_p) == ""
+
+
+scaled_p = _primitive("scaled", lambda x, *, by: x * by)
+
+
+def test_params_that_are_equal_and_not_the_same_are_told_apart() -> None:
+    text = recover(lambda x: (scaled_p.bind(x, by=0.0), scaled_p.bind(x, by=-0.0)), X)
+    assert "return x * 0.0, x * -0.0" in text
+    numbers = np.arange(3, dtype=np.int32)
+    text = recover(
+        lambda x: (scaled_p.bind(x, by=1), scaled_p.bind(x, by=True)), numbers
+    )
+    assert "x * True" in text

@@ -20,14 +20,13 @@ from jax._src import dispatch as _dispatch
 from jax._src.interpreters import mlir as _mlir
 
 from untrace.jaxapi.avals import same_aval
+from untrace.jaxapi.comparing import array_key
 from untrace.jaxapi.jaxprs import split_jaxpr
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
 
 _JAX = frozenset({"jax", "jaxlib"})
 _LOWERED = inner_code(_mlir.lower_fun, "f_lowered")
-MAX_KNOWN = 4096
-_known: dict[Any, Any] = {}
 
 
 def library_of(primitive: Any) -> str:
@@ -55,28 +54,9 @@ def implementation(
     Returns:
       A closed jaxpr; None if there is none, or the primitive is one of JAX's.
     """
-    if not library_of(primitive):
-        return None
-    key = (primitive, tuple(sorted(params.items())), tuple(avals), tuple(out_avals))
-    try:
-        known = key in _known
-    except TypeError:  # a param that cannot be hashed
-        return _implementation(primitive, params, avals, out_avals)
-    if not known:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[key] = _implementation(primitive, params, avals, out_avals)
-    return _known[key]
-
-
-def _implementation(
-    primitive: Any,
-    params: Mapping[str, Any],
-    avals: Sequence[Any],
-    out_avals: Sequence[Any],
-) -> Any:
     function = _compiled_as(primitive)
-    assert function is not None
+    if function is None or not library_of(primitive):
+        return None
     try:
         jaxpr = _traced(function, params, avals)
         body, _ = split_jaxpr(jaxpr)
@@ -89,7 +69,16 @@ def _implementation(
         other = _traced(primitive.impl, params, avals)
     except Exception:  # code of a library, which may want other things than tracers
         return None
-    return jaxpr if str(jaxpr) == str(other) else None
+    is_same = str(jaxpr) == str(other) and _same_constants(jaxpr, other)
+    return jaxpr if is_same else None
+
+
+def _same_constants(one: Any, other: Any) -> bool:
+    """Tell whether two jaxprs close over the same arrays, bit for bit."""
+    mine, theirs = split_jaxpr(one)[1], split_jaxpr(other)[1]
+    return len(mine) == len(theirs) and all(
+        a is b or array_key(a) == array_key(b) for a, b in zip(mine, theirs)
+    )
 
 
 def _traced(
