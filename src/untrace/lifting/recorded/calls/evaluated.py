@@ -37,6 +37,8 @@ def write_evaluated(item: Call, writer: Writer) -> None:
     made, results = jax.tree.leaves(run.result), jax.tree.leaves(item.result)
     if len(given) != len(args) or len(made) != len(results):
         raise Unwritable("the jaxpr was traced from more than arrays")
+    if any(id(value) in writer.passed_on for value in [*closed.consts, *given]):
+        raise Unwritable("the jaxpr is evaluated more than once")
     _pass_on([*closed.consts, *given], [*consts, *args], writer)
     is_weak = is_library(run.code)
     writer.n_dissolving += is_weak
