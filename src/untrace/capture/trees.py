@@ -259,6 +259,27 @@ class _Plain:
         return None if whole is None else numbered(whole, start)
 
 
+def members(value: Any, is_array: Callable[[Any], bool]) -> list[tuple[str, Any]]:
+    """List the parts of a tuple, a dict, or an object that a NamedTuple stands for.
+
+    Returns:
+      The access to each part, such as `[0]` or `.mu`, and the part; nothing for what is
+      none of these.
+    """
+    if type(value) is tuple:
+        return [(f"[{i}]", part) for i, part in enumerate(value)]
+    if type(value) is dict and all(map(_is_plain_key, value)):
+        return [(f"[{quoted(key)}]", part) for key, part in value.items()]
+    tree = plain(value, is_array, [], keep_types=False)
+    if isinstance(tree, Leaf) or tree.kind != "replaced":
+        return []
+    flat, _ = jax.tree_util.tree_flatten_with_path(
+        value, is_leaf=lambda child: child is not value
+    )
+    names = _field_names(value, [path[0] for path, _ in flat])
+    return [(f".{n}", part) for n, (_, part) in zip(names, flat) if n in tree.keys]
+
+
 def numbered(tree: Tree, first: int) -> Tree:
     """Number the leaves of a tree from `first` instead of 0."""
     if isinstance(tree, Leaf):

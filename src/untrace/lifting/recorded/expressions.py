@@ -9,11 +9,16 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, quoted, shown_settings
+from untrace.capture.trees import Leaf, Node, Tree, plain, quoted, shown_settings
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.naming.leaves import unflattened
-from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
+from untrace.lifting.recorded.naming.values import (
+    Found,
+    has_array,
+    is_array,
+    tree_key,
+)
 from untrace.lifting.recorded.numbers.formulas import formula_term
 from untrace.lifting.recorded.terms import (
     ATOM,
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 
+MIN_WHOLE = 4  # fields of an object that is passed whole where all of them are needed
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
 _KNOWN_MODULES = frozenset(
     {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
@@ -171,6 +177,8 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     found = writer.find(key) if key is not None else None
     if found is not None:
         return writer.ref(found)
+    if tree.kind in ("replaced", "fields") and len(tree.children) >= MIN_WHOLE:
+        writer.needs_whole(key)
     base = like(tree, arrays, writer)
     if base is not None:
         return _updated(base, tree, arrays, writer)
@@ -194,7 +202,7 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     return call(Term([name]), fields)
 
 
-def _updated(base: Name, tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
+def _updated(base: Found, tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     """Write `state._replace(count=count)`."""
     assert isinstance(tree, Node)
     changed = [
@@ -204,8 +212,15 @@ def _updated(base: Name, tree: Tree, arrays: Sequence[Any], writer: Writer) -> T
     ]
     lost = lost_fields(base, tree, writer)
     changed += [keyword(key, text_term("None")) for key in lost]
-    function = Term([*placed(writer.ref((base, "")), ATOM), "._replace"])
+    function = Term([*placed(writer.ref(base), ATOM), "._replace"])
     return call(function, changed)
+
+
+def with_numbers(value: Any, writer: Writer) -> tuple[Tree, list[Any]]:
+    """Describe a tree, with the numbers that objects of libraries hold."""
+    arrays: list[Any] = []
+    keep_types = writer.program.options.keep_types
+    return plain(value, is_array, arrays, keep_types, in_modules=True), arrays
 
 
 def is_plain(value: Any) -> bool:

@@ -68,12 +68,15 @@ class Plan:
       expand: Transformations whose calls are written as what JAX makes of them.
       closed: Such calls that are written as they were made all the same, and why.
       needs: What of the results of a library's functions is used, found step by step.
+      complete: Calls that return everything after all.
       unnamed: Names that numbers are not to have.
       keys: What identifies the values of local variables, by the `id` of each.
       described: How values are described, by identity.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
       places: Where functions of users and libraries were called, by the id of their code.
+      whole: Parameters of libraries' functions that take objects which have no name in
+        the callers: they are built there, because the functions need all of them.
       flags: The values that parameters of functions held in all runs, where these are
         bools.
       varying: Attributes of a library's classes that are arrays in some objects.
@@ -111,6 +114,7 @@ class Plan:
     expand: frozenset[str] = frozenset()
     closed: dict[Any, str] = field(default_factory=dict[Any, str])
     needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
+    complete: set[Call] = field(default_factory=set[Call])
     unnamed: set[str] = field(default_factory=set[str])
     keys: dict[int, Any] = field(default_factory=dict[int, Any])
     described: dict[tuple[int, int, int], Any] = field(
@@ -123,6 +127,7 @@ class Plan:
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
     )
+    whole: set[tuple[int, str]] = field(default_factory=set["tuple[int, str]"])
     flags: dict[tuple[int, str], set[bool]] = field(
         default_factory=dict["tuple[int, str]", "set[bool]"]
     )
@@ -179,8 +184,10 @@ class Plan:
         Returns:
           Whether there is anything to write in another way.
         """
-        found = needs(references)
-        is_more = False
+        found = needs(references, self.complete)
+        is_more = bool(self.complete & self.needs.keys())
+        for item in self.complete:
+            self.needs.pop(item, None)
         for item, need in found.items():
             steps = self.needs.setdefault(item, [])
             if len(steps) < MAX_STEPS:
@@ -221,12 +228,16 @@ class Plan:
         self._read_calls()
         return len(self.places.get(id(code), ())) > 1
 
-    def shown(self, item: Call) -> Call:
-        """Return a call of a Python function as if it had returned what is needed."""
-        extra = self.handed_on.get(item)
+    def shown(self, item: Call, recorded: Call | None = None) -> Call:
+        """Return a call of a Python function as if it had returned what is needed.
+
+        `recorded` is the call as it was recorded, if that is another one.
+        """
+        recorded = recorded or item
+        extra = self.handed_on.get(recorded)
         if extra:
             item = _with_more(item, extra)
-        return narrowed(item, self.needs.get(item, ()))
+        return narrowed(item, self.needs.get(recorded, ()))
 
     def hand_on(
         self, value: Any, opened: Collection[Call], is_kept: Callable[[Call], bool]

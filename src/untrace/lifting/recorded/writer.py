@@ -25,6 +25,7 @@ from untrace.lifting.recorded.naming.naming import targets
 from untrace.lifting.recorded.naming.values import (
     Found,
     Values,
+    arrays_in,
     hides_arrays,
     is_array,
 )
@@ -89,6 +90,9 @@ class Writer:
         self.trail: Trail = ()  # calls of dissolved functions
         self.turn: Turn = ()  # of the loops that they stand in
         self.n_formulas = 0
+        self.apart: dict[
+            Any, tuple[int, str]
+        ] = {}  # parameters whose arrays were passed
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self.passed_on: dict[int, int] = {}  # arrays that are others here
@@ -154,6 +158,14 @@ class Writer:
             return None
         is_seen = self.given.sees(function, self.n_dissolving > 0)
         return self.find(function_key(function)) if is_seen else None
+
+    def needs_whole(self, key: Any) -> None:
+        """Take note that an object is built again whose arrays were passed one by one."""
+        if key in self.apart:
+            self.program.plan.whole.add(self.apart[key])
+            self.program.is_stale = True
+        elif self.parent is not None:
+            self.parent.needs_whole(key)
 
     def given_function(self, run: Body) -> Any:
         """Return the function that a parameter took and that ran; None if none did."""
@@ -415,6 +427,17 @@ class Writer:
         if is_array(given):
             self.passed_on[id(result)] = other
         self.values.define(result, *found)
+
+    def lose(self, item: Call, shown: Call) -> None:
+        """Let a name that nothing assigns stand for what a call does not return now."""
+        kept = set(map(id, arrays_in(shown.result)))
+        lost = [array for array in arrays_in(item.result) if id(array) not in kept]
+        lost = [array for array in lost if self._is_unknown(array)]
+        if lost:
+            name = Name("lost")
+            self.program.references.lost.append((name, item))
+            for array in lost:
+                self.values.add(id(array), name)
 
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one; return its name."""

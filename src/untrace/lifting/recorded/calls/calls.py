@@ -12,6 +12,7 @@ from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term
 from untrace.lifting.recorded.calls.elementwise import unmapped
 from untrace.lifting.recorded.calls.equations import write_equation
 from untrace.lifting.recorded.calls.evaluated import write_evaluated
+from untrace.lifting.recorded.calls.jitted import note_result, with_own_arguments
 from untrace.lifting.recorded.calls.operators import (
     method_term,
     operator_term,
@@ -57,7 +58,9 @@ def write_as_made(item: Call, writer: Writer) -> None:
         write_evaluated(item, writer)
     elif not _is_maker(item):
         spelled = plain_convolution(with_plain_axes(spelled), writer.in_library)
-        shown = unwrapped(spelled) if writer.in_library else spelled
+        shown = spelled
+        if writer.in_library:
+            shown = with_own_arguments(unwrapped(spelled), item, writer)
         try:
             term = _public_call(shown, writer)
         except Unrolled:
@@ -65,7 +68,8 @@ def write_as_made(item: Call, writer: Writer) -> None:
                 writer.body(run.calls)
             rename(item.result, item.target, writer)
         else:
-            writer.assign(item, term, shown)
+            statement = writer.assign(item, term, shown)
+            note_result(shown, item, statement, writer)
 
 
 def _spelled(item: Call, writer: Writer) -> Call:

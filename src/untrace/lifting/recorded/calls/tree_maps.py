@@ -10,11 +10,12 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.trees import n_numbers, plain
+from untrace.capture.trees import n_numbers
 from untrace.lifting.recorded.calls.arguments import public_arguments
+from untrace.lifting.recorded.calls.leaf_kinds import map_by_kind
 from untrace.lifting.recorded.calls.operators import operator_term
 from untrace.lifting.recorded.calls.tails import tails
-from untrace.lifting.recorded.expressions import built
+from untrace.lifting.recorded.expressions import built, with_numbers
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
 from untrace.lifting.recorded.functions.function_values import Given
@@ -53,7 +54,7 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
         return _leaf_call(item, writer)
     runs = _runs_on_arrays(item)
     if item.kwargs.get("is_leaf") is not None and any(map(_takes_trees, runs)):
-        raise Unrolled
+        return _map_by_kind(item, runs, is_map, writer)
     if any(map(_makes_arrays, runs)) or any(hides_arrays(run.result) for run in runs):
         raise Unrolled
     if not runs and is_map and _has_more(item, writer):
@@ -140,8 +141,36 @@ def _runs_on_arrays(item: Call) -> list[Body]:
     ]
 
 
+def _map_by_kind(
+    item: Call, runs: Sequence[Body], is_map: bool, writer: Writer
+) -> Term:
+    """Write a function that does one thing for arrays, and another for objects."""
+    if not is_map:
+        raise Unrolled
+    writer.program.n_trials += 1
+    try:
+        made = map_by_kind(
+            item,
+            runs,
+            lambda run: _written(run, writer),
+            lambda alike: _are_alike(alike, writer),
+            writer,
+        )
+    finally:
+        writer.program.n_trials -= 1
+    if made is None:
+        raise Unrolled
+    return made
+
+
 def _run_text(run: Body, writer: Writer) -> Any:
     """Return the text of one run of a function, to compare it with others."""
+    made = _written(run, writer).render()
+    return made.parameters, tuple(made.lines)
+
+
+def _written(run: Body, writer: Writer) -> Draft:
+    """Write one run of a function."""
     draft = Draft("run")
     inner = Writer(writer.program, draft, parent=writer, setting=run.setting)
     inner.given = Given(run)
@@ -151,8 +180,7 @@ def _run_text(run: Body, writer: Writer) -> Any:
     inner.body(run.calls)
     draft.result = inner.value(run.result)
     draft.finish()
-    made = draft.render()
-    return made.parameters, tuple(made.lines)
+    return draft
 
 
 def _is_leaf_map(item: Call) -> bool:
@@ -180,9 +208,7 @@ def _makes_arrays(body: Body) -> bool:
 def _map_over_numbers(item: Call, writer: Writer) -> Term:
     """Write a function that makes arrays of the numbers in a tree, too."""
     function, value, *others = item.args
-    arrays: list[Any] = []
-    keep_types = writer.program.options.keep_types
-    tree = plain(value, is_array, arrays, keep_types, in_modules=True)
+    tree, arrays = with_numbers(value, writer)
     n_made = len(arrays_in(item.result))
     if others or n_made != len(arrays) + n_numbers(tree):
         raise Unwritable("it makes arrays of what is none")

@@ -80,9 +80,11 @@ def define(
         return lambda_term(draft)
     if inner.is_library and not (is_lambda or is_called):
         starred = {n: len(v) for n, v in body.parameters.items() if type(v) is tuple}
-        short = shortened(draft, starred)
+        jit = program.home_term(("jax", "jit"))
+        is_jitted = [d.parts for d in decorators] == [jit.parts]
+        short = None if decorators and not is_jitted else shortened(draft, starred)
         if short is not None:
-            return short
+            return call(jit, [short]) if is_jitted else short
     if inner.is_closure or any(list(d.refs()) for d in decorators):
         return writer.nest(draft)
     return Term([Global(program.function(draft, key))])

@@ -140,14 +140,14 @@ def shortened(draft: Draft, sizes: dict[str, int]) -> Term | None:
     """Write a library's function that is one short expression without a definition.
 
     Args:
-      draft: The function, complete.
+      draft: The function, complete; its decorators are left out.
       sizes: How many arguments its starred parameters took.
 
     Returns:
       The function that it calls with its own parameters, or a lambda; None if it needs
       a definition.
     """
-    if draft.result is None or draft.statements_left() or draft.decorators:
+    if draft.result is None or draft.statements_left():
         return None
     result = draft.result.opened()
     text = result.render()

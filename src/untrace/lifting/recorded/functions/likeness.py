@@ -1,4 +1,7 @@
-"""Find the NamedTuple that another one is made of: most of its fields are the same."""
+"""Find the NamedTuple that another one is made of: most of its fields are the same.
+
+It may be a part of what a name holds: `state.save_state._replace(ts=ts)`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace.capture.trees import Node, Tree, access
-from untrace.lifting.recorded.naming.values import tree_key
+from untrace.lifting.recorded.naming.paths import steps
+from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.terms import Name
 
 if TYPE_CHECKING:
@@ -16,39 +20,44 @@ if TYPE_CHECKING:
 MIN_SAME = 2
 
 
-def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Name | None:
-    """Return the name of a NamedTuple with most of the fields of another one."""
+def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
+    """Return where a NamedTuple is that has most of the fields of another one.
+
+    Of a part of what a name holds, which would be long to write, half are enough.
+    """
     if not isinstance(tree, Node) or not _is_named_tuple(tree):
         return None
-    names: Counter[Name] = Counter()
+    found: Counter[tuple[int, str]] = Counter()
+    names: dict[int, Name] = {}
     for key, child in zip(tree.keys, tree.children):
-        found = writer.values.find(tree_key(child, arrays))
-        if found is not None and found[1] == access(tree, key):
-            names[found[0]] += 1
-    if not names:
+        known, ending = writer.values.find(tree_key(child, arrays)), access(tree, key)
+        if known is not None and known[1].endswith(ending):
+            names[id(known[0])] = known[0]
+            found[id(known[0]), known[1].removesuffix(ending)] += 1
+    if not found:
         return None
-    ((name, n_same),) = names.most_common(1)
-    if n_same < MIN_SAME or name.held is None:
+    (((key, path), n_same),) = found.most_common(1)
+    name = names[key]
+    base = _held(name, path, writer)
+    if n_same < MIN_SAME or base is None or base.cls is not tree.cls:
         return None
-    known, _ = writer.values.tree(name.held)
-    if not isinstance(known, Node) or known.cls is not tree.cls:
-        return None
-    if 2 * n_same <= max(len(tree.keys), len(known.keys)):
+    n_needed = max(len(tree.keys), len(base.keys)) + (not path)
+    if 2 * n_same < n_needed:
         return None
     class_name = writer.program.class_name
-    is_alike = known.keys == tree.keys or class_name(known) == class_name(tree)
-    return name if is_alike else None
+    is_alike = base.keys == tree.keys or class_name(base) == class_name(tree)
+    return (name, path) if is_alike else None
 
 
-def lost_fields(base: Name, tree: Node, writer: Writer) -> list[str]:
+def lost_fields(base: Found, tree: Node, writer: Writer) -> list[str]:
     """List the fields of a NamedTuple that another object of its class has not."""
-    known, _ = writer.values.tree(base.held)
-    assert isinstance(known, Node)
+    known = _held(*base, writer)
+    assert known is not None
     return [key for key in known.keys if key not in tree.keys]
 
 
 def is_field(
-    base: Name,
+    base: Found,
     key: Any,
     child: Tree,
     tree: Node,
@@ -56,8 +65,22 @@ def is_field(
     writer: Writer,
 ) -> bool:
     """Tell whether a field of a NamedTuple is that of another one."""
+    name, path = base
     found = writer.values.find(tree_key(child, arrays))
-    return found is not None and found == (base, access(tree, key))
+    return found is not None and found == (name, path + access(tree, key))
+
+
+def _held(name: Name, path: str, writer: Writer) -> Node | None:
+    """Return the node that is there in what a name holds."""
+    if name.held is None:
+        return None
+    tree: Tree | None = writer.values.tree(name.held)[0]
+    for step in steps(path):
+        if not isinstance(tree, Node):
+            return None
+        parts = {access(tree, k): child for k, child in zip(tree.keys, tree.children)}
+        tree = parts.get(step)
+    return tree if isinstance(tree, Node) else None
 
 
 def _is_named_tuple(tree: Node) -> bool:

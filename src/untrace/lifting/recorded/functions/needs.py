@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from untrace.capture.trees import members
 from untrace.lifting.recorded.function import Draft, Names, Statement
+from untrace.lifting.recorded.naming.paths import last_word, steps
+from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.recovery.record import Call, Target
 
@@ -29,24 +32,38 @@ Need = bool | tuple["Need", ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kept:
-    """A call of a library's function that was written as a call.
+class Returned:
+    """A call of a library's function, of whose result not all may be needed.
 
     Attributes:
       item: The call as it was recorded.
       result: What of its result the function returns.
       statement: The call as it is written; its targets may still be split.
-      function: The name of the function.
-      draft: The function.
-      caller: What calls it, if it is only a part of that for those who read it.
+      function: What all calls of the function have in common, such as its name.
+      opens: Whether objects in its result may be taken apart: a library calls it.
     """
 
     item: Call
     result: Any
     statement: Statement
     function: str
+    opens: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kept(Returned):
+    """A call of a library's function that was written as a call.
+
+    Attributes:
+      draft: The function.
+      caller: What calls it, if it is only a part of that for those who read it.
+    """
+
     draft: Draft
     caller: Draft | None
+
+
+_Returned = TypeVar("_Returned", bound=Returned)
 
 
 @dataclass(eq=False, slots=True)
@@ -55,11 +72,16 @@ class References:
 
     Attributes:
       kept: The calls of a library's functions.
+      jitted: The calls of those that it has jitted.
       paths: The paths of all references, by name.
+      lost: Names that nothing assigns, for what calls do not return any more. Lines that
+        refer to them were found to be of no use, or the calls return all of it again.
     """
 
     kept: list[Kept] = field(default_factory=list[Kept])
+    jitted: list[Returned] = field(default_factory=list[Returned])
     paths: dict[Name, set[str]] = field(default_factory=dict[Name, "set[str]"])
+    lost: list[tuple[Name, Call]] = field(default_factory=list["tuple[Name, Call]"])
 
     def add(self, draft: Draft) -> None:
         """Take note of the names that a function refers to."""
@@ -69,14 +91,24 @@ class References:
                 self.paths.setdefault(ref.name, set()).add(ref.path)
 
 
-def needs(references: References) -> dict[Call, Need]:
-    """Return what is needed of the results of calls, where that is not all."""
+def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
+    """Return what is needed of the results of calls, where that is not all.
+
+    Args:
+      references: What the program refers to.
+      whole: Calls of which everything is needed, and others of these functions; more
+        are added.
+    """
     found: dict[Call, Need] = {}
-    for group in _by_function(references).values():
+    missed = {item for name, item in references.lost if name in references.paths}
+    for group in _by_function([*references.kept, *references.jitted]).values():
+        if any(kept.item in whole | missed for kept in group):
+            whole.update(kept.item for kept in group)
+            continue
         need: Need = False
         for kept in group:
             names = kept.statement.targets
-            need = _either(need, _named(kept.result, names, references.paths))
+            need = _either(need, _named(kept, kept.result, names, references.paths))
         if isinstance(need, tuple):
             found.update({kept.item: need for kept in group})
     return found
@@ -92,7 +124,7 @@ def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     times = Counter(_CALLED.findall("\n".join(lines)))
     found: set[Call] = set()
     grown: Counter[str] = Counter()
-    for function, group in _by_function(references).items():
+    for function, group in _by_function(references.kept).items():
         kept = group[-1]
         if _is_trivial(kept.draft):
             found.update(kept.item for kept in group)
@@ -110,9 +142,9 @@ def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     return found
 
 
-def _by_function(references: References) -> dict[str, list[Kept]]:
-    groups: dict[str, list[Kept]] = {}
-    for kept in references.kept:
+def _by_function(calls: Iterable[_Returned]) -> dict[str, list[_Returned]]:
+    groups: dict[str, list[_Returned]] = {}
+    for kept in calls:
         groups.setdefault(kept.function, []).append(kept)
     return groups
 
@@ -133,52 +165,75 @@ def _is_trivial(draft: Draft) -> bool:
     return len(draft.result.render()) <= len(head)
 
 
-def narrowed(item: Call, steps: Iterable[Need]) -> Call:
+def narrowed(item: Call, found: Iterable[Need]) -> Call:
     """Return a call as if it had returned only what is needed."""
-    for need in steps:
-        target = _narrowed_target(item.target, need)
-        item = replace(item, result=_narrowed(item.result, need), target=target)
+    for need in found:
+        if isinstance(need, tuple):
+            result, target = _one(_narrowed(item.result, item.target, need))
+            item = replace(item, result=result, target=target)
     return item
 
 
-def _narrowed(value: Any, need: Need) -> Any:
-    if not isinstance(need, tuple) or type(value) is not tuple:
-        return value
-    parts = [_narrowed(part, n) for part, n in zip(value, need) if n is not False]
-    return parts[0] if len(parts) == 1 else tuple(parts)
+def _narrowed(value: Any, target: Target, need: Need) -> list[tuple[Any, Target]]:
+    """List what is needed of a value, with the names that the caller has for it.
+
+    The parts of an object are listed with those of what holds it.
+    """
+    parts = members(value, is_array) if isinstance(need, tuple) else []
+    if not isinstance(need, tuple) or len(parts) != len(need):
+        return [(value, target)]
+    is_plain = type(value) is tuple
+    if not is_plain:
+        targets: Sequence[Target] = [last_word(steps(key)) for key, _ in parts]
+    elif isinstance(target, tuple) and len(target) == len(need):
+        targets = target
+    else:
+        targets = [None] * len(need)
+    found: list[tuple[Any, Target]] = []
+    for (_, part), name, wanted in zip(parts, targets, need):
+        if wanted is not False:
+            inner = _narrowed(part, name, wanted)
+            found += [_one(inner)] if is_plain and type(part) is tuple else inner
+    return found
 
 
-def _narrowed_target(target: Target, need: Need) -> Target:
-    if not isinstance(need, tuple) or not isinstance(target, tuple):
-        return target
-    if len(target) != len(need):
-        return None
-    parts = [_narrowed_target(t, n) for t, n in zip(target, need) if n is not False]
-    return parts[0] if len(parts) == 1 else tuple(parts)
+def _one(parts: Sequence[tuple[Any, Target]]) -> tuple[Any, Target]:
+    """Put parts into a tuple, if there are several."""
+    if len(parts) == 1:
+        return parts[0]
+    targets = tuple([target for _, target in parts])
+    return tuple([part for part, _ in parts]), targets if any(targets) else None
 
 
 def _named(
-    result: Any, names: Names | None, paths: Mapping[Name, Collection[str]]
+    kept: Returned,
+    result: Any,
+    names: Names | None,
+    paths: Mapping[Name, Collection[str]],
 ) -> Need:
     """Return what is needed of a result whose parts have names."""
     if isinstance(names, tuple) and type(result) is tuple:
-        return _merged([_named(r, n, paths) for r, n in zip(result, names)])
-    return _reached(result, paths.get(names, ())) if isinstance(names, Name) else True
+        return _merged([_named(kept, r, n, paths) for r, n in zip(result, names)])
+    if not isinstance(names, Name):
+        return True
+    return _reached(result, paths.get(names, ()), kept.opens)
 
 
-def _reached(value: Any, paths: Collection[str]) -> Need:
+def _reached(value: Any, paths: Collection[str], opens: bool) -> Need:
     """Return what is needed of a value if these paths from it are used."""
     if not paths:
         return False
-    if "" in paths or type(value) is not tuple:
+    can_open = opens or type(value) is tuple
+    parts = members(value, is_array) if can_open and "" not in paths else []
+    if not parts:
         return True
-    keys = [f"[{i}]" for i in range(len(value))]
-    return _merged(
-        [
-            _reached(part, {p[len(key) :] for p in paths if p.startswith(key)})
-            for part, key in zip(value, keys)
-        ]
-    )
+    return _merged([_reached(part, _after(key, paths), opens) for key, part in parts])
+
+
+def _after(key: str, paths: Collection[str]) -> set[str]:
+    """Return the rest of the paths that begin with an access."""
+    rests = {path[len(key) :] for path in paths if path.startswith(key)}
+    return {rest for rest in rests if not rest or rest[0] in ".["}
 
 
 def _merged(parts: list[Need]) -> Need:

@@ -10,7 +10,8 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.expressions import built, with_numbers
+from untrace.lifting.recorded.function import Parameter, Statement
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
     passed_term,
@@ -26,6 +27,7 @@ from untrace.lifting.recorded.functions.parameters import (
 )
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, rename
+from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -96,10 +98,12 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     arguments += [text_term(number) for number in passed]
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
+    writer.lose(item, shown)
     if inner.is_library and not program.n_trials:
         is_part = writer.is_library and body.code.co_name != "__call__"
         caller = writer.draft if is_part else None
-        kept = Kept(item, shown.result, statement, function, draft, caller)
+        opens = writer.in_library and not program.options.keep_types
+        kept = Kept(item, shown.result, statement, function, opens, draft, caller)
         program.references.kept.append(kept)
 
 
@@ -204,7 +208,23 @@ def _argument(
     body = item.bodies[0]
     if inner.given.takes(value):
         return passed_term(value, (body.code, name.hint), [body], writer)
+    if (id(body.code), name.hint) in writer.program.plan.whole:
+        return _whole(name, value, writer)
     return writer.value(value, name.hint)
+
+
+def _whole(name: Name, value: Any, writer: Writer) -> Term:
+    """Build an object that is passed; it has the name of the parameter."""
+    tree, arrays = with_numbers(value, writer)
+    writer.program.rearranged.append(tree)
+    key = tree_key(tree, arrays)
+    if writer.find(key) is None:
+        made = Name(name.hint, True)
+        term = built(tree, arrays, writer)
+        writer.define(value, made)
+        writer.values.add(key, made)
+        writer.draft.statements.append(Statement(made, term))
+    return built(tree, arrays, writer)
 
 
 def _count_given(

@@ -7,13 +7,14 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from untrace import jaxapi
 from untrace.lifting.recorded.calls.unwrapping import followed, way
-from untrace.lifting.recorded.expressions import is_plain
+from untrace.lifting.recorded.expressions import is_plain, with_numbers
 from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
-from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.functions import starred
@@ -72,7 +73,7 @@ def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list
     """Make a parameter of each argument that a library's `*args` takes."""
     made: list[Name] = []
     for value in given:
-        hint = writer.program.shapes.name(value) or _name_inside(value, body)
+        hint = writer.program.shapes.name(value) or name_inside(value, body)
         if not hint and not is_array(value) and type(value) is not tuple:
             hint = "params"
         if type(value) is float:
@@ -109,11 +110,17 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
             name = Name(identifier(hint), True, is_parameter=True)
             writer.give(value, name)
             made.append((name, value))
-        elif has_array(value) and _can_pass(value, writer):
+        elif has_array(value):
+            is_whole = (id(body.code), hint) in writer.program.plan.whole
+            if not (is_whole or _can_pass(value, writer)):
+                _take_apart(value, (id(body.code), hint), writer)
+                continue
             if hint in ("self", "cls"):
                 hint = "params"
             name = Name(identifier(hint), True, is_parameter=True)
             writer.define(value, name)
+            if is_whole:
+                _define_whole(value, name, writer)
             writer.arguments[id(value), hint] = name
             made.append((name, value))
     return made + (attribute_parameters(body, writer) if writer.is_library else [])
@@ -153,10 +160,10 @@ def _name_of_only(key: Any, value: Any, body: Body) -> str:
 
     That is its keyword, or the name of the parameter that it is passed on to.
     """
-    return key if isinstance(key, str) else _name_inside(value, body)
+    return key if isinstance(key, str) else name_inside(value, body)
 
 
-def _name_inside(value: Any, body: Body) -> str:
+def name_inside(value: Any, body: Body) -> str:
     """Return the parameter that takes a value in the functions that a run calls."""
     for item in body.calls:
         if not item.is_own:
@@ -167,7 +174,7 @@ def _name_inside(value: Any, body: Body) -> str:
             return names[0]
         stars = [run.parameters.get(name, ()) for name in starred(run.code)]
         if any(part is value for held in stars for part in held):
-            name = _name_inside(value, run)
+            name = name_inside(value, run)
             if name:
                 return name
     return ""
@@ -191,6 +198,21 @@ def _can_pass(value: Any, writer: Writer) -> bool:
     if writer.caller is not None and key is not None and writer.caller.find(key):
         return True
     return _is_constructible(value) or (not writer.is_library and _is_named(value))
+
+
+def _take_apart(value: Any, parameter: tuple[int, str], writer: Writer) -> None:
+    """Take note of an object that is not passed, in case that all of it is needed."""
+    for tree, arrays in (writer.values.tree(value), with_numbers(value, writer)):
+        writer.apart[tree_key(tree, arrays)] = parameter
+
+
+def _define_whole(value: Any, name: Name, writer: Writer) -> None:
+    """Let a parameter stand for an object with its numbers; constants are written."""
+    tree, arrays = with_numbers(value, writer)
+    writer.values.add(tree_key(tree, arrays), name)
+    for array in arrays:
+        if not isinstance(array, jaxapi.Tracer):
+            writer.values.forget_constant(array)
 
 
 def _is_named(value: Any) -> bool:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 
+# What libraries call anything that they return.
+_VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value", "x"})
+
+
 def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     """Make the names of a result and let them stand for its arrays."""
     if isinstance(target, tuple) and _is_unpacked(result, target):
@@ -71,6 +75,8 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         name = found[0]
         if hint != name.hint:
             writer.draft.others.setdefault(id(name), identifier(hint))
+        if writer.in_library and hint in _VAGUE and _is_clear(name):
+            continue
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
 
@@ -159,6 +165,11 @@ def _give(name: Name, hint: str, writer: Writer) -> None:
     name.hint, name.is_given = hint, True
     name.is_weak = writer.n_dissolving > 0
     name.is_foreign = writer.in_library
+
+
+def _is_clear(name: Name) -> bool:
+    """Tell whether somebody gave a name that says something."""
+    return name.is_given and name.hint not in _VAGUE
 
 
 def _can_rename(name: Name) -> bool:

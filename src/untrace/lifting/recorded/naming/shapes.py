@@ -9,15 +9,29 @@ the trees that they stand for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from untrace.capture.trees import Leaf, Node, Tree, numbered, plain
+from untrace.capture.trees import Leaf, Node, Tree, leaves, numbered, plain
 from untrace.lifting.recorded.naming.values import arrays_in, is_array, type_of
 from untrace.recovery.functions import starred
 from untrace.recovery.record import Body, Call, is_library
 
 Known = tuple[tuple[int, ...], Tree, str]
 """The identities of the leaves of a tree, the tree and its name."""
+
+
+class Flat(NamedTuple):
+    """What a flat list of leaves stands for.
+
+    Attributes:
+      tree: The tree.
+      name: Its name, or "".
+      names: If it is several trees, one behind the other, the name of each, or "".
+    """
+
+    tree: Tree
+    name: str
+    names: tuple[str, ...] = ()
 
 
 class Shapes:
@@ -30,7 +44,7 @@ class Shapes:
     def __init__(self) -> None:
         self.state = 0
         self._named: dict[int, list[Known]] = {}
-        self._flat: dict[tuple[int, ...], tuple[Tree, str]] = {}
+        self._flat: dict[tuple[int, ...], Flat] = {}
 
     def add(self, tree: Tree, leaves: Sequence[Any], name: str) -> None:
         """Take note of a tree that has a name."""
@@ -41,7 +55,7 @@ class Shapes:
     def tree(self, leaves: Sequence[Any]) -> Tree | None:
         """Return the tree that a flat list of leaves stands for, if that is known."""
         known = self._flat.get(_ids(leaves)) if self._flat else None
-        return known[0] if known is not None else None
+        return known.tree if known is not None else None
 
     def knows(self, value: Sequence[Any]) -> bool:
         """Tell whether a list or tuple is a flat list that stands for trees."""
@@ -49,7 +63,31 @@ class Shapes:
 
     def name(self, value: Any) -> str:
         """Return the name of the tree that a flat list stands for, or ""."""
-        return self._flat.get(_ids(arrays_in(value)), ("", ""))[1]
+        known = self._flat.get(_ids(arrays_in(value)))
+        return known.name if known is not None else ""
+
+    def parts(self, value: Sequence[Any]) -> list[Any]:
+        """Return the leaves of each tree, if a flat list stands for several.
+
+        Where that is one array, it is returned itself.
+        """
+        arrays = list(filter(is_array, value))
+        known = self._flat.get(_ids(arrays))
+        if known is None or not known.names or isinstance(known.tree, Leaf):
+            return [value]
+        found: list[Any] = []
+        position = 0
+        for child, name in zip(known.tree.children, known.names):
+            if isinstance(child, Leaf):
+                found.append(arrays[position])
+                position += 1
+                continue
+            part = tuple(arrays[position : position + len(list(leaves(child)))])
+            own = Flat(numbered(child, -position), name)
+            self._flat.setdefault(_ids(part), own)
+            found.append(part)
+            position += len(part)
+        return found
 
     def enter(self, item: Call) -> None:
         """Find out what the flat lists that a library's function is passed stand for.
@@ -65,7 +103,7 @@ class Shapes:
         taken = _lists_in(_arguments(body))
         if list(map(_types, passed)) != list(map(_types, taken)):
             return
-        waiting: list[tuple[Any, tuple[Tree, str]]] = []
+        waiting: list[tuple[Any, Flat]] = []
         for outside, inside in zip(passed, taken):
             found = self._grouped(outside)
             if found is not None:
@@ -78,27 +116,28 @@ class Shapes:
                 waiting.remove(pair)
                 self._note(pair[1], outside, inside)
 
-    def _note(self, found: tuple[Tree, str], *lists: Sequence[Any]) -> None:
-        for leaves in lists:
-            self.state = hash((self.state, *_ids(leaves)))
-            self._flat.setdefault(_ids(leaves), found)
+    def _note(self, found: Flat, *lists: Sequence[Any]) -> None:
+        for arrays in lists:
+            self.state = hash((self.state, *_ids(arrays)))
+            self._flat.setdefault(_ids(arrays), found)
 
-    def _grouped(self, leaves: Sequence[Any]) -> tuple[Tree, str] | None:
+    def _grouped(self, leaves: Sequence[Any]) -> Flat | None:
         """Return the tree or the trees that a flat list is made of, if it is of any."""
         ids = _ids(leaves)
-        parts: list[tuple[Tree, str]] = []
+        parts: list[Flat] = []
         position = 0
         while position < len(ids):
             known = self._at(ids[position:])
             tree = Leaf(0) if known is None else known[1]
-            parts.append((numbered(tree, position), known[2] if known else ""))
+            parts.append(Flat(numbered(tree, position), known[2] if known else ""))
             position += 1 if known is None else len(known[0])
-        if len(parts) == 1 and isinstance(parts[0][0], Node):
+        if len(parts) == 1 and isinstance(parts[0].tree, Node):
             return parts[0]
-        if not any(isinstance(tree, Node) for tree, _ in parts):
+        if not any(isinstance(part.tree, Node) for part in parts):
             return None
-        trees = tuple(tree for tree, _ in parts)
-        return Node("tuple", None, tuple(range(len(trees))), trees), ""
+        trees = tuple(part.tree for part in parts)
+        names = tuple(part.name for part in parts)
+        return Flat(Node("tuple", None, tuple(range(len(trees))), trees), "", names)
 
     def _at(self, ids: tuple[int, ...]) -> Known | None:
         """Return the largest known tree whose leaves come first."""

@@ -136,6 +136,10 @@ class Values:
         """Take away all that a name stands for."""
         self._known = {k: v for k, v in self._known.items() if v[0] is not name}
 
+    def forget_constant(self, array: Any) -> None:
+        """Let no name stand for an array that is the same in every run."""
+        self._known.pop(id(array), None)
+
     def names(self) -> list[Name]:
         """List the names that stand for anything."""
         return list({id(name): name for name, _ in self._known.values()}.values())

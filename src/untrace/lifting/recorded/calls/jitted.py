@@ -1,0 +1,129 @@
+"""Write functions that a library jits with the arguments that they get, one by one.
+
+`equinox.filter_jit` puts what the user's function takes into containers of its own, and
+returns the result beside a marker. Written is `jax.jit(make_step)(model, opt_state, x)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.lifting.recorded.functions.needs import Returned, narrowed
+from untrace.lifting.recorded.functions.parameters import name_inside
+from untrace.lifting.recorded.naming.values import has_array
+from untrace.recovery.functions import innermost
+from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.snapshots import CONTAINERS
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.function import Statement
+    from untrace.lifting.recorded.naming.shapes import Shapes
+    from untrace.lifting.recorded.writer import Writer
+
+_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
+    """Return a call of a library's jitted function without the containers around arrays.
+
+    Args:
+      shown: The call as it is written so far; one of another function is returned.
+      item: The call as it was recorded.
+      writer: Writes the function around it.
+    """
+    made = shown.function
+    if not _is_jit(made) or shown.kwargs:
+        return shown
+    shapes = writer.program.shapes
+    shapes.enter(item)
+    body = _run(item, writer)
+    if body is None:
+        return shown
+    parts = [list(_parts(arg, shapes)) for arg in shown.args]
+    options = dict(made.options)
+    donated = options.pop("donate_argnums", ())
+    if options:
+        return shown
+    positions = [i for i, held in enumerate(parts) for _ in held]
+    given = tuple([n for n, i in enumerate(positions) if i in donated])
+    if given:
+        options["donate_argnums"] = given
+    function = jaxapi.Transformed(made.maker, made.function, options)
+    args = tuple([part for held in parts for part in held])
+    plain = replace(shown, function=function, args=args, bodies=[body])
+    return plain if given else writer.program.plan.shown(plain, item)
+
+
+def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -> None:
+    """Take note of a call, so that its function returns only what is needed.
+
+    The arguments are those of `with_own_arguments`, and the call as it is written.
+    """
+    writer.lose(item, shown)
+    if (
+        shown.bodies == item.bodies
+        or not _is_jit(shown.function)
+        or shown.function.options
+    ):
+        return
+    key = f"jitted {id(innermost(shown.function.function))}"
+    opens = not writer.program.options.keep_types
+    returned = Returned(item, shown.result, statement, key, opens)
+    writer.program.references.jitted.append(returned)
+
+
+def _is_jit(made: Any) -> bool:
+    return isinstance(made, jaxapi.Transformed) and made.maker[1] == "jit"
+
+
+def _run(item: Call, writer: Writer) -> Body | None:
+    """Return the run of the function, as it is to be written; None if it is no such."""
+    known = writer.program.jitted
+    function = innermost(item.function.function)
+    if function is None or not is_library(function.__code__):
+        return None
+    if function not in known and len(item.bodies) == 1:
+        (body,) = item.bodies
+        if body.code is not function.__code__ or body.code.co_flags & _STARRED:
+            return None
+        named = _named_parts(body, writer.program.shapes)
+        shown = replace(body, parameters=named)
+        steps = writer.program.plan.needs.get(item, ())
+        result = narrowed(replace(item, result=body.result), steps).result
+        known[function] = replace(shown, result=result)
+    return known.get(function)
+
+
+def _named_parts(body: Body, shapes: Shapes) -> Mapping[str, Any]:
+    """Return what a run was given, part by part, by the names that its callees have."""
+    found: dict[str, Any] = {}
+    for name, value in body.parameters.items():
+        for part in _parts(value, shapes):
+            hint = name
+            if part is not value:
+                hint = shapes.name(part) or name_inside(part, body) or name
+            hint = identifier(hint)
+            while hint in found:
+                hint += "_"
+            found[hint] = part
+    return found
+
+
+def _parts(value: Any, shapes: Shapes) -> Iterator[Any]:
+    """Yield the parts of plain containers that hold arrays."""
+    if not has_array(value):
+        return
+    if type(value) in (tuple, list) and shapes.knows(value):
+        yield from shapes.parts(value)
+    elif type(value) in CONTAINERS:
+        for part in jax.tree.leaves(value, is_leaf=lambda part: part is not value):
+            yield from _parts(part, shapes)
+    else:
+        yield value

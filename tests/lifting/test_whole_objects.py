@@ -1,0 +1,93 @@
+"""Objects of libraries: built where they are passed, and returned only as far as needed."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+from tests.lifting.installed import library
+
+X = np.arange(3.0, dtype=np.float32)
+
+SOLVER = library(
+    """
+class State:
+    def __init__(self, y, error, step, count):
+        self.y, self.error, self.step, self.count = y, error, step, count
+
+jax.tree_util.register_pytree_with_keys(
+    State,
+    lambda s: ([(jax.tree_util.GetAttrKey(name), getattr(s, name))
+                for name in ("y", "error", "step", "count")], None),
+    lambda _, parts: State(*parts),
+)
+
+def advance(state, limit):
+    scale = jnp.sqrt(jnp.sum(state.y ** 2))
+    shift = jnp.tanh(state.error) * scale + jnp.cos(state.y)
+    limit = jnp.where(scale > 1.0, limit * scale, limit)
+    limit = jnp.minimum(limit, jnp.max(jnp.exp(shift)) + jnp.sum(jnp.abs(shift)))
+    limit = jnp.clip(limit * jnp.mean(shift), 0.01, 2.0)
+    state = jax.tree.map(jnp.asarray, state)
+
+    def body(state):
+        y = state.y * jnp.cos(state.step) + state.error
+        return State(y, state.error * 0.5, state.step + 0.1, state.count + 1)
+
+    final = jax.lax.while_loop(lambda s: jnp.max(jnp.abs(s.y)) > limit, body, state)
+    final = State(jnp.sin(final.y), jnp.expm1(final.error), final.step, final.count)
+    return final
+
+def solve(y, limit):
+    y = jnp.tanh(y) + 1.0
+    final = advance(State(y, y * 0.1, jnp.sum(y), 0), limit)
+    return final.y * 2.0, final
+
+def solution(y):
+    result, final = solve(y, 0.1)
+    return result, final.error
+
+def checked(y):
+    final = advance(State(y, y * 0.1, jnp.sum(y), 0), 0.1)
+    jnp.max(final.step + final.count)
+    return jnp.tanh(final.y)
+"""
+)
+
+
+def recover(function, *args, **options):
+    source = untrace.source(function, **options)(*args)
+    assert source.report.is_verified
+    return str(source).partition('"""\n\n')[2].partition("def example_args")[0]
+
+
+def test_an_object_is_built_where_it_is_passed():
+    def f(y):
+        return SOLVER.solution(y), SOLVER.checked(y)
+
+    text = recover(f, X)
+    head = text.partition("def advance(")[2].partition(")")[0]
+    assert "state" in head.split(", ")
+    assert "    state = State(y=y, " in text.partition("def advance")[2]
+
+
+def test_of_an_object_that_is_returned_only_what_is_needed_is():
+    text = recover(lambda y: SOLVER.solution(y)[0], X)
+    assert "jnp.expm1(" not in text
+
+
+def test_lines_that_lead_nowhere_need_nothing():
+    text = recover(lambda y: SOLVER.checked(y), X)
+    assert "jnp.expm1(" not in text and "jnp.max(final" not in text
+
+
+def test_the_user_s_names_of_objects_stay():
+    def f(y):
+        final = SOLVER.advance(SOLVER.State(y, y * 0.1, jnp.sum(y), 0), 0.1)
+        return final.y
+
+    text = recover(f, X)
+    assert "    final = advance(state, 0.1)\n    return final.y" in text
+
+
+def test_with_types_kept_objects_are_returned_whole():
+    recover(lambda y: SOLVER.solution(y)[0], X, keep_types=True)
