@@ -121,3 +121,31 @@ def test_source_that_has_changed_is_not_believed(tmp_path):
     path.write_text(before.replace("2.0", "3.0"))
     text = recover(lambda x: space["scaled"](space["scaled"](x, 0.3), 0.7), X)
     assert "3.0" not in text and "x * 0.6" in text
+
+
+def test_parameters_that_hold_one_float_are_told_apart():
+    def f(x):
+        def force(x, scale=2.0, mass=1.0, length=1.0):
+            def inner(y):
+                return y * length - mass / (scale * length**2)
+
+            return jax.vmap(inner)(x * mass) + length
+
+        return force(x)
+
+    text = recover(f, X)
+    assert "(x, 2.0, 1.0, 1.0)" in text
+    assert "y * length - mass / (scale * length**2)" in text
+    assert "(x * mass) + length" in text
+
+
+def test_a_float_that_no_variable_of_several_is_known_to_be_stays_a_number():
+    def f(x):
+        def shifted(x, low=1.0, high=1.0):
+            other = low
+            return (x * other + low) / high
+
+        return shifted(x)
+
+    text = recover(f, X)
+    assert "(x * 1.0 + low) / high" in text

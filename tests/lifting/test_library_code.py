@@ -453,3 +453,19 @@ def ensemble(pair):
     text = recover(lambda pair: layers.ensemble(pair), pair)
     assert "in_axes" not in text and "None" not in text
     assert "jax.vmap(run)(pair)" in text
+
+
+def test_arguments_that_a_library_takes_with_a_star_have_different_names():
+    layers = library("""
+import jax
+
+def latest(is_known, value, x, args, options):
+    return jax.lax.cond(
+        is_known, lambda *_: value, lambda x, a, kw: x * 2, x, args, options
+    )
+""")
+
+    def f(x, value):
+        return layers.latest(x.sum() > 0, value, x, (), {})
+
+    assert "lambda " in recover(f, X, X)

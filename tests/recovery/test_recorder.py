@@ -15,7 +15,7 @@ import pytest
 import untrace
 from untrace import jaxapi
 from untrace.lifting.recorded.readers import public_readers
-from untrace.recovery import bytecode
+from untrace.recovery import bytecode, held
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import RETURNED, Body
 from untrace.recovery.recorder import Recorder
@@ -235,3 +235,11 @@ def test_a_profiler_goes_on():
     assert src.report.strength == "identical"
     names = {row.code for row in profiler.getstats() if isinstance(row.code, str)}
     assert any("sorted" in name for name in names)
+
+
+@pytest.mark.filterwarnings("error::DeprecationWarning")
+def test_iterators_that_a_library_returns_are_not_looked_into():
+    one = {"a": X}
+    returned = [iter(one), one.values(), zip([X]), (x for x in [X]), map(abs, [X])]
+    assert not any(map(held.has_array, returned))
+    assert held.has_array(one)

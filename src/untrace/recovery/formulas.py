@@ -203,7 +203,7 @@ def _variable(
         _formula(assigned, frame, around, depth + 1) if assigned is not None else None
     )
     if made is None or not made.symbol or repr(made.value) != repr(value):
-        return Formula(value)
+        return Formula(value, name=name)
     return Formula(value, "=", (made,), name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, ValuesView
 from typing import Any
 
 import jax
@@ -81,11 +81,17 @@ def has_array(value: Any) -> bool:
         return False
     if kind in CONTAINERS:  # the keys of a dict need no order, but JAX would sort them
         return any(map(has_array, value.values() if kind is dict else value))
-    if isinstance(value, _NO_ARRAYS):
+    if isinstance(value, _NO_ARRAYS) or _is_plain_iterator(value):
         return False
     return any(
         isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
     )
+
+
+def _is_plain_iterator(value: Any) -> bool:
+    """Tell whether a value is a generator, `zip` or the like; JAX warns about these."""
+    is_plain = type(value).__module__ == "builtins"
+    return is_plain and isinstance(value, (Iterator, ValuesView))
 
 
 def shared(values: Iterable[Any]) -> frozenset[int]:

@@ -58,8 +58,9 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
 
 
 def _float(value: float, writer: Writer, role: str) -> Term:
-    is_held = writer.program.numbers.is_held(value)
-    found = writer.find(id(value)) if is_held else None
+    numbers = writer.program.numbers
+    is_held = numbers.is_held(value)
+    found = writer.find_float(value, numbers.variable(value)) if is_held else None
     if found is not None:
         return writer.ref(found)
     formula = writer.program.formulas.get(id(value))

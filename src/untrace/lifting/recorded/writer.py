@@ -85,6 +85,7 @@ class Writer:
         self.lifted: list[tuple[Name, Found]] = []
         self.owned: dict[int, int] = {}  # names by identity, as they were made
         self.arguments: dict[tuple[int, str], Name] = {}
+        self.floats: dict[int, dict[str, Name]] = {}  # parameters, by what they hold
         self.given = Given()
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions
@@ -184,19 +185,49 @@ class Writer:
         self._origins[id(name)] = origin
         return name
 
+    def find_float(self, value: float, variable: str) -> Found | None:
+        """Return the name that holds a float, from here outwards.
+
+        Args:
+          value: The float, known by identity.
+          variable: What the program calls it here; "" if that is unknown. The compiler
+            makes one object of alike numbers, so several parameters may hold it.
+
+        Returns:
+          None if several parameters of one function hold it, and none of them is meant.
+        """
+        writer = self
+        while writer is not None and id(value) not in writer.floats:
+            writer = writer.parent or writer.caller
+        n_holders = 0 if writer is None else len(writer.floats[id(value)])
+        while writer is not None:
+            name = writer.floats.get(id(value), {}).get(variable)
+            if name is not None:
+                return self._reached((name, ""))
+            writer = writer.parent
+        return self.find(id(value)) if n_holders < 2 else None
+
+    def hold_float(self, value: float, variable: str, name: Name) -> None:
+        """Let a parameter stand for the float that a variable of the program holds."""
+        self.values.add(id(value), name)
+        self.floats.setdefault(id(value), {})[variable] = name
+
     def reach(self, origin: Found, is_tree: bool = False) -> Term:
         """Refer to a part of what a name holds that another function defined."""
+        return self.ref(self._reached(origin, is_tree))
+
+    def _reached(self, origin: Found, is_tree: bool = False) -> Found:
+        """Return the name that a part of what another function's name holds has here."""
         if id(origin[0]) in self.owned:
-            return self.ref(origin)
+            return origin
         if self.parent is not None:
             self.is_closure = True
-            term = self.parent.reach(origin, is_tree)
-            for ref in term.refs():
-                ref.name.captured = True
-            return term
+            found = self.parent._reached(origin, is_tree)
+            found[0].captured = True
+            return found
         name = self._lifted(origin)
         name.is_tree = name.is_tree or is_tree
-        return self.ref((name, ""))
+        return name, ""
 
     def own(self, name: Name) -> None:
         """Take note that a name is of this function."""

@@ -216,7 +216,7 @@ def _passed_on(draft: Draft, sizes: dict[str, int]) -> str:
 def lambda_term(draft: Draft) -> Term:
     """Write a function of one expression as a lambda.
 
-    Its parameters do not hide what it sees of the function around it.
+    Its parameters do not hide what it sees of the function around it, nor each other.
     """
     assert draft.result is not None
     own = [parameter.name for parameter in draft.parameters]
@@ -226,6 +226,7 @@ def lambda_term(draft: Draft) -> Term:
     for name in own:
         is_hiding = name.hint in seen
         name.text = free_name(name.hint, seen | inner) if is_hiding else name.hint
+        seen.add(name.text)
     head = draft.parameter_text()
     text = f"lambda {head}: " if head else "lambda: "
     return Term([text, *placed(draft.result, LAMBDA)], LAMBDA)

@@ -65,7 +65,7 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
         else:
             writer.define(given, made)
         if type(given) is float:
-            writer.values.add(id(given), made)
+            writer.hold_float(given, name, made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
 
 
@@ -89,7 +89,7 @@ def _float_parameter(hint: str, value: float, writer: Writer) -> Name:
     """Name a float that a function is given."""
     name = Name(identifier(hint), True, is_parameter=True)
     writer.own(name)
-    writer.values.add(id(value), name)
+    writer.hold_float(value, hint, name)
     return name
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import (
     ADD,
     MUL,
@@ -36,13 +37,13 @@ def formula_term(formula: Formula, writer: Writer) -> Term | None:
 
 
 def _depends(formula: Formula, writer: Writer) -> bool:
-    if writer.find(id(formula.value)) is not None:
+    if _found(formula, writer) is not None:
         return True
     return any(_depends(operand, writer) for operand in formula.operands)
 
 
 def _term(formula: Formula, writer: Writer) -> Term:
-    found = writer.find(id(formula.value))
+    found = _found(formula, writer)
     if found is not None:
         return writer.ref(found)
     operands = formula.operands
@@ -58,6 +59,12 @@ def _term(formula: Formula, writer: Writer) -> Term:
     if len(terms) == 1:
         return Term(["-", *placed(terms[0], UNARY)], UNARY)
     return binary(terms[0], formula.symbol, terms[1], _LEVELS[formula.symbol])
+
+
+def _found(formula: Formula, writer: Writer) -> Found | None:
+    if type(formula.value) is not float:
+        return None  # small integers are one object wherever they come from
+    return writer.find_float(formula.value, formula.name)
 
 
 def _variable(formula: Formula, writer: Writer) -> Term:

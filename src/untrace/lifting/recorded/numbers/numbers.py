@@ -76,6 +76,11 @@ class Numbers:
         """
         return self.held is None or number_key(value) in self.held
 
+    def variable(self, value: float) -> str:
+        """Return the only variable of the expression that holds a number, or ""."""
+        key = number_key(value)
+        return "" if key is None else self.roles.get(key, "")
+
     def _claim(self, name: str, key: NumberKey, text: str) -> bool:
         """Take a name for a number; tell whether no other has it."""
         if name not in self._known and self._scope.fresh_global(name) == name:
