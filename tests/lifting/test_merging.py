@@ -240,3 +240,81 @@ def test_a_loop_passes_its_number_to_a_function():
     assert src.report.is_verified
     assert "for i, p in enumerate(params):" in str(src)
     assert "a, cache = attend(p, jnp.sin(h), cache, i)" in str(src)
+
+
+def group_norm(x, eps):
+    n, h, w, c = x.shape
+    g = x.reshape(n, h, w, 2, c // 2)
+    g = (g - g.mean((1, 2, 4), keepdims=True)) / jnp.sqrt(jnp.var(g) + eps)
+    return g.reshape(n, h, w, c) * jnp.sin(x)
+
+
+def grown(x):
+    x = jnp.sin(x) + 1
+    b, h, c = x.shape
+    return jnp.repeat(jnp.broadcast_to(x[:, :1], (b, h, c)), 2 * c, axis=-1)
+
+
+def flat(x, scale):
+    y = x.reshape(-1, x.shape[-1])
+    return (y * scale).reshape(x.shape)
+
+
+def striding(x, stride):
+    return jnp.sin(x)[::stride] * jnp.cos(x)[::stride] + jnp.tan(x)[::stride]
+
+
+def of_shape(*shape):
+    return np.linspace(0.1, 1.0, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "lines"),
+    [
+        (
+            lambda x, y: (group_norm(x, 1e-5), group_norm(y, 1e-5)),
+            [(2, 8, 8, 4), (2, 4, 4, 8)],
+            ["n, h, w, c = x.shape", "x.reshape(n, h, w, 2, -1)"],
+        ),
+        (
+            lambda x, y: (grown(x), grown(y)),
+            [(2, 4, 3), (2, 5, 6)],
+            ["b, h, c = x.shape", "(b, h, c)), 2 * c, axis=-1)"],
+        ),
+        (
+            lambda x, y: (flat(x, 2.5), flat(y, 2.5)),
+            [(2, 4, 3), (2, 5, 6)],
+            ["y = x.reshape(-1, x.shape[-1])", "reshape(x.shape)"],
+        ),
+        (  # 2 and 4 are parts of the sizes and no sizes
+            lambda x, y: (striding(x, 2), striding(y, 4)),
+            [(4, 3), (8, 3)],
+            ["def striding(x, stride):"],
+        ),
+    ],
+)
+def test_numbers_that_are_sizes_of_arguments(function, shapes, lines):
+    text = recover(function, *map(lambda shape: of_shape(*shape), shapes))
+    assert "_2(" not in text, text
+    for line in lines:
+        assert line in text, text
+
+
+def test_functions_that_differ_in_sizes_may_be_passed():
+    def f(x, y):
+        return jax.vmap(grown)(x), jax.vmap(grown)(y)
+
+    text = recover(f, of_shape(2, 2, 4, 3), of_shape(2, 2, 5, 6))
+    assert text.count("def grown(") == 1, text
+    assert "def grown_2(" not in text, text
+
+
+def test_a_function_that_ran_with_other_sizes_has_numbers():
+    def f(x, y, z):
+        return scaled(x, 4), scaled(y, 4), scaled(z, 6)
+
+    def scaled(x, n):
+        return jnp.sin(jnp.cos(x)).sum() * jnp.ones(n) + jnp.full(n, x.max())
+
+    text = recover(f, of_shape(4, 3), of_shape(5, 3), of_shape(6, 3))
+    assert "shape" not in text.partition("def example")[0], text

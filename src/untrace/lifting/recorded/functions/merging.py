@@ -1,6 +1,7 @@
 """Functions that are alike but for one or two numbers become one that is given them.
 
-So do those that differ in a bool for which the program had a parameter.
+So do those that differ in a bool for which the program had a parameter. Numbers that are sizes
+of what the functions are given are taken from there (`argument_sizes.py`).
 
 The layers of a framework fold their own number into the random key, scale by their own
 width, and so on. This works on the finished text: all calls have to be plain, and the
@@ -14,6 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.functions.argument_sizes import (
+    Sizes,
+    find_sizes,
+    write_sizes,
+)
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -37,10 +43,12 @@ class Merged:
     Attributes:
       names: The new parameters.
       places: The numbers in the text, in order, and which of these stands there.
+      sizes: The numbers that are sizes of other parameters.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
+    sizes: Sizes
 
 
 def merge_alike(
@@ -76,6 +84,8 @@ def give_numbers(function: Function, known: Mapping[object, Merged]) -> list[str
         if passed[position] not in ("", numbers[place]):
             return []  # it is not the same number everywhere
         passed[position] = numbers[place]
+    if not merged.sizes.hold(numbers, function):
+        return []
     _name(function, merged)
     return passed
 
@@ -84,10 +94,11 @@ def _name(function: Function, merged: Merged) -> None:
     """Write names for numbers of a function, which become parameters."""
     text = "\n".join(function.lines)
     places = [m for m in _PIECES.finditer(text) if m["number"]]
-    for index, position in reversed(merged.places):
-        place, name = places[index], merged.names[position]
+    named = {index: merged.names[position] for index, position in merged.places}
+    for index, name in sorted([*named.items(), *merged.sizes.texts], reverse=True):
+        place = places[index]
         text = f"{text[: place.start()]}{name}{text[place.end() :]}"
-    function.lines = text.split("\n")
+    function.lines = [*merged.sizes.head, *merged.sizes.shortened(text).split("\n")]
     parameters = (function.parameters, *merged.names)
     function.parameters = ", ".join([p for p in parameters if p])
     function.comment = function.signature = ""
@@ -157,11 +168,16 @@ def _merge(
     text = "\n".join(first.lines)
     places = [m for m in _PIECES.finditer(text) if m["number"]]
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
+    is_named = [bool(_known_name(group, column)) for column in columns]
+    sizes = find_sizes(text, places, columns, group, is_named)
+    differing = [i for i in differing if i not in sizes]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
     if flags and first.decorators:  # a jitted function would trace them
         return None
-    if not 0 < len(kinds) <= MAX_NUMBERS or re.search("[*=]", first.parameters):
+    if not (kinds or sizes) or len(kinds) > MAX_NUMBERS:
+        return None
+    if kinds and re.search("[*=]", first.parameters):
         return None
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices | flags):
@@ -178,12 +194,15 @@ def _merge(
         return None
     if any(calls.mentions(f.after) for f in others):
         return None
-    used = [places[columns.index(kind)] for kind in kinds]
+    used = [places[next(i for i in differing if columns[i] == k)] for k in kinds]
     hints = [_hint(text, place, group, kind) for place, kind in zip(used, kinds)]
     names = _names(text, first, hints)
     positions = [(i, kinds.index(columns[i])) for i in differing]
-    merged = Merged(tuple(names), tuple(positions))
+    taken = {*_WORD.findall(text), *_WORD.findall(first.parameters), *names}
+    written = write_sizes(sizes, columns, group, taken)
+    merged = Merged(tuple(names), tuple(positions), written)
     _name(first, merged)
+    first.shapes = [shapes for function in group for shapes in function.shapes]
     rest = iter(lines)
     for function in others:
         if calls.mentions(function.lines):
@@ -232,9 +251,12 @@ def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
 
 def _shared_variable(group: Sequence[Function], numbers: Sequence[str]) -> str:
     """Return the only variable that held its number in each function; "" if there is none."""
-    held = [f.integers.get(n, frozenset()) for f, n in zip(group, numbers)]
-    shared = frozenset.intersection(*held)
-    return min(shared) if len(shared) == 1 else ""
+    shared = [
+        name
+        for name in group[0].integers
+        if all(f.integers.get(name) == n for f, n in zip(group, numbers))
+    ]
+    return shared[0] if len(shared) == 1 else ""
 
 
 def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:
@@ -269,6 +291,8 @@ class _Calls:
 
     def rewrite(self, line: str) -> str:
         """Give the calls in a line the numbers; a use that is no call is refused."""
+        if not self._kinds:
+            return self._name.sub(self._first, line)
         for match in reversed(list(self._name.finditer(line))):
             stop = _closing(line, match.end())
             if stop is None:
