@@ -200,14 +200,15 @@ def test_a_bool_that_callers_pass_is_a_parameter():
 
 
 def test_a_number_is_named_after_the_variable_that_held_it():
-    def attention(x):
-        rows, width = x.shape
-        q = jnp.tanh(x).reshape(rows, 2, width // 2) * jnp.cos(x).sum()
-        return jnp.exp(q.sum(1)).reshape(rows, -1) + jnp.sin(q).mean(1)
+    def attention(x, options):
+        heads = options[0]
+        q = jnp.tanh(x).reshape(-1, heads, 2) * jnp.cos(x).sum()
+        return jnp.exp(q.sum(0)).reshape(heads, -1) + jnp.sin(q).mean(0)
 
-    text = recover(lambda x: (attention(x), attention(x[:2])), np.ones((3, 4), "f"))
-    assert "def attention(x, rows):" in text
-    assert "attention(x, 3)" in text and "attention(x[:2], 2)" in text
+    x = np.ones((4, 4), "f")
+    text = recover(lambda x: (attention(x, [4]), attention(x, [2])), x)
+    assert "def attention(x, heads):" in text
+    assert "attention(x, 4)" in text and "attention(x, 2)" in text
 
 
 def test_a_number_is_named_after_the_keyword_of_the_tuple_that_it_is_in():
@@ -318,3 +319,55 @@ def test_a_function_that_ran_with_other_sizes_has_numbers():
 
     text = recover(f, of_shape(4, 3), of_shape(5, 3), of_shape(6, 3))
     assert "shape" not in text.partition("def example")[0], text
+
+
+def flat_norm(params, state, x, name):
+    mean = state[f"{name}/mean"] * 0.9 + x.mean(0) * 0.1
+    spread = jnp.sqrt(state[f"{name}/var"] + jnp.var(x, 0))
+    return (x - mean) / spread * params[name]
+
+
+def flat_block(params, state, x, name):
+    x = jnp.tanh(x @ params[f"net/{name}/in"] + params[f"net/{name}/b"])
+    x = jnp.sin(x @ params[f"net/{name}/out"]) + state[f"net/{name}/mean"]
+    return x * state[f"net/{name}/scale"]
+
+
+def test_functions_that_differ_in_keys_are_given_the_parts():
+    def f(params, state, x):
+        for name in ("a_0", "a_1", "b"):
+            x = flat_norm(params, state, jnp.sin(x), name)
+        return x
+
+    names = ("a_0", "a_1", "b")
+    params = {name: of_shape(4) for name in names}
+    state = {f"{n}/{part}": of_shape(4) for n in names for part in ("mean", "var")}
+    text = recover(f, params, state, X)
+    assert text.count("def flat_norm") == 1, text
+    assert 'params["b"], state["b/mean"], state["b/var"]' in " ".join(text.split())
+
+
+def test_functions_that_differ_in_many_keys_are_given_the_name():
+    def f(params, state, x):
+        return flat_block(params, state, x, "a") + flat_block(params, state, -x, "b")
+
+    keys = ("in", "out", "b")
+    params = {f"net/{n}/{k}": of_shape(4, 4) for n in "ab" for k in keys}
+    state = {f"net/{n}/{k}": of_shape(4) for n in "ab" for k in ("mean", "scale")}
+    text = recover(f, params, state, X)
+    assert text.count("def flat_block") == 1, text
+    assert 'params[f"net/{name}/in"]' in text
+    assert 'flat_block(params, state, -x, "b")' in text
+
+
+def test_functions_that_change_the_dict_that_they_read_stay_apart():
+    def changing(params, x, name):
+        y = jnp.sin(x) * params[name] + jnp.cos(x) * params["shared"]
+        params = {key: 2 * value for key, value in params.items()}
+        return y @ params[name] + jnp.exp(x) * params["shared"]
+
+    def f(params, x):
+        return changing(params, x, "a") + changing(params, x, "b")
+
+    src = untrace.source(f)({name: X for name in ("a", "b", "shared")}, X)
+    assert src.report.is_verified, str(src.report)  # what is dead is left out

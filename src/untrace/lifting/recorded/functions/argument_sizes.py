@@ -276,7 +276,7 @@ class Sizes:
         for shape, rank in self.shapes:
             axes = [_axis_text(shape, axis, rank) for axis in range(rank)]
             whole = re.escape(", ".join(axes))
-            text = re.sub(rf"(?<=, )\({whole}\)", shape, text)
+            text = re.sub(rf"(?<=[ (])\({whole}\)", shape, text)
             text = re.sub(rf"(?<=\w\(){whole}(?=\))", shape, text)
             for n_axes in range(rank, 1, -1):
                 part = {rank: "", rank - 1: "[:-1]"}.get(n_axes, f"[:{n_axes}]")
@@ -308,7 +308,7 @@ def write_sizes(
     for parameter in dict.fromkeys(s.parameter for s in sizes.values() if s.parameter):
         rank = len(first.shapes[0][parameter])
         used = {s.axis for s in sizes.values() if s.parameter == parameter}
-        is_changed = _is_assigned(first.lines, parameter)
+        is_changed = is_assigned(first.lines, parameter)
         names = known.of_axes(parameter, used) if len(used) > 1 or is_changed else None
         shape = f"{parameter}.shape"
         if names is not None:
@@ -335,7 +335,7 @@ def _axis_text(shape: str, axis: int, rank: int) -> str:
     return f"{shape}[{-1 if axis == rank - 1 else axis}]"
 
 
-def _is_assigned(lines: Sequence[str], name: str) -> bool:
+def is_assigned(lines: Sequence[str], name: str) -> bool:
     """Tell whether a parameter gets another value, or another variable has its name."""
     target = rf"^\s*(?:for\b.*)?[^=(]*(?<![\w.]){name}\b[^=(]*(?:=(?!=)|\bin\b)"
     inner = rf"\b(?:lambda\b[^:]*|for\b[^:]*|def\b.*)(?<![\w.]){name}\b"

@@ -11,15 +11,20 @@ numbers no indices, unless the program had a parameter for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.functions.alike_keys import (
+    alike_but_for_keys,
+    give_parts,
+)
 from untrace.lifting.recorded.functions.argument_sizes import (
     Sizes,
     find_sizes,
     write_sizes,
 )
+from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -31,7 +36,6 @@ _PIECES = re.compile(
     + r"""|(?<![\w.])(?P<number>True|False|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
 )
 _KEYWORD = re.compile(r"(\w+)=[\[(]*-?$")
-_SPECIAL = re.compile(r"\*|\w+=(?!=)")
 _WORD = re.compile(r"\w+")
 _VARIABLE = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
 
@@ -60,7 +64,7 @@ def merge_alike(
     added to `found`, by what the functions have in common.
     """
     before = [function.name for function in functions]
-    while _merge_groups(functions, main, found):
+    while _merge_groups(functions, main, found) or _merge_parts(functions, main):
         pass
     if len(functions) == len(before):
         return False
@@ -113,12 +117,24 @@ def _merge_groups(
             groups.setdefault(_key(function), []).append(function)
     merged = False
     for key, group in groups.items():
-        if len(group) > 1:
+        if len({tuple(function.lines) for function in group}) > 1:
             made = _merge(group, functions, main)
             if made is not None:
                 found[key] = made
                 merged = True
     return merged
+
+
+def _merge_parts(functions: list[Function], main: Function) -> bool:
+    """Merge functions that read other parts of what they are given."""
+    for group in alike_but_for_keys(functions):
+        before = [(one, replace(one)) for one in [*functions, main]]
+        if give_parts(group, [*functions, main]) and _merge(group, functions, main):
+            return True
+        for one, saved in before:
+            one.lines, one.parameters = saved.lines, saved.parameters
+            one.comment, one.signature = saved.comment, saved.signature
+    return False
 
 
 def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
@@ -175,7 +191,7 @@ def _merge(
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
     if flags and first.decorators:  # a jitted function would trace them
         return None
-    if not (kinds or sizes) or len(kinds) > MAX_NUMBERS:
+    if len(kinds) > MAX_NUMBERS:
         return None
     if kinds and re.search("[*=]", first.parameters):
         return None
@@ -186,8 +202,18 @@ def _merge(
     if is_short and not all(_known_name(group, kind) for kind in kinds):
         return None
     others = [f for f in [*functions, main] if f not in group]
-    calls = _Calls({f.name: i for i, f in enumerate(group)}, kinds)
-    lines = [calls.rewrite(line) for f in others for line in f.lines]
+    positions = {function.name: i for i, function in enumerate(group)}
+
+    def passing(name: str, arguments: list[str]) -> tuple[str, list[str]]:
+        numbers = [kind[positions[name]] for kind in kinds]
+        return first.name, [*arguments, *numbers]
+
+    calls = PlainCalls(positions)
+    lines = [
+        calls.rewrite(line, passing) if kinds else calls.renamed(line, first.name)
+        for other in others
+        for line in other.lines
+    ]
     if calls.is_refused or any(calls.mentions(f.decorators) for f in others):
         return None
     if any(calls.mentions([*f.lines, *f.after]) for f in group):
@@ -197,10 +223,10 @@ def _merge(
     used = [places[next(i for i in differing if columns[i] == k)] for k in kinds]
     hints = [_hint(text, place, group, kind) for place, kind in zip(used, kinds)]
     names = _names(text, first, hints)
-    positions = [(i, kinds.index(columns[i])) for i in differing]
+    passed = [(i, kinds.index(columns[i])) for i in differing]
     taken = {*_WORD.findall(text), *_WORD.findall(first.parameters), *names}
     written = write_sizes(sizes, columns, group, taken)
-    merged = Merged(tuple(names), tuple(positions), written)
+    merged = Merged(tuple(names), tuple(passed), written)
     _name(first, merged)
     first.shapes = [shapes for function in group for shapes in function.shapes]
     rest = iter(lines)
@@ -270,69 +296,3 @@ def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
-
-
-class _Calls:
-    """Rewrites the calls of functions that are merged into the first of them."""
-
-    def __init__(
-        self, positions: dict[str, int], kinds: Sequence[tuple[str, ...]]
-    ) -> None:
-        self._positions = positions
-        self._kinds = kinds
-        self._first = next(iter(positions))
-        names = "|".join(map(re.escape, positions))
-        self._name = re.compile(rf"(?<![\w.\"'])({names})(?!\w)")
-        self.is_refused = False
-
-    def mentions(self, lines: Iterable[str]) -> bool:
-        """Tell whether lines name one of the functions."""
-        return any(self._name.search(line) for line in lines)
-
-    def rewrite(self, line: str) -> str:
-        """Give the calls in a line the numbers; a use that is no call is refused."""
-        if not self._kinds:
-            return self._name.sub(self._first, line)
-        for match in reversed(list(self._name.finditer(line))):
-            stop = _closing(line, match.end())
-            if stop is None:
-                self.is_refused = True
-                return line
-            position = self._positions[match[1]]
-            numbers = ", ".join(kind[position] for kind in self._kinds)
-            inner = line[match.end() + 1 : stop]
-            self.is_refused = self.is_refused or not _is_plain(inner)
-            comma = ", " if inner else ""
-            called = f"{self._first}({inner}{comma}{numbers}"
-            line = f"{line[: match.start()]}{called}{line[stop:]}"
-        return line
-
-
-def _is_plain(arguments: str) -> bool:
-    """Tell whether arguments are given by position, one by one."""
-    depth, start = 0, True
-    text = _PIECES.sub("0", arguments)
-    for position, char in enumerate(text):
-        if start and _SPECIAL.match(text, position):
-            return False
-        depth += (char in "([{") - (char in ")]}")
-        start = depth == 0 and (char == "," or (start and char == " "))
-    return True
-
-
-def _closing(line: str, start: int) -> int | None:
-    """Return where the bracket that opens at `start` closes; None if there is none."""
-    if not line.startswith("(", start):
-        return None
-    depth, quote = 0, ""
-    for position in range(start, len(line)):
-        char = line[position]
-        if quote:
-            quote = "" if char == quote and line[position - 1] != "\\" else quote
-        elif char in "\"'":
-            quote = char
-        else:
-            depth += (char in "([{") - (char in ")]}")
-            if depth == 0:
-                return position
-    return None
