@@ -223,6 +223,16 @@ def test_a_number_is_named_after_the_keyword_of_the_tuple_that_it_is_in():
     assert "def pooled(x, window_strides):" in text
 
 
+def test_a_number_is_named_after_the_parameter_that_takes_it():
+    def thinned(x, options):
+        y = jnp.tanh(x) * jnp.cos(x) + jnp.sin(x)
+        return jax.lax.slice(y, (1,), (9,), (options["by"],)) + jnp.exp(1.5)
+
+    options = {"by": 1}, {"by": 2}
+    text = recover(lambda x: [thinned(x, one) for one in options], np.ones(9, "f"))
+    assert "def thinned(x, strides):" in text
+
+
 def test_a_loop_passes_its_number_to_a_function():
     def attend(p, i, h, cache):
         keys = jax.lax.dynamic_update_slice(cache, (h @ p)[None], (i, 0, 0))

@@ -136,6 +136,16 @@ def _element(text: str, place: re.Match[str]) -> _Element | None:
     return _Element(called[1], inside, index, len(parts), _REST in parts)
 
 
+def called_around(text: str, place: re.Match[str]) -> tuple[str, int]:
+    """Return the function that takes a number, perhaps in a tuple, and its position."""
+    blank = _STRING.sub(lambda m: "_" * len(m[0]), text)
+    start, index = _opening(blank, place.start())
+    if start >= 0 and not _CALLED.search(blank[:start]):
+        start, index = _opening(blank, start)
+    called = _CALLED.search(blank[:start]) if start >= 0 else None
+    return (called[1], index) if called else ("", 0)
+
+
 def _opening(text: str, stop: int) -> tuple[int, int]:
     """Return where the bracket around a position opens, and the commas on the way."""
     depth, commas = 0, 0

@@ -19,6 +19,7 @@ from untrace.lifting.recorded.functions.alike_keys import (
     alike_but_for_keys,
     give_parts,
 )
+from untrace.lifting.recorded.functions.argument_names import argument_name
 from untrace.lifting.recorded.functions.argument_sizes import (
     Sizes,
     find_sizes,
@@ -266,7 +267,7 @@ def _hint(
     """Name a parameter as the program did, or after the keyword that takes the number."""
     known = _known_name(group, numbers) or _shared_variable(group, numbers)
     keyword = _KEYWORD.search(text[: place.start()])
-    return known or (keyword[1] if keyword else "number")
+    return known or (keyword[1] if keyword else argument_name(text, place) or "number")
 
 
 def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
