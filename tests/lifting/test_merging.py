@@ -200,14 +200,15 @@ def test_a_bool_that_callers_pass_is_a_parameter():
 
 
 def test_a_number_is_named_after_the_variable_that_held_it():
-    def attention(x):
-        rows, width = x.shape
-        q = jnp.tanh(x).reshape(rows, 2, width // 2) * jnp.cos(x).sum()
-        return jnp.exp(q.sum(1)).reshape(rows, -1) + jnp.sin(q).mean(1)
+    def attention(x, options):
+        heads = options[0]
+        q = jnp.tanh(x).reshape(-1, heads, 2) * jnp.cos(x).sum()
+        return jnp.exp(q.sum(0)).reshape(heads, -1) + jnp.sin(q).mean(0)
 
-    text = recover(lambda x: (attention(x), attention(x[:2])), np.ones((3, 4), "f"))
-    assert "def attention(x, rows):" in text
-    assert "attention(x, 3)" in text and "attention(x[:2], 2)" in text
+    x = np.ones((4, 4), "f")
+    text = recover(lambda x: (attention(x, [4]), attention(x, [2])), x)
+    assert "def attention(x, heads):" in text
+    assert "attention(x, 4)" in text and "attention(x, 2)" in text
 
 
 def test_a_number_is_named_after_the_keyword_of_the_tuple_that_it_is_in():
@@ -220,6 +221,16 @@ def test_a_number_is_named_after_the_keyword_of_the_tuple_that_it_is_in():
     options = {"size": (2,), "by": 1}, {"size": (2,), "by": 2}
     text = recover(lambda x: [pooled(x, one) for one in options], np.ones(9, "f"))
     assert "def pooled(x, window_strides):" in text
+
+
+def test_a_number_is_named_after_the_parameter_that_takes_it():
+    def thinned(x, options):
+        y = jnp.tanh(x) * jnp.cos(x) + jnp.sin(x)
+        return jax.lax.slice(y, (1,), (9,), (options["by"],)) + jnp.exp(1.5)
+
+    options = {"by": 1}, {"by": 2}
+    text = recover(lambda x: [thinned(x, one) for one in options], np.ones(9, "f"))
+    assert "def thinned(x, strides):" in text
 
 
 def test_a_loop_passes_its_number_to_a_function():
@@ -240,3 +251,133 @@ def test_a_loop_passes_its_number_to_a_function():
     assert src.report.is_verified
     assert "for i, p in enumerate(params):" in str(src)
     assert "a, cache = attend(p, jnp.sin(h), cache, i)" in str(src)
+
+
+def group_norm(x, eps):
+    n, h, w, c = x.shape
+    g = x.reshape(n, h, w, 2, c // 2)
+    g = (g - g.mean((1, 2, 4), keepdims=True)) / jnp.sqrt(jnp.var(g) + eps)
+    return g.reshape(n, h, w, c) * jnp.sin(x)
+
+
+def grown(x):
+    x = jnp.sin(x) + 1
+    b, h, c = x.shape
+    return jnp.repeat(jnp.broadcast_to(x[:, :1], (b, h, c)), 2 * c, axis=-1)
+
+
+def flat(x, scale):
+    y = x.reshape(-1, x.shape[-1])
+    return (y * scale).reshape(x.shape)
+
+
+def striding(x, stride):
+    return jnp.sin(x)[::stride] * jnp.cos(x)[::stride] + jnp.tan(x)[::stride]
+
+
+def of_shape(*shape):
+    return np.linspace(0.1, 1.0, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "lines"),
+    [
+        (
+            lambda x, y: (group_norm(x, 1e-5), group_norm(y, 1e-5)),
+            [(2, 8, 8, 4), (2, 4, 4, 8)],
+            ["n, h, w, c = x.shape", "x.reshape(n, h, w, 2, -1)"],
+        ),
+        (
+            lambda x, y: (grown(x), grown(y)),
+            [(2, 4, 3), (2, 5, 6)],
+            ["b, h, c = x.shape", "(b, h, c)), 2 * c, axis=-1)"],
+        ),
+        (
+            lambda x, y: (flat(x, 2.5), flat(y, 2.5)),
+            [(2, 4, 3), (2, 5, 6)],
+            ["y = x.reshape(-1, x.shape[-1])", "reshape(x.shape)"],
+        ),
+        (  # 2 and 4 are parts of the sizes and no sizes
+            lambda x, y: (striding(x, 2), striding(y, 4)),
+            [(4, 3), (8, 3)],
+            ["def striding(x, stride):"],
+        ),
+    ],
+)
+def test_numbers_that_are_sizes_of_arguments(function, shapes, lines):
+    text = recover(function, *map(lambda shape: of_shape(*shape), shapes))
+    assert "_2(" not in text, text
+    for line in lines:
+        assert line in text, text
+
+
+def test_functions_that_differ_in_sizes_may_be_passed():
+    def f(x, y):
+        return jax.vmap(grown)(x), jax.vmap(grown)(y)
+
+    text = recover(f, of_shape(2, 2, 4, 3), of_shape(2, 2, 5, 6))
+    assert text.count("def grown(") == 1, text
+    assert "def grown_2(" not in text, text
+
+
+def test_a_function_that_ran_with_other_sizes_has_numbers():
+    def f(x, y, z):
+        return scaled(x, 4), scaled(y, 4), scaled(z, 6)
+
+    def scaled(x, n):
+        return jnp.sin(jnp.cos(x)).sum() * jnp.ones(n) + jnp.full(n, x.max())
+
+    text = recover(f, of_shape(4, 3), of_shape(5, 3), of_shape(6, 3))
+    assert "shape" not in text.partition("def example")[0], text
+
+
+def flat_norm(params, state, x, name):
+    mean = state[f"{name}/mean"] * 0.9 + x.mean(0) * 0.1
+    spread = jnp.sqrt(state[f"{name}/var"] + jnp.var(x, 0))
+    return (x - mean) / spread * params[name]
+
+
+def flat_block(params, state, x, name):
+    x = jnp.tanh(x @ params[f"net/{name}/in"] + params[f"net/{name}/b"])
+    x = jnp.sin(x @ params[f"net/{name}/out"]) + state[f"net/{name}/mean"]
+    return x * state[f"net/{name}/scale"]
+
+
+def test_functions_that_differ_in_keys_are_given_the_parts():
+    def f(params, state, x):
+        for name in ("a_0", "a_1", "b"):
+            x = flat_norm(params, state, jnp.sin(x), name)
+        return x
+
+    names = ("a_0", "a_1", "b")
+    params = {name: of_shape(4) for name in names}
+    state = {f"{n}/{part}": of_shape(4) for n in names for part in ("mean", "var")}
+    text = recover(f, params, state, X)
+    assert text.count("def flat_norm") == 1, text
+    assert 'params["b"], state["b/mean"], state["b/var"]' in " ".join(text.split())
+
+
+def test_functions_that_differ_in_many_keys_are_given_the_name():
+    def f(params, state, x):
+        return flat_block(params, state, x, "a") + flat_block(params, state, -x, "b")
+
+    keys = ("in", "out", "b")
+    params = {f"net/{n}/{k}": of_shape(4, 4) for n in "ab" for k in keys}
+    state = {f"net/{n}/{k}": of_shape(4) for n in "ab" for k in ("mean", "scale")}
+    text = recover(f, params, state, X)
+    assert text.count("def flat_block") == 1, text
+    assert 'params[f"net/{name}/in"]' in text
+    assert 'flat_block(params, state, -x, "b")' in text
+
+
+def test_functions_that_change_the_dict_that_they_read_stay_apart():
+    def changing(params, x, name):
+        y = jnp.sin(x) * params[name] + jnp.cos(x) * params["shared"]
+        params = {key: 2 * value for key, value in params.items()}
+        return y @ params[name] + jnp.exp(x) * params["shared"]
+
+    def f(params, x):
+        return changing(params, x, "a") + changing(params, x, "b")
+
+    src = untrace.source(f)({name: X for name in ("a", "b", "shared")}, X)
+    assert src.report.is_verified, str(src.report)  # what is dead is left out

@@ -47,7 +47,8 @@ class Function:
     """One `def` of the module.
 
     `numbers` are parameters of the original that held integers, by what they held, and
-    `integers` all its variables that did; `names` those that it may have, from short to telling.
+    `integers` what all its variables held that did, in order; `shapes` those of its parameters
+    that are arrays, in each of its runs; `names` those that it may have, from short to telling.
     """
 
     name: str
@@ -58,8 +59,9 @@ class Function:
     comment: str = ""
     signature: str = ""
     numbers: dict[str, str] = field(default_factory=dict[str, str])
-    integers: dict[str, frozenset[str]] = field(
-        default_factory=dict[str, frozenset[str]]
+    integers: dict[str, str] = field(default_factory=dict[str, str])
+    shapes: list[dict[str, tuple[int, ...]]] = field(
+        default_factory=list[dict[str, "tuple[int, ...]"]]
     )
     names: tuple[str, ...] = ()
 

@@ -28,7 +28,7 @@ from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
 from untrace.lifting.recorded.functions.stand_ins import StandIns
 from untrace.lifting.recorded.naming.shapes import Shapes
-from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.naming.values import has_array, is_array, type_of
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (
     Numbers,
@@ -250,17 +250,18 @@ class Program:
         draft: Draft,
         key: Any = None,
         numbers: dict[str, str] | None = None,
-        integers: dict[str, frozenset[str]] | None = None,
+        integers: dict[str, str] | None = None,
         passed: list[str] | None = None,
     ) -> str:
         """Add a function to the module, once; return its name.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
-        parameters of the original that held integers, `integers` those of all variables.
+        parameters of the original that held integers, `integers` what all variables held.
         `passed` gets the numbers that a call has to pass, if functions like this one
         have parameters for them.
         """
         made = self.render(draft)
+        made.shapes = [_shapes(draft)]
         if passed is not None and self.plan.merges:
             passed += give_numbers(made, self.plan.merged)
             self.has_given_numbers |= bool(passed)
@@ -273,8 +274,10 @@ class Program:
             made.name = self.lifter.scope.fresh_global(draft.name)
             self.lifter.functions.append(made)
             known = self._functions[text] = made
-        elif known.comment != made.comment:
-            known.comment = ""  # called at several types
+        else:
+            if known.comment != made.comment:
+                known.comment = ""  # called at several types
+            known.shapes += [one for one in made.shapes if one not in known.shapes]
         if untyped(known.lines) == untyped(made.lines) and known.lines != made.lines:
             known.lines = untyped(known.lines)
         if known.signature != made.signature:
@@ -346,6 +349,13 @@ def _is_in(text: str, line: str) -> bool:
     """Tell whether an expression is written in a line, or the line is a part of it."""
     text, line = "".join(text.split()), "".join(line.split()).rstrip(",")
     return text in line or (len(line) > 3 and line in text)
+
+
+def _shapes(draft: Draft) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the parameters that are arrays."""
+    held = {p.name.text: p.name.held for p in draft.parameters if not p.stars}
+    arrays = {name: value for name, value in held.items() if is_array(value)}
+    return {name: tuple(type_of(value).shape) for name, value in arrays.items()}
 
 
 def _is_formula(body: Body) -> bool:

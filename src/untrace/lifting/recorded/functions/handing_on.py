@@ -14,9 +14,9 @@ import jax
 
 from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.functions.function_names import snake_case
+from untrace.lifting.recorded.naming.paths import key_name
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
 from untrace.recovery.record import RETURNED, Body, Call
-from untrace.syntax.names import identifier
 
 
 class Made(NamedTuple):
@@ -145,4 +145,4 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
     )
     for path, child in flat:
         key = getattr(path[0], "key", None) or getattr(path[0], "name", None)
-        yield snake_case(identifier(key)) if isinstance(key, str) else "", child
+        yield snake_case(key_name(key)) if isinstance(key, str) else "", child

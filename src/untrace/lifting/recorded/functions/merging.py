@@ -1,6 +1,7 @@
 """Functions that are alike but for one or two numbers become one that is given them.
 
-So do those that differ in a bool for which the program had a parameter.
+So do those that differ in a bool for which the program had a parameter. Numbers that are sizes
+of what the functions are given are taken from there (`argument_sizes.py`).
 
 The layers of a framework fold their own number into the random key, scale by their own
 width, and so on. This works on the finished text: all calls have to be plain, and the
@@ -10,10 +11,21 @@ numbers no indices, unless the program had a parameter for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.functions.alike_keys import (
+    alike_but_for_keys,
+    give_parts,
+)
+from untrace.lifting.recorded.functions.argument_names import argument_name
+from untrace.lifting.recorded.functions.argument_sizes import (
+    Sizes,
+    find_sizes,
+    write_sizes,
+)
+from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -25,7 +37,6 @@ _PIECES = re.compile(
     + r"""|(?<![\w.])(?P<number>True|False|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""
 )
 _KEYWORD = re.compile(r"(\w+)=[\[(]*-?$")
-_SPECIAL = re.compile(r"\*|\w+=(?!=)")
 _WORD = re.compile(r"\w+")
 _VARIABLE = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
 
@@ -37,10 +48,12 @@ class Merged:
     Attributes:
       names: The new parameters.
       places: The numbers in the text, in order, and which of these stands there.
+      sizes: The numbers that are sizes of other parameters.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
+    sizes: Sizes
 
 
 def merge_alike(
@@ -52,7 +65,7 @@ def merge_alike(
     added to `found`, by what the functions have in common.
     """
     before = [function.name for function in functions]
-    while _merge_groups(functions, main, found):
+    while _merge_groups(functions, main, found) or _merge_parts(functions, main):
         pass
     if len(functions) == len(before):
         return False
@@ -76,6 +89,8 @@ def give_numbers(function: Function, known: Mapping[object, Merged]) -> list[str
         if passed[position] not in ("", numbers[place]):
             return []  # it is not the same number everywhere
         passed[position] = numbers[place]
+    if not merged.sizes.hold(numbers, function):
+        return []
     _name(function, merged)
     return passed
 
@@ -84,10 +99,11 @@ def _name(function: Function, merged: Merged) -> None:
     """Write names for numbers of a function, which become parameters."""
     text = "\n".join(function.lines)
     places = [m for m in _PIECES.finditer(text) if m["number"]]
-    for index, position in reversed(merged.places):
-        place, name = places[index], merged.names[position]
+    named = {index: merged.names[position] for index, position in merged.places}
+    for index, name in sorted([*named.items(), *merged.sizes.texts], reverse=True):
+        place = places[index]
         text = f"{text[: place.start()]}{name}{text[place.end() :]}"
-    function.lines = text.split("\n")
+    function.lines = [*merged.sizes.head, *merged.sizes.shortened(text).split("\n")]
     parameters = (function.parameters, *merged.names)
     function.parameters = ", ".join([p for p in parameters if p])
     function.comment = function.signature = ""
@@ -102,12 +118,24 @@ def _merge_groups(
             groups.setdefault(_key(function), []).append(function)
     merged = False
     for key, group in groups.items():
-        if len(group) > 1:
+        if len({tuple(function.lines) for function in group}) > 1:
             made = _merge(group, functions, main)
             if made is not None:
                 found[key] = made
                 merged = True
     return merged
+
+
+def _merge_parts(functions: list[Function], main: Function) -> bool:
+    """Merge functions that read other parts of what they are given."""
+    for group in alike_but_for_keys(functions):
+        before = [(one, replace(one)) for one in [*functions, main]]
+        if give_parts(group, [*functions, main]) and _merge(group, functions, main):
+            return True
+        for one, saved in before:
+            one.lines, one.parameters = saved.lines, saved.parameters
+            one.comment, one.signature = saved.comment, saved.signature
+    return False
 
 
 def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
@@ -157,11 +185,16 @@ def _merge(
     text = "\n".join(first.lines)
     places = [m for m in _PIECES.finditer(text) if m["number"]]
     differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
+    is_named = [bool(_known_name(group, column)) for column in columns]
+    sizes = find_sizes(text, places, columns, group, is_named)
+    differing = [i for i in differing if i not in sizes]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
     if flags and first.decorators:  # a jitted function would trace them
         return None
-    if not 0 < len(kinds) <= MAX_NUMBERS or re.search("[*=]", first.parameters):
+    if len(kinds) > MAX_NUMBERS:
+        return None
+    if kinds and re.search("[*=]", first.parameters):
         return None
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices | flags):
@@ -170,20 +203,33 @@ def _merge(
     if is_short and not all(_known_name(group, kind) for kind in kinds):
         return None
     others = [f for f in [*functions, main] if f not in group]
-    calls = _Calls({f.name: i for i, f in enumerate(group)}, kinds)
-    lines = [calls.rewrite(line) for f in others for line in f.lines]
+    positions = {function.name: i for i, function in enumerate(group)}
+
+    def passing(name: str, arguments: list[str]) -> tuple[str, list[str]]:
+        numbers = [kind[positions[name]] for kind in kinds]
+        return first.name, [*arguments, *numbers]
+
+    calls = PlainCalls(positions)
+    lines = [
+        calls.rewrite(line, passing) if kinds else calls.renamed(line, first.name)
+        for other in others
+        for line in other.lines
+    ]
     if calls.is_refused or any(calls.mentions(f.decorators) for f in others):
         return None
     if any(calls.mentions([*f.lines, *f.after]) for f in group):
         return None
     if any(calls.mentions(f.after) for f in others):
         return None
-    used = [places[columns.index(kind)] for kind in kinds]
+    used = [places[next(i for i in differing if columns[i] == k)] for k in kinds]
     hints = [_hint(text, place, group, kind) for place, kind in zip(used, kinds)]
     names = _names(text, first, hints)
-    positions = [(i, kinds.index(columns[i])) for i in differing]
-    merged = Merged(tuple(names), tuple(positions))
+    passed = [(i, kinds.index(columns[i])) for i in differing]
+    taken = {*_WORD.findall(text), *_WORD.findall(first.parameters), *names}
+    written = write_sizes(sizes, columns, group, taken)
+    merged = Merged(tuple(names), tuple(passed), written)
     _name(first, merged)
+    first.shapes = [shapes for function in group for shapes in function.shapes]
     rest = iter(lines)
     for function in others:
         if calls.mentions(function.lines):
@@ -221,7 +267,7 @@ def _hint(
     """Name a parameter as the program did, or after the keyword that takes the number."""
     known = _known_name(group, numbers) or _shared_variable(group, numbers)
     keyword = _KEYWORD.search(text[: place.start()])
-    return known or (keyword[1] if keyword else "number")
+    return known or (keyword[1] if keyword else argument_name(text, place) or "number")
 
 
 def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
@@ -232,9 +278,12 @@ def _known_name(group: Sequence[Function], numbers: Sequence[str]) -> str:
 
 def _shared_variable(group: Sequence[Function], numbers: Sequence[str]) -> str:
     """Return the only variable that held its number in each function; "" if there is none."""
-    held = [f.integers.get(n, frozenset()) for f, n in zip(group, numbers)]
-    shared = frozenset.intersection(*held)
-    return min(shared) if len(shared) == 1 else ""
+    shared = [
+        name
+        for name in group[0].integers
+        if all(f.integers.get(name) == n for f, n in zip(group, numbers))
+    ]
+    return shared[0] if len(shared) == 1 else ""
 
 
 def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:
@@ -248,67 +297,3 @@ def _names(text: str, function: Function, hints: Sequence[str]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
-
-
-class _Calls:
-    """Rewrites the calls of functions that are merged into the first of them."""
-
-    def __init__(
-        self, positions: dict[str, int], kinds: Sequence[tuple[str, ...]]
-    ) -> None:
-        self._positions = positions
-        self._kinds = kinds
-        self._first = next(iter(positions))
-        names = "|".join(map(re.escape, positions))
-        self._name = re.compile(rf"(?<![\w.\"'])({names})(?!\w)")
-        self.is_refused = False
-
-    def mentions(self, lines: Iterable[str]) -> bool:
-        """Tell whether lines name one of the functions."""
-        return any(self._name.search(line) for line in lines)
-
-    def rewrite(self, line: str) -> str:
-        """Give the calls in a line the numbers; a use that is no call is refused."""
-        for match in reversed(list(self._name.finditer(line))):
-            stop = _closing(line, match.end())
-            if stop is None:
-                self.is_refused = True
-                return line
-            position = self._positions[match[1]]
-            numbers = ", ".join(kind[position] for kind in self._kinds)
-            inner = line[match.end() + 1 : stop]
-            self.is_refused = self.is_refused or not _is_plain(inner)
-            comma = ", " if inner else ""
-            called = f"{self._first}({inner}{comma}{numbers}"
-            line = f"{line[: match.start()]}{called}{line[stop:]}"
-        return line
-
-
-def _is_plain(arguments: str) -> bool:
-    """Tell whether arguments are given by position, one by one."""
-    depth, start = 0, True
-    text = _PIECES.sub("0", arguments)
-    for position, char in enumerate(text):
-        if start and _SPECIAL.match(text, position):
-            return False
-        depth += (char in "([{") - (char in ")]}")
-        start = depth == 0 and (char == "," or (start and char == " "))
-    return True
-
-
-def _closing(line: str, start: int) -> int | None:
-    """Return where the bracket that opens at `start` closes; None if there is none."""
-    if not line.startswith("(", start):
-        return None
-    depth, quote = 0, ""
-    for position in range(start, len(line)):
-        char = line[position]
-        if quote:
-            quote = "" if char == quote and line[position - 1] != "\\" else quote
-        elif char in "\"'":
-            quote = char
-        else:
-            depth += (char in "([{") - (char in ")]}")
-            if depth == 0:
-                return position
-    return None

@@ -114,12 +114,9 @@ def _numbers(body: Body) -> dict[str, str]:
     return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
 
 
-def _integers(body: Body) -> dict[str, frozenset[str]]:
-    """Return the variables that held integers in the end, by what they held."""
-    found: dict[str, set[str]] = {}
-    for name, value in body.integers.items():
-        found.setdefault(str(value), set()).add(identifier(name))
-    return {text: frozenset(names) for text, names in found.items()}
+def _integers(body: Body) -> dict[str, str]:
+    """Return what the variables that held integers held in the end."""
+    return {identifier(name): str(value) for name, value in body.integers.items()}
 
 
 def _stars(code: types.CodeType) -> dict[str, str]:

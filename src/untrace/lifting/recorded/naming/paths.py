@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from untrace.syntax.names import identifier
+
+MAX_NAME = 28
 
 
 def steps(path: str) -> list[str]:
@@ -45,6 +48,17 @@ def last_word(way: Sequence[str]) -> str:
         if not word.isdigit():
             return identifier(singular(word) if position else word)
     return "value"
+
+
+def key_name(key: str) -> str:
+    """Name a value after its key; one that is a long path ends with the words that tell.
+
+    >>> key_name("res_net/~/block_group_0/~/block_0/~/conv_1/~/mean")
+    'conv_1_mean'
+    """
+    name = identifier(key)
+    parts = re.findall(r"\w+", key)
+    return name if len(name) <= MAX_NAME else identifier("_".join(parts[-2:]))
 
 
 def singular(word: str) -> str:
