@@ -142,7 +142,7 @@ class Recorder:
                 is_tree = jaxapi.is_tree_function(called.function)
                 if self._n_idle and not is_tree:
                     self._wake()
-                self._enter_call(frame, called).is_tree = is_tree
+                self._enter_call(frame, called, is_tree)
 
     def end(self, frame: types.FrameType, value: Any) -> None:
         """Take note of a frame that returns."""
@@ -170,11 +170,14 @@ class Recorder:
         self._end_run(entry, value)
 
     def _end_idle(self, call: Call, body: Body, entry: _Entry, value: Any) -> None:
-        """Keep what a run returned that did not call JAX; a copy, if that has a name."""
+        """Keep what a run returned that did not call JAX; a copy, if that has a name.
+
+        Its variables are not copied: they only name what they hold, and often are large.
+        """
         self._finish(call, entry)
         named = call.target is not None
         call.result = body.result = self._snapshots.take(value) if named else value
-        body.locals, body.integers = held.variables(entry.frame, self._snapshots)
+        body.locals, body.integers = held.variables(entry.frame, _as_it_is)
         body.is_finished = True
 
     def _end_bind(self, entry: _Entry, bound: jaxapi.Bound, value: Any) -> None:
@@ -192,7 +195,7 @@ class Recorder:
         if entry.around is not None and entry.call is not None:
             entry.around.calls.append(entry.call)
         if entry.body is not None:
-            found = held.variables(entry.frame, self._snapshots)
+            found = held.variables(entry.frame, self._snapshots.take)
             entry.body.locals, entry.body.integers = found
         if entry.call is not None:
             entry.call.result = value
@@ -365,18 +368,24 @@ class Recorder:
         around.bodies.append(body)
         entry.around = body
 
-    def _enter_call(self, frame: types.FrameType, called: jaxapi.Called) -> _Entry:
+    def _enter_call(
+        self, frame: types.FrameType, called: jaxapi.Called, is_tree: bool = False
+    ) -> _Entry:
         take = self._snapshots.take
         args = tuple(map(take, called.args))
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
         call = Call(called.function, args, kwargs, None)
-        codes = self._passed.watched(called, call)
+        codes = self._passed.watched(called, call, is_tree)
         entry = self._enter(frame, call, None, codes)
-        entry.is_first = called.is_first
+        entry.is_first, entry.is_tree = called.is_first, is_tree
         return entry
 
 
 _NO_CODES: Mapping[int, Any] = types.MappingProxyType({})
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _given(call: Call) -> list[Any]:
