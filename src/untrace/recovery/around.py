@@ -9,6 +9,7 @@ from untrace import jaxapi
 from untrace.recovery.looping import turn_of
 from untrace.recovery.record import Place, Turn
 from untrace.recovery.sites import once_per_site
+from untrace.recovery.targets import loops_around
 
 
 def locate(
@@ -24,14 +25,20 @@ def locate(
     if back is None:
         return None, ()
     place = _place(back.f_code, back.f_lasti)
+    if back is parent and place.loop is None:
+        return place, ()
     loops, turn = turn_of(back, parent)
-    return replace(place, loop=loops[0], depth=len(loops)) if loops else place, turn
+    if len(loops) == place.depth:
+        return place, turn
+    return replace(place, loop=loops[0], depth=len(loops)), turn
 
 
 @once_per_site
 def _place(code: types.CodeType, lasti: int) -> Place:
-    """Return where an instruction is, without the loops around it."""
-    return Place(code.co_filename, _line(code, lasti), lasti, code.co_qualname)
+    """Return where an instruction is, with the loops around it in its function."""
+    line, loops = _line(code, lasti), loops_around(code, lasti)
+    place = Place(code.co_filename, line, lasti, code.co_qualname)
+    return replace(place, loop=loops[0], depth=len(loops)) if loops else place
 
 
 def _line(code: types.CodeType, lasti: int) -> int:

@@ -7,11 +7,11 @@ if it holds the very number, and it is only used if no other name there does.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import inspect
 import math
 import types
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import jax
@@ -25,6 +25,7 @@ NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
+_NUMBERS = frozenset({int, float})
 _PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"} | {repr(math.pi), repr(2 * math.pi)})
 
 
@@ -54,8 +55,9 @@ def number_names(
       values: What the call was given.
     """
     turning = loop_variables(frame.f_code)
-    flat = [*_flat(values)] if turning else values
-    given = {key for value in flat if (key := _key(value, bool(turning))) is not None}
+    flat = _flat(values) if turning else values
+    numbers = [value for value in flat if type(value) in _NUMBERS]
+    given = {k for v in numbers if (k := _key(v, bool(turning))) is not None}
     names: dict[NumberKey, set[str]] = {key: set() for key in given}
     if not given:
         return names
@@ -83,15 +85,17 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
     return number_key(value)
 
 
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield what a call was given, with the parts of indices."""
+def _flat(values: Iterable[Any]) -> list[Any]:
+    """List what a call was given, with the parts of indices."""
+    found: list[Any] = []
     for value in values:
         if type(value) is tuple:
-            yield from _flat(value)
+            found += _flat(value)
         elif type(value) is slice:
-            yield from (value.start, value.stop, value.step)
+            found += value.start, value.stop, value.step
         else:
-            yield value
+            found.append(value)
+    return found
 
 
 def named_arrays(
@@ -140,15 +144,19 @@ def _is_local(chain: bytecode.Chain) -> bool:
 
 
 def _is_container(value: Any) -> bool:
-    if isinstance(value, type):
-        return False
-    return isinstance(value, tuple) or dataclasses.is_dataclass(value)
+    kind = type(value)
+    return issubclass(kind, tuple) or hasattr(kind, "__dataclass_fields__")
 
 
 def _is_constant(value: Any) -> bool:
-    if isinstance(value, jaxapi.Tracer) or type(value) in _NO_ARRAYS:
-        return False
-    return isinstance(value, (np.ndarray, jax.Array))
+    return type(value) not in _NO_ARRAYS and _is_array_class(type(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_array_class(kind: type) -> bool:
+    """Tell whether a class is one of constant arrays; to ask JAX takes long."""
+    is_tracer = issubclass(kind, jaxapi.Tracer)
+    return not is_tracer and issubclass(kind, (np.ndarray, jax.Array))
 
 
 def _held(frame: types.FrameType, chain: bytecode.Chain) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -47,14 +47,21 @@ class PassedFunctions:
         self._known: dict[int, tuple[Any, _Passed]] = {}
         self.rule_codes: dict[int, tuple[Call, Any]] = {}
 
-    def watched(self, called: jaxapi.Called, call: Call) -> dict[int, Any]:
+    def watched(
+        self, called: jaxapi.Called, call: Call, is_tree: bool = False
+    ) -> dict[int, Any]:
         """Return what is watched for in a call, by the `id` of the code.
 
         That is a function, or a list of wrappers of transformations that share their code.
+
+        Args:
+          called: What is called.
+          call: The call.
+          is_tree: Whether that is one of JAX's functions on trees.
         """
         codes: dict[int, Any] = {}
         self._watch(self._called(called.function), call, codes)
-        for item in _passed(called):
+        for item in _passed(called, is_tree):
             self._watch(self._examine(item, skipped=0), call, codes)
         return codes
 
@@ -96,29 +103,28 @@ def is_same(wrapper: Any, called: Any) -> bool:
     return made.maker == called.maker and made.function is called.function
 
 
-def _passed(called: jaxapi.Called) -> Iterator[Any]:
-    """Yield the callables that a call may run.
+def _passed(called: jaxapi.Called, is_tree: bool) -> list[Any]:
+    """List the callables that a call may run.
 
     JAX's functions on trees call the first of their arguments on leaves. Others tell what a
     leaf is, which is seen from the result.
     """
-    if jaxapi.is_tree_function(called.function):
-        return _callables(called.args[:1])
-    return _all_callables(called)
+    found: list[Any] = []
+    _add_callables(called.args[:1] if is_tree else called.args, found)
+    if called.kwargs and not is_tree:
+        _add_callables(called.kwargs.values(), found)
+    return found
 
 
-def _all_callables(called: jaxapi.Called) -> Iterator[Any]:
-    yield from _callables(called.args)
-    if called.kwargs:
-        yield from _callables(called.kwargs)
-
-
-def _callables(values: Any) -> Iterator[Any]:
-    """Yield the callables among arguments, and in the containers among them."""
-    for value in values.values() if isinstance(values, dict) else values:
-        if type(value) in (tuple, list, dict):
-            yield from _callables(value)
+def _add_callables(values: Iterable[Any], found: list[Any]) -> None:
+    """Add the callables among arguments, and in the containers among them."""
+    for value in values:
+        kind = type(value)
+        if kind is dict:
+            _add_callables(value.values(), found)
+        elif kind is tuple or kind is list:
+            _add_callables(value, found)
         elif callable(value) and not isinstance(
             value, (type, jaxapi.Tracer, jax.Array)
         ):
-            yield value
+            found.append(value)

@@ -49,7 +49,7 @@ class Spelling:
     keywords: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # one that is frozen takes three times as long to make
 class Bind:
     """A primitive that was bound, which becomes an equation.
 
@@ -64,7 +64,7 @@ class Bind:
     first: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Span:
     """What was bound while a call ran: a part of all that was bound.
 

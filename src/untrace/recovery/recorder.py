@@ -86,6 +86,7 @@ class Recorder:
 
     Attributes:
       kinds: What the code objects are that have run.
+      stack: The frames that are being recorded, the innermost one last.
       error: What went wrong while recording, if something did; the trace goes on.
     """
 
@@ -101,7 +102,7 @@ class Recorder:
         self._rule_codes = self._passed.rule_codes
         self._snapshots = Snapshots()
         self._log: list[Bind] = []
-        self._stack: list[_Entry] = []
+        self.stack: list[_Entry] = []
         self._n_idle = 0
         self._n_elements: Counter[Place] = Counter()
         self.error: Exception | None = None
@@ -112,7 +113,7 @@ class Recorder:
         frame = sys._getframe(2)  # below `contextmanager`'s own frame
         trace = jaxapi.current_trace()
         body.setting = jaxapi.current_setting()
-        self._stack.append(_Entry(frame, frame.f_code, None, body, {}, trace=trace))
+        self.stack.append(_Entry(frame, frame.f_code, None, body, {}, trace=trace))
         with jaxapi.without_trace_caches(), watching(self):
             yield
 
@@ -120,18 +121,14 @@ class Recorder:
 
     def expects(self, key: int, kind: Any) -> bool:
         """Tell whether a frame counts: inside an opaque call, most do not."""
-        top = self._stack[-1]
+        top = self.stack[-1]
         if top.call is not None:
             return kind is BIND or key in top.codes or key in self._rule_codes
         return kind is not BIND
 
-    def ending(self) -> types.CodeType:
-        """Return the code of the innermost frame that is recorded."""
-        return self._stack[-1].code
-
     def begin(self, frame: types.FrameType, kind: Any) -> None:
         """Take note of a frame that begins."""
-        top = self._stack[-1]
+        top = self.stack[-1]
         if top.call is not None:
             self._begin_inside(frame, kind, top)
         elif type(kind) is Own:
@@ -142,14 +139,14 @@ class Recorder:
                 is_tree = jaxapi.is_tree_function(called.function)
                 if self._n_idle and not is_tree:
                     self._wake()
-                self._enter_call(frame, called).is_tree = is_tree
+                self._enter_call(frame, called, is_tree)
 
     def end(self, frame: types.FrameType, value: Any) -> None:
         """Take note of a frame that returns."""
-        entry = self._stack[-1]
-        if entry.frame is not frame or len(self._stack) == 1:
+        entry = self.stack[-1]
+        if entry.frame is not frame or len(self.stack) == 1:
             return
-        self._stack.pop()
+        self.stack.pop()
         if entry.bound is not None:
             self._end_bind(entry, entry.bound, value)
             return
@@ -170,11 +167,14 @@ class Recorder:
         self._end_run(entry, value)
 
     def _end_idle(self, call: Call, body: Body, entry: _Entry, value: Any) -> None:
-        """Keep what a run returned that did not call JAX; a copy, if that has a name."""
+        """Keep what a run returned that did not call JAX; a copy, if that has a name.
+
+        Its variables are not copied: they only name what they hold, and often are large.
+        """
         self._finish(call, entry)
         named = call.target is not None
         call.result = body.result = self._snapshots.take(value) if named else value
-        body.locals, body.integers = held.variables(entry.frame, self._snapshots)
+        body.locals, body.integers = held.variables(entry.frame, _as_it_is)
         body.is_finished = True
 
     def _end_bind(self, entry: _Entry, bound: jaxapi.Bound, value: Any) -> None:
@@ -192,7 +192,7 @@ class Recorder:
         if entry.around is not None and entry.call is not None:
             entry.around.calls.append(entry.call)
         if entry.body is not None:
-            found = held.variables(entry.frame, self._snapshots)
+            found = held.variables(entry.frame, self._snapshots.take)
             entry.body.locals, entry.body.integers = found
         if entry.call is not None:
             entry.call.result = value
@@ -203,7 +203,7 @@ class Recorder:
         call.span = Span(
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
-        parent = self._stack[-1]
+        parent = self.stack[-1]
         call.place, call.turn = locate(entry.frame, parent.frame)
         call.setting = entry.setting or jaxapi.current_setting()
         body = parent.body
@@ -260,7 +260,7 @@ class Recorder:
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes, entry.is_idle = jaxapi.current_axes(), own.is_library
         self._n_idle += own.is_library
-        self._stack.append(entry)
+        self.stack.append(entry)
         entry.is_waiting = own.waits and not self._is_short
         if not entry.is_waiting:
             entry.setting = jaxapi.current_setting()
@@ -281,7 +281,7 @@ class Recorder:
         """Look at what the functions were given in which JAX is called now."""
         self._n_idle = 0
         setting = jaxapi.current_setting()
-        for entry in self._stack:
+        for entry in self.stack:
             if entry.own is None or not entry.is_idle:
                 continue
             entry.is_idle = False
@@ -296,7 +296,7 @@ class Recorder:
         if kind is BIND:
             entry = _Entry(frame, code, top.call, None, top.codes)
             entry.bound, entry.start = jaxapi.read_bind(frame), len(self._log)
-            self._stack.append(entry)
+            self.stack.append(entry)
             return
         function = top.codes.get(id(code))
         call = top.call
@@ -324,7 +324,7 @@ class Recorder:
         entry = _Entry(frame, frame.f_code, None, body, _NO_CODES, is_tree=True)
         entry.trace, entry.axes, entry.start = top.trace, top.axes, len(self._log)
         body.setting = entry.setting = top.setting
-        self._stack.append(entry)
+        self.stack.append(entry)
 
     def _body(
         self,
@@ -346,7 +346,7 @@ class Recorder:
         entry = _Entry(frame, frame.f_code, call, body, codes)
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes, entry.setting = jaxapi.current_axes(), jaxapi.current_setting()
-        self._stack.append(entry)
+        self.stack.append(entry)
         return entry
 
     def _begin_opened(
@@ -365,18 +365,24 @@ class Recorder:
         around.bodies.append(body)
         entry.around = body
 
-    def _enter_call(self, frame: types.FrameType, called: jaxapi.Called) -> _Entry:
+    def _enter_call(
+        self, frame: types.FrameType, called: jaxapi.Called, is_tree: bool = False
+    ) -> _Entry:
         take = self._snapshots.take
         args = tuple(map(take, called.args))
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
         call = Call(called.function, args, kwargs, None)
-        codes = self._passed.watched(called, call)
+        codes = self._passed.watched(called, call, is_tree)
         entry = self._enter(frame, call, None, codes)
-        entry.is_first = called.is_first
+        entry.is_first, entry.is_tree = called.is_first, is_tree
         return entry
 
 
 _NO_CODES: Mapping[int, Any] = types.MappingProxyType({})
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _given(call: Call) -> list[Any]:

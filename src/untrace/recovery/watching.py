@@ -14,7 +14,7 @@ import contextlib
 import sys
 import threading
 import types
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol
 
 from untrace.recovery.kinds import Kinds
@@ -22,23 +22,32 @@ from untrace.recovery.kinds import Kinds
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
 
 
+class Entry(Protocol):
+    """A frame whose end matters."""
+
+    code: types.CodeType
+
+
 class Watcher(Protocol):
     """What hears of frames that begin and end.
 
     Attributes:
+      stack: The frames whose end matters, the innermost one last; never empty. It is
+        read at each return, which is why no method is called for it.
       kinds: What functions are; None stands for those of no interest, now and later.
       error: What went wrong while it listened; it is not told anything then.
     """
 
-    kinds: Kinds
     error: Exception | None
+
+    @property
+    def kinds(self) -> Kinds: ...
+
+    @property
+    def stack(self) -> Sequence[Entry]: ...
 
     def expects(self, key: int, kind: Any) -> bool:
         """Tell whether a frame may count that begins now; `key` is `id(code)`."""
-        ...
-
-    def ending(self) -> types.CodeType:
-        """Return the code of the innermost frame whose end matters."""
         ...
 
     def begin(self, frame: types.FrameType, kind: Any) -> None:
@@ -61,7 +70,7 @@ def watching(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
 @contextlib.contextmanager
 def _profiled(watcher: Watcher) -> Generator[None, None, None]:
     known, learn = watcher.kinds.known, watcher.kinds.learn
-    expects, ending = watcher.expects, watcher.ending
+    expects, stack = watcher.expects, watcher.stack
 
     def profile(frame: types.FrameType, event: str, value: Any) -> None:
         try:  # most events are calls of builtins, and of functions of no interest
@@ -71,7 +80,11 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
                 kind = known[key] if key in known else learn(code)
                 if kind is not None and expects(key, kind) and not watcher.error:
                     watcher.begin(frame, kind)
-            elif event == "return" and ending() is frame.f_code and not watcher.error:
+            elif (
+                event == "return"
+                and stack[-1].code is frame.f_code
+                and not watcher.error
+            ):
                 watcher.end(frame, value)
         except Exception as error:  # it must not reach the user's function
             watcher.error = error
@@ -92,7 +105,7 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
     events, disable = monitoring.events, monitoring.DISABLE
     thread, this_thread = threading.get_ident(), threading.get_ident
     known, learn = watcher.kinds.known, watcher.kinds.learn
-    expects, ending, getframe = watcher.expects, watcher.ending, sys._getframe
+    expects, stack, getframe = watcher.expects, watcher.stack, sys._getframe
 
     def begins(code: types.CodeType, offset: int) -> Any:
         key = id(code)
@@ -108,7 +121,7 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
         return None
 
     def ends(code: types.CodeType, offset: int, value: Any) -> Any:
-        if ending() is code:
+        if stack[-1].code is code:
             end(getframe(1), value)
             return None
         key = id(code)
@@ -117,7 +130,7 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
         )
 
     def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
-        if ending() is code:
+        if stack[-1].code is code:
             end(getframe(1), None)
 
     def end(frame: types.FrameType, value: Any) -> None:
