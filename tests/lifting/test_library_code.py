@@ -469,3 +469,31 @@ def latest(is_known, value, x, args, options):
         return layers.latest(x.sum() > 0, value, x, (), {})
 
     assert "lambda " in recover(f, X, X)
+
+
+def test_functions_that_were_idle_inside_others_are_seen_when_they_call_jax():
+    layers = library("""
+def scaled(x, scale, is_on):
+    if not is_on:
+        return x
+    y = jnp.sin(x) * scale
+    y = jnp.tanh(y) + jnp.cos(y) * jnp.exp(y)
+    y = jnp.sqrt(jnp.abs(y) + 1.0) / jnp.sum(jnp.exp(y))
+    y = y - jnp.mean(jnp.abs(y)) * jnp.max(y)
+    return y
+
+def inner(x, scale, is_on):
+    return scaled(x, scale, is_on)
+
+def outer(x, scale, is_on):
+    return inner(x, scale, is_on)
+""")
+
+    def model(x):
+        for _ in range(4):
+            x = layers.outer(x, 2.0, False)
+        return layers.outer(x, 2.0, True) + layers.outer(x, 3.0, True)
+
+    text = recover(model, X)
+    assert "def scaled(x, scale):" in text
+    assert "scaled(x, 2.0) + scaled(x, 3.0)" in text

@@ -124,6 +124,8 @@ class Recorder:
         top = self.stack[-1]
         if top.call is not None:
             return kind is BIND or key in top.codes or key in self._rule_codes
+        if top.is_waiting and type(kind) is Own and kind.waits:
+            return False  # `_enter_late` finds it, if JAX is called in it
         return kind is not BIND
 
     def begin(self, frame: types.FrameType, kind: Any) -> None:
@@ -131,7 +133,10 @@ class Recorder:
         top = self.stack[-1]
         if top.call is not None:
             self._begin_inside(frame, kind, top)
-        elif type(kind) is Own:
+            return
+        if top.is_waiting:
+            self._enter_late(frame, top)
+        if type(kind) is Own:
             self._begin_own(frame, kind)
         else:
             called = kind(frame)
@@ -191,8 +196,10 @@ class Recorder:
                 one.is_finished = True
         if entry.around is not None and entry.call is not None:
             entry.around.calls.append(entry.call)
-        if entry.body is not None:
-            found = held.variables(entry.frame, self._snapshots.take)
+        if entry.body is not None and (entry.body.calls or not entry.is_tree):
+            # Those of a library only name what they hold, and often are large.
+            take = _as_it_is if is_library(entry.code) else self._snapshots.take
+            found = held.variables(entry.frame, take)
             entry.body.locals, entry.body.integers = found
         if entry.call is not None:
             entry.call.result = value
@@ -232,6 +239,8 @@ class Recorder:
         call.spelling = site.spelling
         if entry.is_idle:  # nothing that it was given is written
             return
+        if entry.is_tree and is_library(code):
+            return
         given = _given(call)
         names = number_names(frame, given)
         call.numbers = only_names(names)
@@ -265,6 +274,23 @@ class Recorder:
         if not entry.is_waiting:
             entry.setting = jaxapi.current_setting()
             self._look_at(entry, own)
+
+    def _enter_late(self, frame: types.FrameType, top: _Entry) -> None:
+        """Note the frames that were left out between a frame and the innermost one noted.
+
+        Functions of libraries that other such functions call count only if something
+        that does is called in them.
+        """
+        left_out: list[tuple[types.FrameType, Own]] = []
+        back = frame.f_back
+        while back is not None and back is not top.frame:
+            kind = self.kinds.known.get(id(back.f_code))
+            if type(kind) is Own:
+                left_out.append((back, kind))
+            back = back.f_back
+        if back is not None:
+            for inner, own in reversed(left_out):
+                self._begin_own(inner, own)
 
     def _look_at(self, entry: _Entry, own: Own) -> None:
         """Look at what a function was given."""
