@@ -81,8 +81,8 @@ def recover(function, *args):
 
 def test_trees_are_split_and_put_together():
     text = recover(FILTERED.run, FILTERED.State(*STATE))
-    assert "floats = only(state, jnp.inexact)" in text
-    assert "others = without(state, jnp.inexact)" in text
+    assert "floats = inexact(state)" in text
+    assert "others = exact(state)" in text
     assert "whole = combine(floats, others)" in text
     assert "return combine(" in text
 

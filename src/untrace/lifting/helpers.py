@@ -187,19 +187,23 @@ def with_zeros(tangents, primals):
 ''',
         ("jax",),
     ),
-    "only": Helper(
+    "inexact": Helper(
         '''\
-def only(tree, kind):
-    """Replace the leaves of other dtypes by None."""
-    return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, kind) else None, tree)
+def inexact(tree):
+    """Replace the leaves that are no floats by None."""
+    return jax.tree.map(
+        lambda x: x if jnp.issubdtype(x.dtype, jnp.inexact) else None, tree
+    )
 ''',
         ("jax", "jax.numpy"),
     ),
-    "without": Helper(
+    "exact": Helper(
         '''\
-def without(tree, kind):
-    """Replace the leaves of a dtype by None."""
-    return jax.tree.map(lambda x: None if jnp.issubdtype(x.dtype, kind) else x, tree)
+def exact(tree):
+    """Replace the leaves that are floats by None."""
+    return jax.tree.map(
+        lambda x: None if jnp.issubdtype(x.dtype, jnp.inexact) else x, tree
+    )
 ''',
         ("jax", "jax.numpy"),
     ),

@@ -124,6 +124,8 @@ def _made(value: Any, writer: Writer) -> Term:
     if has_array(value) or (_is_node(value) and not _is_known(value)):
         tree, arrays = writer.values.tree(value)
         return unflattened(tree, arrays, writer) or built(tree, arrays, writer)
+    if kind is np.bool_ and writer.in_library:  # JAX treats both alike
+        value = bool(value)
     return static_term(value, writer)
 
 

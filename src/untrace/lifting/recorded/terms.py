@@ -7,7 +7,8 @@ so parentheses are placed only when text is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +132,7 @@ class Term:
 
     def render(self) -> str:
         """Write the expression."""
-        return "".join([_text(part) for part in self.parts])
+        return "".join([_text(part) for part in with_stars(self.parts)])
 
 
 def text_term(text: str) -> Term:
@@ -152,6 +153,74 @@ def _text(part: Part) -> str:
     text = folded.render()
     needed = ATOM if ref.path else ref.level
     return (f"({text})" if folded.level < needed else text) + ref.path
+
+
+MIN_WHOLE, MIN_ROW = 3, 4  # members in order that are written `*x`, and `*x[1:5]`
+_MEMBER = re.compile(r"(.*)\[(\d+)\]", re.DOTALL)
+
+
+def with_stars(parts: Sequence[Part]) -> list[Part]:
+    """Write members of a tuple that stand in a row as a part of it: `f(y, *x[1:5])`."""
+    found: list[Part] = []
+    position = 0
+    while position < len(parts):
+        row = _row(parts[position:])
+        stop = position + 2 * row.count - 1
+        before = _text(found[-1])[-1:] if found else ""
+        after = _text(parts[stop])[:1] if row.count and stop < len(parts) else ""
+        if row.count and before in ("(", "[", " ") and after in (")", "]", ","):
+            is_only = before == "(" and after == ")" and not _is_called(found)
+            found.append(f"*{row.text}," if is_only else f"*{row.text}")
+            position = stop
+        else:
+            found.append(parts[position])
+            position += 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Members of what a name holds: how many there are, and what they are together."""
+
+    count: int = 0
+    text: str = ""
+
+
+def _row(parts: Sequence[Part]) -> _Row:
+    """Return the members in order that parts begin with, if they are many."""
+    first = _member(parts[0])
+    if first is None:
+        return _Row()
+    name, path, start = first
+    count = 1
+    while 2 * count < len(parts) and parts[2 * count - 1] == ", ":
+        if _member(parts[2 * count]) != (name, path, start + count):
+            break
+        count += 1
+    held = () if path else name.held
+    length = len(held) if isinstance(held, (tuple, list)) else 0
+    is_whole = (start, length) == (0, count)
+    if count < (MIN_WHOLE if is_whole else MIN_ROW):
+        return _Row()
+    bounds = "" if is_whole else f"[{start or ''}:{start + count}]"
+    return _Row(count, f"{name.text or name.hint}{path}{bounds}")
+
+
+def _member(part: Part) -> tuple[Name, str, int] | None:
+    """Return what a reference is a member of, and which; None if it is none."""
+    if type(part) is not Ref:
+        return None
+    ref = part.resolved()
+    found = _MEMBER.fullmatch(ref.path)
+    if found is None or ref.name.folded is not None:
+        return None
+    return ref.name, found[1], int(found[2])
+
+
+def _is_called(parts: Sequence[Part]) -> bool:
+    """Tell whether the bracket that parts end with is that of a call."""
+    text = "".join([_text(part) for part in parts[-2:]])
+    return len(text) > 1 and (text[-2].isalnum() or text[-2] in "_)]")
 
 
 def placed(term: Term, level: int) -> list[Part]:

@@ -24,7 +24,8 @@ def spell_constant(value: Any, imports: Imports, *, inline_limit: int) -> str | 
     is_scalar = isinstance(value, jax.Array) and value.shape == ()
     if not is_scalar or jaxapi.is_key_array(value) or _is_weak(value):
         return spell_typed_array(value, imports, inline_limit=inline_limit)
-    text = spell_array(np.asarray(value)[()], imports)
+    scalar = np.asarray(value)[()]
+    text = str(scalar) if scalar.dtype == bool else spell_array(scalar, imports)
     return f"{imports.module('jax.numpy')}.asarray({text})"
 
 

@@ -59,14 +59,12 @@ def write_rearranged(item: Call, writer: Writer) -> None:
     helper = _helper(trees, item.result)
     if not helper:
         return
-    trees = trees[: 1 if helper in ("only", "without") else 2]
+    trees = trees[: 1 if helper in ("inexact", "exact") else 2]
     for tree in trees:
         if writer.find(writer.values.key(tree)) is None:
             writer.assign(_result_of(item, tree), tree_term(tree, writer))
     terms = [tree_term(tree, writer) for tree in trees]
     writer.program.rearranged += [writer.values.tree(tree)[0] for tree in trees]
-    if helper in ("only", "without"):
-        terms.append(writer.program.home_term(("jax.numpy", "inexact")))
     name = writer.program.lifter.helper(helper)
     writer.assign(item, call(Term([Global(name)]), terms))
 
@@ -93,7 +91,7 @@ def _helper(trees: Sequence[Any], result: Any) -> str:
     first = arrays_in(trees[0])
     if len(wanted) == len(first):
         return ""
-    for name, is_kept in (("only", True), ("without", False)):
+    for name, is_kept in (("inexact", True), ("exact", False)):
         if [id(x) for x in first if _is_inexact(x) == is_kept] == wanted:
             return name
     return ""

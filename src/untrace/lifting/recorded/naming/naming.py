@@ -127,16 +127,51 @@ def rename(result: Any, target: Target, writer: Writer) -> None:
 
 
 def _split(result: Any, target: tuple[Target, ...], writer: Writer) -> None:
-    """Unpack a result that a dissolved function had returned as a whole."""
+    """Unpack a result that a dissolved function had returned as a whole.
+
+    What is returned may have become a part of that: then its own parts are unpacked.
+    """
     key = writer.values.key(result)
     found = writer.values.find(key) if key is not None else None
-    if found is None or found[1] or found[0].uses or len(target) != len(result):
-        return
+    if found is None:
+        narrowed = _narrowed(result, target, writer)
+        if narrowed is not None:
+            name, target = narrowed
+            _unpack(name, name.held, target, writer)
+    elif not found[1] and not found[0].uses and len(target) == len(result):
+        _unpack(found[0], result, target, writer)
+
+
+def _narrowed(
+    result: Any, target: tuple[Target, ...], writer: Writer
+) -> tuple[Name, tuple[Target, ...]] | None:
+    """Return the name of a tuple that has the parts of a result that have names at all."""
+    if len(target) != len(result):
+        return None
+    hints: dict[str, Target] = {}
+    names: list[Name] = []
+    for part, hint in zip(result, target):
+        key = writer.values.key(part)
+        found = writer.values.find(key) if key is not None else None
+        if found is not None and found[1]:
+            names.append(found[0])
+            hints[found[1]] = hint
+    if not names or any(name is not names[0] or name.uses for name in names):
+        return None
+    held = names[0].held
+    places = [f"[{i}]" for i in range(len(held) if type(held) is tuple else 0)]
+    if len(places) < 2 or set(places) != hints.keys():
+        return None
+    return names[0], tuple([hints[place] for place in places])
+
+
+def _unpack(name: Name, value: Any, target: tuple[Target, ...], writer: Writer) -> None:
+    """Let the statement that assigns to a name assign to the parts of what it holds."""
     for statement in reversed(writer.draft.statements):
-        if any(name is found[0] for name in flat(statement.targets)):
-            writer.values.forget(found[0])
-            parts = tuple([_target(r, t, writer) for r, t in zip(result, target)])
-            statement.targets = _with_parts(statement.targets, found[0], parts)
+        if any(one is name for one in flat(statement.targets)):
+            writer.values.forget(name)
+            parts = tuple([_target(v, t, writer) for v, t in zip(value, target)])
+            statement.targets = _with_parts(statement.targets, name, parts)
             return
 
 
