@@ -1,6 +1,8 @@
 """Public calls come back from the equations that they make, and from no others."""
 
 import re
+import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 import untrace
-from untrace.ir import from_jaxpr
+from untrace.ir import from_jaxpr, to_jaxpr
 from untrace.lifting.idioms.learned import learned, trace_example
 from untrace.lifting.idioms.rewriting import lift_idioms
 from untrace.lifting.idioms.table import IDIOMS
@@ -264,3 +266,11 @@ def test_most_examples_can_be_traced():
             made = [trace_example(idiom, example) for example in idiom.examples]
             assert any(block is not None for block in made), idiom.template
     assert learned().by_look
+
+
+def test_what_is_compared_is_a_jaxpr_without_complaints():
+    jaxpr = jax.make_jaxpr(layer_norm)(X, V, V)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        made = to_jaxpr(replace(from_jaxpr(jaxpr), debug_info=None))
+    assert str(made) == str(jaxpr)

@@ -78,7 +78,9 @@ def new_jaxpr(
     block: Any,
 ) -> Any:
     """Make a jaxpr like `block` (an `ir.Block`) over other variables."""
-    made = Jaxpr(constvars, invars, outvars, eqns, block.effects, block.debug_info)
+    # A block that was read from no jaxpr names nothing, which JAX wants to be said.
+    debug = block.debug_info or _core.DebugInfo("untrace", "", None, None)
+    made = Jaxpr(constvars, invars, outvars, eqns, block.effects, debug)
     has_consts = bool(block.jaxpr.consts) if ClosedJaxpr is Jaxpr else block.is_closed
     return close_jaxpr(made, consts) if has_consts else made
 

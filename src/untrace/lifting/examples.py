@@ -1,8 +1,9 @@
 """Example inputs of a generated module: `example_args()`.
 
-Small arrays that the user passed are written exactly. Larger or abstract ones are drawn
-from a fixed seed with the same shape and dtype; integers stay in the range of the
-values that were passed, so that labels and indices remain valid. Where the program is
+Small arrays that the user passed are written exactly, as are those of a pattern (zeros,
+ranges). Larger or abstract ones are drawn from a fixed seed with the same shape and
+dtype, like those that were passed (`example_arrays.py`): labels and indices remain
+valid, variances positive. Where the program is
 asked to have exactly its inputs (a reproducer), large ones go to the sidecar.
 """
 
@@ -17,13 +18,22 @@ from untrace import jaxapi
 from untrace.capture import Captured, Tree
 from untrace.ir import Block
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
+from untrace.lifting.example_arrays import draw
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.sizes import Size
-from untrace.lifting.spelling import spell_aval_struct, spell_dtype
+from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.spelling.arrays import spell_scalar
+from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.jax_arrays import spell_typed_array, with_weak_type
 
 EXAMPLE_LIMIT = 16
+"""Most elements to write out."""
+
+N_ALWAYS = 9
+"""Most elements to write out however many digits they have: matrices of 3 by 3."""
+
+LONG = 120
+"""Most characters of a longer one, which takes a line per row when it is formatted."""
 
 
 def example_lines(
@@ -84,17 +94,23 @@ def _leaf(value: Any, aval: Any, lifter: Lifter, is_exact: bool) -> str:
         return lifter.spell(value)
     if value is not None and jaxapi.is_concrete(value) and is_exact:
         return _exact(value, lifter)
-    if (
-        value is not None
-        and jaxapi.is_concrete(value)
-        and np.size(value) <= EXAMPLE_LIMIT
-    ):
-        text = spell_typed_array(value, imports, inline_limit=EXAMPLE_LIMIT)
+    if value is not None and jaxapi.is_concrete(value):
+        text = _short(value, imports)
         if text is not None:
             return text
     if getattr(aval, "weak_type", False) and aval.shape == ():
         return spell_scalar(np.ones((), aval.dtype), aval, imports)
     return with_weak_type(_drawn(value, aval, lifter), aval, imports)
+
+
+def _short(value: Any, imports: Imports) -> str | None:
+    """Write an array exactly if it has a pattern or few elements."""
+    limit = EXAMPLE_LIMIT
+    if jaxapi.is_key_array(value) and np.size(value) > limit:
+        return None  # keys are split from one
+    text = spell_typed_array(value, imports, inline_limit=limit)
+    is_long = text is not None and np.size(value) > N_ALWAYS and len(text) > LONG
+    return None if is_long else text
 
 
 def _exact(value: Any, lifter: Lifter) -> str:
@@ -115,27 +131,11 @@ def _drawn(value: Any, aval: Any, lifter: Lifter, named: tuple[Any, ...] = ()) -
         count = int(np.prod(aval.shape))
         text = f'jax.random.key(0, impl="{impl}")'
         if aval.shape:
-            text = f"jax.random.split({text}, {count}).reshape({aval.shape!r})"
+            text = f"jax.random.split({text}, {count})"
+        if len(aval.shape) > 1:
+            text += f".reshape({aval.shape!r})"
         return text
-    shape = lifter.spell(named or tuple(aval.shape))
-    dtype = spell_dtype(aval.dtype, imports)
-    imports.module("numpy")
-    kind = jaxapi.dtype_kind(aval.dtype)
-    if kind == "bool":
-        return f"rng.integers(0, 2, {shape}).astype(bool)"
-    if kind == "float0":
-        return f"np.zeros({shape}, {dtype})"
-    if kind == "integer":
-        low, high = _range(value)
-        return f"rng.integers({low}, {high}, {shape}, endpoint=True).astype({dtype})"
-    if kind == "complex":
-        parts = lifter.spell((*(named or aval.shape), 2))  # real and imaginary
-        return f"np.array(rng.normal(size={parts}).view(complex)[..., 0], {dtype})"
-    return f"rng.normal(size={shape}).astype({dtype})"
-
-
-def _range(value: Any) -> tuple[int, int]:
-    if value is None or not jaxapi.is_concrete(value) or not np.size(value):
-        return 0, 1
-    data = np.asarray(value)
-    return int(data.min()), int(data.max())
+    held = (
+        np.asarray(value) if value is not None and jaxapi.is_concrete(value) else None
+    )
+    return draw(held, named or tuple(aval.shape), aval, lifter)

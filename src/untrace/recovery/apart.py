@@ -16,13 +16,17 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Readers, Recorder
 
 
-def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None]:
+def trace_rules(
+    function: Any, body: Body, readers: Readers, zeros: Sequence[bool] = ()
+) -> list[Body | None]:
     """Trace the rules of a custom function at the types that it was called with.
 
     Args:
       function: A `jax.custom_jvp` or `jax.custom_vjp`.
       body: A run of the function itself or of its forward rule.
       readers: How to read calls from frames.
+      zeros: Which leaves of the tangents are symbolic zeros, for a `jax.custom_jvp`;
+        none if empty.
 
     Returns:
       A run of each rule; None for an argument without one.
@@ -42,9 +46,9 @@ def trace_rules(function: Any, body: Body, readers: Readers) -> list[Body | None
                 for rule, x in zip(rules(function), primals)
             ]
         (rule,) = rules(function)
-        return [
-            run_apart(rule, (primals, jax.tree.map(_tangent, primals)), readers, static)
-        ]
+        args = primals, jax.tree.map(_tangent, primals)
+        given = partial(_with_zeros, zeros) if zeros else tuple
+        return [run_apart(rule, args, readers, static, given=given)]
     fwd, bwd = rules(function)
     if function.symbolic_zeros:
         _try_symbolic(fwd, dynamic, values, fixed)
@@ -127,18 +131,22 @@ def run_apart(
     *,
     ordered: list[Any] | None = None,
     fixed: set[int] | None = None,
+    given: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple,
 ) -> Body:
-    """Trace a function at some types under a recorder of its own."""
+    """Trace a function at some types under a recorder of its own.
+
+    `given` makes its arguments of those that are traced.
+    """
     bodies: list[Body] = []
 
     def traced(*values: Any) -> None:
-        given = iter(values)
+        rest = iter(values)
         if ordered is not None:
             passed = [
-                v if i in (fixed or ()) else next(given) for i, v in enumerate(ordered)
+                v if i in (fixed or ()) else next(rest) for i, v in enumerate(ordered)
             ]
         else:
-            passed = [*(static or []), *values]
+            passed = [*(static or []), *given(values)]
         root = Body(None, traced.__code__, {})
         recorder = Recorder(readers, is_short=True)
         with recorder.recording(root):
@@ -152,6 +160,15 @@ def run_apart(
             return body
     name = getattr(rule, "__name__", type(rule).__name__)
     raise LiftingError(f"the derivative rule `{name}` could not be traced apart")
+
+
+def _with_zeros(zeros: Sequence[bool], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Put symbolic zeros among the tangents that a rule is given."""
+    primals, tangents = args
+    leaves, tree = jax.tree.flatten(tangents)
+    zero = jax.custom_derivatives.SymbolicZero.from_primal_value
+    pairs = zip(zeros, jax.tree.leaves(primals), leaves, strict=True)
+    return primals, tree.unflatten([zero(p) if z else t for z, p, t in pairs])
 
 
 def struct(value: Any) -> Any:

@@ -18,6 +18,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
+from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.functions.function_arguments import passed_term
 from untrace.lifting.recorded.functions.function_values import (
@@ -254,14 +255,15 @@ def _rules(
 ) -> list[Term]:
     """Define the derivative rules of a function without its fixed arguments."""
     first = [n for n, i in enumerate(function.nondiff_argnums) if i in fixed]
+    made: list[Term] = []
     try:
         runs = _rule_runs(function, body, bodies, writer.program)
     except LiftingError:
         raise
     except Exception as error:  # the user's code, which may raise anything
         rule = _raising_rule(function, error, writer.program.lifter)
-        return [rule] * len(rules(function))
-    made: list[Term] = []
+        made = [rule] * len(rules(function))
+        runs = []
     for rule, run in zip(rules(function), runs):
         if run is None:
             made.append(Term(["None"]))
@@ -269,7 +271,33 @@ def _rules(
         is_forward = rule is getattr(function, "fwd", None)
         positions = fixed if is_forward else first
         made.append(define(rule, run, writer, fixed=positions))
+    all_fixed = len(first) == len(function.nondiff_argnums)
+    if _is_symbolic(function) and len(made) == 1 and all_fixed:
+        return [_with_zeros(function, made[0], body, first, writer)]
     return made
+
+
+def _with_zeros(
+    function: Any, general: Term, body: Body, first: Sequence[int], writer: Writer
+) -> Term:
+    """Define the rule for the symbolic zeros that it was given, too."""
+    program, (rule,) = writer.program, rules(function)
+    plain = innermost(rule)
+    if plain is None:
+        return general
+    cases: dict[tuple[bool, ...], Term] = {}
+    for zeros in zero_cases(plain.__code__, program.plan.recording):
+        known, key = program.plan.rules, (id(function), id(body), zeros)
+        if key not in known:
+            try:
+                known[key] = trace_rules(function, body, public_readers, zeros)
+            except LiftingError:
+                raise
+            except Exception:  # another function with a rule of this code ran so
+                continue
+        cases[zeros] = define(rule, known[key][0], writer, fixed=first)
+    name = function_name(innermost(function) or function.fun)
+    return chosen_rule(name, general, cases, program)
 
 
 def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:

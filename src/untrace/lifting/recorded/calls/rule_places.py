@@ -31,7 +31,7 @@ def place_rules(
     Returns:
       Whether the statement is one of the module.
     """
-    if is_global(made) and not any(map(_is_bound, rules)):
+    if is_global(made) and not any(map(is_bound, rules)):
         texts = ", ".join(term.render() for term in [*rules, *options])
         names = {term.render() for term in (made, *rules) if is_global(term)}
         writer.program.add_after(names, f"{made.render()}.{method}({texts})")
@@ -47,7 +47,7 @@ def is_global(term: Term) -> bool:
     return type(term.parts[0]) is Global
 
 
-def _is_bound(term: Term) -> bool:
+def is_bound(term: Term) -> bool:
     """Tell whether an expression sees a value of the function around it.
 
     The parameters of a lambda have their names already.

@@ -1,0 +1,192 @@
+"""Draw arrays like one that was passed: of its shape, dtype and kind of content.
+
+What a program needs of its inputs is kept as far as it shows in the values: constants,
+signs (a root of a variance), ranges (labels and indices), order (points in time), the
+scale of weights. The values themselves are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from untrace import jaxapi
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.spelling import spell_dtype
+from untrace.lifting.spelling.numbers import read_number
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+N_ORDERED = 5
+"""Fewest elements that hardly are in order by chance."""
+
+FAR = 3.0
+"""Scales between a third and three are as good as 1."""
+
+MAX_INTEGER = 2**31
+"""Floats beyond it are integers because they have no more digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an array is drawn for.
+
+    Attributes:
+      shape: Its shape; sizes in it may have names.
+      dtype: Its dtype.
+      lifter: Spells shapes and dtypes.
+    """
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    lifter: Lifter
+
+    def text(self, extra: Sequence[int] = ()) -> str:
+        """Write the shape, as NumPy takes it."""
+        if len(self.shape) == 1 and not extra:
+            return self.lifter.spell(self.shape[0])
+        return self.lifter.spell((*self.shape, *extra))
+
+    def dtype_text(self) -> str:
+        """Write the dtype."""
+        return spell_dtype(self.dtype, self.lifter.imports)
+
+
+def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter) -> str:
+    """Write an expression that gives an array like another one.
+
+    Args:
+      value: The array; None if only its type is known.
+      shape: Its shape; sizes in it may have names.
+      aval: Its type.
+      lifter: Spells shapes and dtypes.
+
+    Returns:
+      The expression; it may draw from a generator called `rng`.
+    """
+    lifter.imports.module("numpy")
+    request = Request(shape, aval.dtype, lifter)
+    kind = jaxapi.dtype_kind(aval.dtype)
+    if kind == "float0":
+        return f"np.zeros({request.text()}, {request.dtype_text()})"
+    if value is None:
+        value = np.zeros(0, aval.dtype)
+    constant = _constant(value, request)
+    if constant is not None:
+        return constant
+    if kind == "bool":
+        return f"rng.integers(0, 2, size={request.text()}).astype(bool)"
+    if kind == "complex":
+        parts = request.text((2,))  # real and imaginary
+        drawn = f"rng.normal({_scale(_finite(np.abs(value)))}size={parts})"
+        return f"np.array({drawn}.view(complex)[..., 0], {request.dtype_text()})"
+    if kind == "integer":
+        ends = (int(value.min()), int(value.max())) if value.size else (0, 1)
+        return _ordered(_integers(*ends, request), value)
+    return _floats(value, request)
+
+
+def _constant(value: Array, request: Request) -> str | None:
+    """Write an array whose elements are all the same."""
+    if not value.size or not np.all(value == value.reshape(-1)[0]):
+        return None
+    first = value.reshape(-1)[0]
+    shape, dtype = request.text(), request.dtype_text()
+    for name, known in (("zeros", 0), ("ones", 1)):
+        if first == known:
+            return f"np.{name}({shape}, {dtype})"
+    return f"np.full({shape}, {read_number(first).spell('np')}, {dtype})"
+
+
+def _integers(low: int, high: int, request: Request) -> str:
+    size, dtype = request.text(), request.dtype_text()
+    if high > np.iinfo(np.int64).max:
+        given = f"{low}, {high}, {size}, {dtype}, endpoint=True"
+        return f"rng.integers({given})"
+    if high == np.iinfo(np.int64).max:
+        return f"rng.integers({low}, {high}, {size}, endpoint=True).astype({dtype})"
+    return f"rng.integers({low}, {high + 1}, size={size}).astype({dtype})"
+
+
+def _floats(value: Array, request: Request) -> str:
+    """Write floats of the same range, sign or scale."""
+    held = _finite(value)
+    size, dtype = request.text(), request.dtype_text()
+    if not held.size:
+        return f"rng.normal(size={size}).astype({dtype})"
+    low, high = float(held.min()), float(held.max())
+    if len(request.shape) == 1 and held.size == value.size and _is_even(held):
+        first, last = (_number(float(f"{held[i]:.6g}")) for i in (0, -1))
+        count = request.lifter.spell(request.shape[0])
+        return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
+    if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):
+        drawn = _integers(int(low), int(high), request)
+    elif low >= 0:
+        bottom, top = _ends(low, high, value.dtype)
+        ends = f"{_number(bottom)}, {_number(top)}, "
+        ends = "" if (bottom, top) == (0, 1) else ends
+        drawn = f"rng.uniform({ends}size={size}).astype({dtype})"
+    elif high <= 0:
+        bottom, top = _ends(-high, -low, value.dtype)
+        ends = f"{_number(-top)}, {_number(0 - bottom)}"
+        drawn = f"rng.uniform({ends}, size={size}).astype({dtype})"
+    else:
+        drawn = f"rng.normal({_scale(held)}size={size}).astype({dtype})"
+    return _ordered(drawn, value)
+
+
+def _ends(low: float, high: float, dtype: Any) -> tuple[float, float]:
+    """Round the ends of a range of positive numbers outwards."""
+    low = 0.0 if low < high / 10 else low
+    place = min(_place(x) for x in (high - low, low, high) if x)
+    top = min(_rounded(high, place, ROUND_CEILING), float(jnp.finfo(dtype).max))
+    return _rounded(low, place, ROUND_FLOOR), top
+
+
+def _place(number: float) -> int:
+    """Return the power of ten of the first digit of a number."""
+    return int(f"{number:.6e}".split("e")[1])
+
+
+def _rounded(number: float, place: int, how: str) -> float:
+    # Seven digits are those of a float32: 0.1 is not just above 0.1.
+    digits = Decimal(f"{number:.6e}")
+    return float(digits.quantize(Decimal(1).scaleb(place), how))
+
+
+def _scale(held: Array) -> str:
+    """Write the scale of some numbers, if it is far from 1."""
+    # The numbers of a normal distribution of scale 1 are 0.8 in size on average.
+    scale = float(np.abs(held).mean() / 0.8) if held.size else 1.0
+    if 1 / FAR < scale < FAR or not math.isfinite(scale):
+        return ""
+    return f"scale={_number(float(f'{scale:.0e}'))}, "
+
+
+def _number(number: float) -> str:
+    return repr(number).removesuffix(".0")
+
+
+def _finite(value: Array) -> Array:
+    held = value.astype(np.float64)
+    return held[np.isfinite(held)]
+
+
+def _is_even(held: Array) -> bool:
+    """Tell whether numbers rise or fall in even steps."""
+    steps = np.diff(held)
+    return held.size >= N_ORDERED and np.allclose(steps, steps[0], rtol=1e-3, atol=0)
+
+
+def _ordered(drawn: str, value: Array) -> str:
+    """Sort what was drawn, if the original is in order."""
+    if value.ndim != 1 or value.size < N_ORDERED:
+        return drawn
+    is_ordered = bool(np.all(value[1:] >= value[:-1]))
+    return f"np.sort({drawn})" if is_ordered else drawn

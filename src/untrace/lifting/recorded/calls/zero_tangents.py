@@ -1,0 +1,80 @@
+"""Rules that are told which tangents are zero: one function for each case that ran.
+
+A rule with `symbolic_zeros=True` may do different things when a tangent is symbolically
+zero. A recorded run shows what it does in one case, so a rule is written once with every
+tangent given and once for each other case of the run, and a function chooses.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import jax
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.calls.rule_places import is_bound, is_global
+from untrace.lifting.recorded.terms import Global, Term
+from untrace.recovery.record import Body
+from untrace.syntax.names import identifier
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+Zeros = tuple[bool, ...]
+
+
+def zero_cases(code: types.CodeType, recording: Body) -> list[Zeros]:
+    """List which tangents were zero in the runs of a rule, if any was, in order."""
+    cases = dict.fromkeys(
+        tuple(map(_is_zero, jax.tree.leaves([*run.parameters.values()][-1:])))
+        for run in _runs(code, recording)
+    )
+    return [case for case in cases if any(case)]
+
+
+def chosen_rule(
+    name: str, general: Term, cases: Mapping[Zeros, Term], program: Program
+) -> Term:
+    """Define a rule that calls another one for each case of zero tangents.
+
+    Args:
+      name: What the function is called that it is the rule of.
+      general: The rule for all tangents.
+      cases: Other rules, by which of the leaves of the tangents are zero.
+      program: Holds the functions of the module.
+
+    Returns:
+      The name of the rule; `general` if the others are no functions of the module.
+    """
+    terms = [general, *cases.values()]
+    if not all(is_global(term) and not is_bound(term) for term in terms):
+        return general
+    names = [term.render() for term in terms]
+    others = {zeros: rule for zeros, rule in zip(cases, names[1:]) if rule != names[0]}
+    if not others:
+        return general
+    lifter = program.lifter
+    zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
+    leaves = f"{lifter.imports.module('jax')}.tree.leaves(tangents)"
+    lines = [f"zeros = [isinstance(t, {zero}) for t in {leaves}]"]
+    for zeros, rule in others.items():
+        lines += [f"if zeros == {[*zeros]}:", f"    return {rule}(primals, tangents)"]
+    lines.append(f"return {names[0]}(primals, tangents)")
+    rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
+    lifter.functions.append(Function(rule, "primals, tangents", lines))
+    return Term([Global(rule)])
+
+
+def _is_zero(tangent: object) -> bool:
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+
+
+def _runs(code: types.CodeType, body: Body) -> Iterator[Body]:
+    """Yield the finished runs of a function, wherever they were."""
+    for item in body.calls:
+        for run in item.bodies:
+            if run.code is code and run.is_finished and run.opened is None:
+                yield run
+            yield from _runs(code, run)
