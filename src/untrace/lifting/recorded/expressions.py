@@ -169,6 +169,8 @@ def _array(value: Any, writer: Writer) -> Term:
         raise UnknownArray(value)
     if isinstance(value, jax.custom_derivatives.SymbolicZero):
         return static_term(value, writer)
+    if writer.in_library and isinstance(value, np.ndarray) and value.ndim == 0:
+        return static_term(value[()], writer)  # JAX treats both alike
     return writer.program.constant(value)
 
 

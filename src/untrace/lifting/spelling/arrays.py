@@ -78,10 +78,7 @@ def spell_array(value: Any, imports: Imports, *, inline_limit: int = 64) -> str 
         )
     if isinstance(value, np.generic):
         return _spell_numpy_scalar(value, imports)
-    held = np.asarray(value)
-    if held.ndim == 0 and is_plain(held.dtype):  # JAX treats both alike
-        return _spell_numpy_scalar(held[()], imports)
-    return _spell_ndarray(held, imports, inline_limit)
+    return _spell_ndarray(np.asarray(value), imports, inline_limit)
 
 
 def spell_scalar(value: Any, aval: Any, imports: Imports) -> str:
