@@ -116,3 +116,86 @@ def test_the_users_own_jit_keeps_its_arguments():
 
     text = recover(lambda x: update({}, {"x": x, "none": None})[1], X)
     assert "donate_argnums" in text and 'given["x"] * 2.0' in text
+
+
+def test_a_call_that_jax_knows_is_of_the_run_with_its_arguments():
+    @functools.partial(jax.jit, static_argnums=1)
+    def power(x, n):
+        return x * n if n > 2 else jnp.sin(x)
+
+    @jax.jit
+    def total(tree):
+        return sum(map(jnp.sum, jax.tree.leaves(tree)))
+
+    def f(x):
+        first, second = power(x, 2), power(x, 3)
+        one, two = total({"a": first}), total({"a": first, "b": second})
+        again, third = power(second, 2), power(first, 3)
+        return one, two, total({"a": again}), total({"a": again, "b": third})
+
+    source = untrace.source(f)(X)
+    assert source.report.is_verified
+    assert "from its equations" not in str(source)
+    assert str(source).count("def total") == str(source).count("def power") == 2
+
+
+def test_a_librarys_function_is_jitted_at_other_static_arguments():
+    @equinox.filter_jit
+    def step(model, x, n, scale=1.0):
+        for _ in range(n):
+            x = model(x) * scale
+        return x, n
+
+    def f(model, x):
+        x, _ = step(model, x, 1)
+        x, _ = step(model, x, 2, scale=x)
+        x, _ = step(model, x, 1)
+        return step(model, x, 2, scale=x)[0]
+
+    model = equinox.nn.Linear(3, 3, key=jax.random.key(0))
+    source = untrace.source(f)(model, X)
+    assert source.report.is_verified
+    assert "from its equations" not in str(source)
+    assert "dynamic" not in str(source)
+
+
+def test_a_librarys_function_is_jitted_once_in_loops_and_derivatives():
+    @equinox.filter_jit
+    def loss(model, x):
+        return jnp.sum(model(x) ** 2)
+
+    def f(model, xs):
+        each = jax.vmap(lambda x: loss(model, x))(xs)
+        gradient = equinox.filter_grad(loss)(model, xs[0])
+        total, _ = jax.lax.scan(lambda c, x: (c + loss(model, x), None), 0.0, xs)
+        return each, gradient, total
+
+    model = equinox.nn.Linear(3, 3, key=jax.random.key(0))
+    source = untrace.source(f)(model, jnp.ones((2, 3)))
+    assert source.report.is_verified
+    assert "from its equations" not in str(source)
+    assert str(source).count("def loss(") == 1 and "dynamic_nodonate" not in str(source)
+
+
+def test_the_state_of_a_loop_is_the_object_that_the_run_was_given():
+    class State(equinox.Module):
+        a: jax.Array
+        b: tuple
+
+    @equinox.filter_jit
+    def advance(s, x):
+        return State(s.a + x, (s.b[0] - x, s.a))
+
+    def f(s, xs):
+        s = advance(s, xs[0])
+        for k in (1.0, 2.0, 3.0):
+            s = advance(s, xs[1] * k)
+        s, a = jax.lax.scan(lambda s, x: (advance(s, x), s.a), s, xs)
+        return jax.lax.while_loop(
+            lambda s: s.a < 9.0, lambda s: advance(s, s.a), s
+        ).a, a
+
+    source = untrace.source(f)(State(X[0], (X[1], X[2])), X)
+    assert source.report.is_verified
+    assert "from its equations" not in str(source)
+    assert str(source).count("def advance(") == 1

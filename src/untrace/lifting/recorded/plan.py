@@ -34,6 +34,7 @@ from untrace.lifting.recorded.functions.needs import (
     narrowed,
     needs,
 )
+from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.values import arrays_in, has_array
 from untrace.recovery.record import Body, Call, Place, Target
 
@@ -63,6 +64,7 @@ class Plan:
       short: Which runs of a framework's functions are no functions of their own.
       rules: Runs of derivative rules that were traced apart.
       traced: Jaxprs that the run made, by identity, and the runs that they came from.
+      before: The runs of jitted functions that JAX knows again; found when asked for.
       regions: What regions take from outside, and their equations.
       excluded: Lines of idioms that are not to be used.
       expand: Transformations whose calls are written as what JAX makes of them.
@@ -110,6 +112,7 @@ class Plan:
     traced: dict[int, tuple[Any, Body]] = field(
         default_factory=dict[int, "tuple[Any, Body]"]
     )
+    before: TracedBefore | None = None
     excluded: set[str] = field(default_factory=set[str])
     expand: frozenset[str] = frozenset()
     closed: dict[Any, str] = field(default_factory=dict[Any, str])

@@ -107,7 +107,7 @@ class Program:
         self.merged: dict[object, Merged] = {}
         self.has_given_numbers = False
         self.rearranged: list[Tree] = []  # whose leaves are taken together
-        self.jitted: dict[Any, Body] = {}  # runs of what libraries have jitted
+        self.jitted: dict[Body, Body] = {}  # runs of what libraries have jitted
         self.locals: set[str] = set()
         self.hidden: set[str] = set()
         self._functions: dict[Any, Function] = {}

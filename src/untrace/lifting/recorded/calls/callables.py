@@ -89,15 +89,16 @@ def _partial(function: functools.partial[Any], writer: Writer) -> Term:
 
 def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Term:
     """Write a call of a transformed function."""
-    writer.program.shapes.enter(item)
-    passed = _passed_parameters(made, item.bodies, writer)
+    bodies = writer.program.runs.shown_by(item)
+    writer.program.shapes.enter(item, bodies)
+    passed = _passed_parameters(made, bodies, writer)
     if passed:
-        return _static_call(made, passed, item, writer)
+        return _static_call(made, passed, item, bodies, writer)
     make = _inner if _is_inlined(made, item, writer) else _transformed
-    function = make(made, item.bodies, writer, is_called=True)
+    function = make(made, bodies, writer, is_called=True)
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
-        dropped = _fixed_arguments(made, item.bodies, writer)
+        dropped = _fixed_arguments(made, bodies, writer)
         args = [a for i, a in enumerate(args) if i not in dropped]
         kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
     return call(function, plain_arguments(args, kwargs, writer))
@@ -137,11 +138,15 @@ def _passed_parameters(
 
 
 def _static_call(
-    made: jaxapi.Transformed, passed: frozenset[str], item: Call, writer: Writer
+    made: jaxapi.Transformed,
+    passed: frozenset[str],
+    item: Call,
+    runs: Sequence[Body],
+    writer: Writer,
 ) -> Term:
     """Write a call of a jitted function that takes functions as static arguments."""
     program = writer.program
-    body = program.runs.given_to(made, item.bodies)
+    body = program.runs.given_to(made, runs)
     assert body is not None
     static = (static_names(body) | bound_parameters(made.function, body)) - passed
     left = [name for name in body.parameters if name not in static]
@@ -151,7 +156,7 @@ def _static_call(
     function = define(
         made.function, body, writer, [decorator], drops_static=True, kept=passed
     )
-    bodies = [*item.bodies, body]
+    bodies = [*runs, body]
     terms: list[Term] = []
     for name, value in zip(body.parameters, item.args):
         if name in passed:

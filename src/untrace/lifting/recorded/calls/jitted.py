@@ -7,7 +7,7 @@ returns the result beside a marker. Written is `jax.jit(make_step)(model, opt_st
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from untrace import jaxapi
 from untrace.lifting.recorded.functions.needs import Returned, narrowed
 from untrace.lifting.recorded.functions.parameters import name_inside
 from untrace.lifting.recorded.naming.values import has_array
+from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.recovery.functions import innermost
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.snapshots import CONTAINERS
@@ -42,8 +43,9 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     if not _is_jit(made) or shown.kwargs:
         return shown
     shapes = writer.program.shapes
-    shapes.enter(item)
-    body = _run(item, writer)
+    runs = writer.program.runs.shown_by(item)
+    shapes.enter(item, runs)
+    body = _run(item, runs, writer)
     if body is None:
         return shown
     parts = [list(_parts(arg, shapes)) for arg in shown.args]
@@ -51,6 +53,8 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     donated = options.pop("donate_argnums", ())
     if options:
         return shown
+    if sum(map(len, parts)) != len(body.parameters):
+        raise Unwritable("its arguments are not those of the run that shows it")
     positions = [i for i, held in enumerate(parts) for _ in held]
     given = tuple([n for n, i in enumerate(positions) if i in donated])
     if given:
@@ -73,7 +77,8 @@ def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -
         or shown.function.options
     ):
         return
-    key = f"jitted {id(innermost(shown.function.function))}"
+    structure = jax.tree.structure(shown.result)
+    key = f"jitted {id(innermost(shown.function.function))} {structure}"
     opens = not writer.program.options.keep_types
     returned = Returned(item, shown.result, statement, key, opens)
     writer.program.references.jitted.append(returned)
@@ -83,22 +88,24 @@ def _is_jit(made: Any) -> bool:
     return isinstance(made, jaxapi.Transformed) and made.maker[1] == "jit"
 
 
-def _run(item: Call, writer: Writer) -> Body | None:
+def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
     """Return the run of the function, as it is to be written; None if it is no such."""
     known = writer.program.jitted
     function = innermost(item.function.function)
     if function is None or not is_library(function.__code__):
         return None
-    if function not in known and len(item.bodies) == 1:
-        (body,) = item.bodies
+    if len(runs) != 1:
+        return None
+    (body,) = runs
+    if body not in known:
         if body.code is not function.__code__ or body.code.co_flags & _STARRED:
             return None
         named = _named_parts(body, writer.program.shapes)
         shown = replace(body, parameters=named)
         steps = writer.program.plan.needs.get(item, ())
         result = narrowed(replace(item, result=body.result), steps).result
-        known[function] = replace(shown, result=result)
-    return known.get(function)
+        known[body] = replace(shown, result=result)
+    return known[body]
 
 
 def _named_parts(body: Body, shapes: Shapes) -> Mapping[str, Any]:

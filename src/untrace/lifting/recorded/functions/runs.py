@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from untrace import jaxapi
+from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.plan import Plan
 from untrace.recovery.functions import innermost, peel
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, Call
 
 
 class Runs:
@@ -19,6 +20,14 @@ class Runs:
         self._last: dict[Any, Body] = {}
         self._opened: dict[Any, Body] = {}
         self._all: dict[Any, Body] = {}
+
+    def shown_by(self, item: Call) -> Sequence[Body]:
+        """Return the runs that a call made, or would have made if JAX had not known it."""
+        if item.bodies:
+            return item.bodies
+        if self._plan.before is None:
+            self._plan.before = TracedBefore(self._plan.recording)
+        return self._plan.before.runs(item)
 
     def last(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return the last run of a function, in this call or an earlier one."""

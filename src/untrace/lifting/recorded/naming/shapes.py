@@ -89,12 +89,12 @@ class Shapes:
             position += len(part)
         return found
 
-    def enter(self, item: Call) -> None:
+    def enter(self, item: Call, runs: Iterable[Body]) -> None:
         """Find out what the flat lists that a library's function is passed stand for.
 
         Lists that it returns with leaves of the same types stand for the same trees.
         """
-        for body in item.bodies:
+        for body in runs:
             if self._named and is_library(body.code):
                 self._enter(item, body)
 
@@ -105,7 +105,8 @@ class Shapes:
             return
         waiting: list[tuple[Any, Flat]] = []
         for outside, inside in zip(passed, taken):
-            found = self._grouped(outside)
+            known = self._flat.get(_ids(inside))  # from another call with this run
+            found = known or self._grouped(outside)
             if found is not None:
                 waiting.append((_types(inside), found))
                 self._note(found, outside, inside)

@@ -1,0 +1,78 @@
+"""Find the runs that show what a jitted function does that JAX had traced before.
+
+JAX runs `f` once for `jit(f)(x, 2)`, `jit(f)(x, 3)`, `jit(f)(y, 2)` at each of its static
+arguments, trees and types. The last of these calls shows no run: it is the first one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.lifting.recorded.naming.values import is_array, type_of
+from untrace.recovery.functions import innermost
+from untrace.recovery.record import Body, Call
+
+
+class TracedBefore:
+    """The calls of jitted functions that ran, by the functions."""
+
+    def __init__(self, recording: Body) -> None:
+        self._ran: dict[Any, list[Call]] = {}
+        for item in _calls(recording):
+            if item.bodies and _is_jitted(item):
+                self._ran.setdefault(innermost(item.function), []).append(item)
+
+    def runs(self, item: Call) -> Sequence[Body]:
+        """Return the runs of the call that JAX knew one by, which shows none itself.
+
+        Numbers that are traced may be others there; static ones are the same.
+        """
+        if not _is_jitted(item):
+            return ()
+        ran = self._ran.get(innermost(item.function), [])
+        for are_same in (_are_same, _are_alike):
+            for known in reversed(ran):
+                if _agree(item, known, are_same):
+                    return known.bodies
+        return ()
+
+
+def _is_jitted(item: Call) -> bool:
+    made = item.function
+    return isinstance(made, jaxapi.Transformed) and made.maker[1] == "jit"
+
+
+def _agree(first: Call, second: Call, are_same: Any) -> bool:
+    """Tell whether two calls were given trees of one structure with the same leaves."""
+    one, structure = jax.tree.flatten((first.args, first.kwargs))
+    other, other_structure = jax.tree.flatten((second.args, second.kwargs))
+    return structure == other_structure and all(map(are_same, one, other))
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    if is_array(one) or is_array(other):
+        return is_array(one) and is_array(other) and type_of(one) == type_of(other)
+    return one is other or (type(one) is type(other) and _equal(one, other))
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    is_number = type(one) in (bool, int, float, complex) and type(one) is type(other)
+    return is_number or _are_same(one, other)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # what objects of the user do is not known
+        return False
+
+
+def _calls(body: Body) -> Iterator[Call]:
+    for item in body.calls:
+        yield item
+        for run in item.bodies:
+            yield from _calls(run)
