@@ -291,3 +291,16 @@ def test_scopes_are_resolved():
         'return {"k1": result, ("k2", 1): "b"}',
     ]:
         assert line in made.text, made.text
+
+
+def test_keys_that_loops_are_over_are_renamed():
+    def f(params, x):
+        for name in ("secret_in", "secret_mid", "secret_out"):
+            x = jnp.tanh(x @ params[name]["kernel"] + params[name]["bias"])
+        return x
+
+    layer = {"kernel": np.eye(3, dtype=np.float32), "bias": np.ones(3, np.float32)}
+    params = {name: layer for name in ("secret_in", "secret_mid", "secret_out")}
+    src = untrace.source(f, anonymous=True)(params, np.ones((2, 3), np.float32))
+    assert src.report.is_verified and "secret" not in str(src)
+    assert re.search(r"for \w+ in ", str(src)) and "jnp.tanh" in str(src)

@@ -75,11 +75,16 @@ class Usage:
             self.keys |= {k for k in given if k not in parameters}
 
     def key_nodes(self, node: ast.AST) -> Iterator[ast.expr]:
-        """Yield the keys that a dict display or subscript consists of."""
+        """Yield the keys of a dict display, a subscript, or a loop over keys."""
         if isinstance(node, ast.Dict) and id(node) not in self._foreign:
             yield from (key for key in node.keys if key is not None)
         elif isinstance(node, ast.Subscript) and root(node) != "CONSTANTS":
             yield node.slice
+        elif isinstance(node, ast.For | ast.comprehension):
+            shown = [
+                n for n in ast.walk(node.iter) if isinstance(n, ast.Tuple | ast.List)
+            ]
+            yield from (key for part in shown for key in part.elts if is_key(key))
 
     def is_called(self, node: ast.AST) -> bool:
         """Tell whether an expression is the function of a call."""

@@ -118,7 +118,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     main = main_function(captured, program, name)
     lifter.functions[:] = used_functions(lifter.functions, main)
     if program.plan.merges:
-        has_merged = merge_alike(lifter.functions, main, program.merged)
+        makes_keys = not options.anonymous  # they would tell the names
+        found = program.merged
+        has_merged = merge_alike(lifter.functions, main, found, makes_keys)
         program.plan.has_merged = has_merged or program.has_given_numbers
     write_numbers([*lifter.functions, main], lambda: lifter.imports.module("jax.numpy"))
     note_annotations([*lifter.functions, main], lifter)

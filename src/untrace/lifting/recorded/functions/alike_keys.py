@@ -48,12 +48,15 @@ def _likeness(function: Function) -> object:
     return stem, function.parameters, tuple(function.decorators), blank
 
 
-def give_parts(group: Sequence[Function], functions: Sequence[Function]) -> bool:
+def give_parts(
+    group: Sequence[Function], functions: Sequence[Function], makes_keys: bool
+) -> bool:
     """Give functions that are alike the parts, or the names of the parts, that they read.
 
     Args:
       group: The functions.
       functions: All functions of the module.
+      makes_keys: Whether keys may be made of the names.
 
     Returns:
       Whether that can be done.
@@ -76,7 +79,7 @@ def give_parts(group: Sequence[Function], functions: Sequence[Function]) -> bool
             return False
         change = _Parts(parameters, parts, keys, texts[0], words)
     else:
-        change = _Names.of(parts, words)
+        change = _Names.of(parts, words) if makes_keys else None
         if change is None:
             return False
     calls = PlainCalls([function.name for function in group])

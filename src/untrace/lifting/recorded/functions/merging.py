@@ -57,15 +57,21 @@ class Merged:
 
 
 def merge_alike(
-    functions: list[Function], main: Function, found: dict[object, Merged]
+    functions: list[Function],
+    main: Function,
+    found: dict[object, Merged],
+    makes_keys: bool = True,
 ) -> bool:
     """Merge the functions of a module that differ in numbers; tell whether any did.
 
     Functions that call those that have become one may be alike then. What was done is
-    added to `found`, by what the functions have in common.
+    added to `found`, by what the functions have in common. Where keys may be made of
+    names, `f"{name}/mean"`, functions that read others are merged, too.
     """
     before = [function.name for function in functions]
-    while _merge_groups(functions, main, found) or _merge_parts(functions, main):
+    while _merge_groups(functions, main, found) or _merge_parts(
+        functions, main, makes_keys
+    ):
         pass
     if len(functions) == len(before):
         return False
@@ -126,11 +132,12 @@ def _merge_groups(
     return merged
 
 
-def _merge_parts(functions: list[Function], main: Function) -> bool:
+def _merge_parts(functions: list[Function], main: Function, makes_keys: bool) -> bool:
     """Merge functions that read other parts of what they are given."""
     for group in alike_but_for_keys(functions):
         before = [(one, replace(one)) for one in [*functions, main]]
-        if give_parts(group, [*functions, main]) and _merge(group, functions, main):
+        is_given = give_parts(group, [*functions, main], makes_keys)
+        if is_given and _merge(group, functions, main):
             return True
         for one, saved in before:
             one.lines, one.parameters = saved.lines, saved.parameters
