@@ -82,7 +82,8 @@ def forward(x):
 
     text = recover(jax.grad(total), X)
     assert "jnp.tanh(" in text and "* 2)" in text
-    assert "astype" not in text and "tree.map" not in text
+    body = text.partition("def example_args")[0]
+    assert "astype" not in body and "tree.map" not in body
 
 
 def test_functions_that_call_another_and_short_ones_have_no_definition():
