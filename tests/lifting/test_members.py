@@ -72,3 +72,15 @@ def test_scalars_of_a_library_are_written_as_such():
     layers = library("def two(x): return x * np.array(2, np.int32) + np.bool_(True)")
     text = recover(lambda x: layers.two(x), X)
     assert "x * np.int32(2) + True" in text
+
+
+def test_objects_of_one_field_are_made_by_position():
+    layers = library("""
+import collections
+Trace = collections.namedtuple("Trace", ["trace"])
+Pair = collections.namedtuple("Pair", ["first", "second"])
+def update(x, state): return Trace(x * 0.9 + state.trace), Pair(x, state.trace)
+""")
+    text = recover(lambda x, state: layers.update(x, state), X, layers.Trace(X))
+    assert "Trace(x * 0.9 + state.trace)" in text
+    assert "Pair(first=x, second=state.trace)" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -203,8 +204,17 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     if tree.kind == "sparse":
         given = [keyword(k, writer.value(v, k)) for k, v in shown_settings(tree)]
         return call(Term([name]), [display("()", parts), *given])
+    if len(parts) == 1 and tree.kind == "replaced" and _has_one_field(tree.cls):
+        return call(Term([name]), parts)
     fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
     return call(Term([name]), fields)
+
+
+def _has_one_field(kind: type) -> bool:
+    """Tell whether objects of a class never have another field."""
+    if dataclasses.is_dataclass(kind):
+        return len(dataclasses.fields(kind)) == 1
+    return len(getattr(kind, "_fields", ())) == 1
 
 
 def _updated(base: Found, tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
