@@ -91,9 +91,8 @@ class Writer:
         self.trail: Trail = ()  # calls of dissolved functions
         self.turn: Turn = ()  # of the loops that they stand in
         self.n_formulas = 0
-        self.apart: dict[
-            Any, tuple[int, str]
-        ] = {}  # parameters whose arrays were passed
+        # Parameters of which only the arrays were passed, by what identifies their values.
+        self.apart: dict[Any, tuple[int, str]] = {}
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self.passed_on: dict[int, int] = {}  # arrays that are others here
