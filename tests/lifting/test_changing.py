@@ -73,7 +73,7 @@ def test_a_variable_that_is_changed_in_place_is_an_argument():
         src = untrace.source(step, level=level)(Variable(X), X)
         assert src.report.is_verified, str(src.report)
     text = recover(step, Variable(X), X)
-    assert "(States(states=(variable,)), x)" in text
+    assert "(States((variable,)), x)" in text
     assert "variable.value + y" in text
 
 
