@@ -258,9 +258,7 @@ class _Plain:
         return None if whole is None else numbered(whole, start)
 
 
-def arrays(
-    value: Any, is_array: Callable[[Any], bool]
-) -> Iterator[Any]:
+def arrays(value: Any, is_array: Callable[[Any], bool]) -> Iterator[Any]:
     """Yield the arrays of a value in the order in which `plain` finds them."""
     if is_array(value):
         yield value
@@ -401,6 +399,16 @@ def n_numbers(tree: Tree) -> int:
     if isinstance(tree, Leaf):
         return 0
     return sum(map(n_numbers, tree.children)) + (tree.kind == "number")
+
+
+def is_builtin(tree: Tree) -> bool:
+    """Tell whether a tree is made of Python's own containers alone."""
+    if isinstance(tree, Leaf):
+        return True
+    return tree.kind in _BUILTIN and all(map(is_builtin, tree.children))
+
+
+_BUILTIN = ("dict", "list", "none", "number", "tuple")
 
 
 def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
