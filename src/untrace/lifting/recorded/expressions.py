@@ -24,7 +24,6 @@ from untrace.lifting.recorded.naming.values import (
 from untrace.lifting.recorded.numbers.formulas import formula_term
 from untrace.lifting.recorded.terms import (
     ATOM,
-    LAMBDA,
     Global,
     Name,
     Term,

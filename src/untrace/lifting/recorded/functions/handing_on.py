@@ -105,17 +105,15 @@ def handed_on(
 
 
 def _whole(parts: Sequence[HandedOn], made: Mapping[int, Made]) -> list[HandedOn]:
-    """Return trees that were made at once for arrays that are their only ones."""
-    arrays = [id(part.value) for part in parts if is_array(part.value)]
-    wholes = {id(made[array].whole): made[array] for array in arrays}
+    """Return trees that were made at once for parts that are all of them."""
+    rest = {array: part for part in parts for array in _ids(part.value)}
     kept: list[HandedOn] = []
-    for place in wholes.values():
+    for place in {id(made[a].whole): made[a] for a in rest}.values():
         held = _ids(place.whole)
-        if len(held) > 1 and set(held) <= set(arrays):
-            arrays = [array for array in arrays if array not in set(held)]
+        if len(held) > 1 and set(held) <= rest.keys():
+            rest = {array: part for array, part in rest.items() if array not in held}
             kept.append(HandedOn(place.whole, place.whole_name))
-    rest = [p for p in parts if not is_array(p.value) or id(p.value) in arrays]
-    return [*kept, *rest]
+    return [*kept, *(p for p in parts if not rest.keys().isdisjoint(_ids(p.value)))]
 
 
 def _nested(parts: Sequence[HandedOn]) -> list[HandedOn]:
