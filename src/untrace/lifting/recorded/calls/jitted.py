@@ -6,7 +6,6 @@ returns the result beside a marker. Written is `jax.jit(make_step)(model, opt_st
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from untrace import jaxapi
+from untrace.lifting.recorded.calls.callables import given_options
 from untrace.lifting.recorded.functions.needs import Returned, narrowed
 from untrace.lifting.recorded.functions.parameters import name_inside
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.unwritable import Unwritable
-from untrace.recovery.functions import innermost
+from untrace.recovery.functions import innermost, starred
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.snapshots import CONTAINERS
 from untrace.syntax.names import identifier
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.function import Statement
     from untrace.lifting.recorded.naming.shapes import Shapes
     from untrace.lifting.recorded.writer import Writer
-
-_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
@@ -48,8 +46,11 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     body = _run(item, runs, writer)
     if body is None:
         return shown
+    options = given_options(made)
+    if starred(body.code):  # its arguments are spread where it is defined
+        plain = replace(shown, bodies=[body])
+        return shown if options else writer.program.plan.shown(plain, item)
     parts = [list(_parts(arg, shapes)) for arg in shown.args]
-    options = dict(made.options)
     donated = options.pop("donate_argnums", ())
     if options:
         return shown
@@ -74,7 +75,7 @@ def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -
     if (
         shown.bodies == item.bodies
         or not _is_jit(shown.function)
-        or shown.function.options
+        or given_options(shown.function)
     ):
         return
     structure = jax.tree.structure(shown.result)
@@ -98,10 +99,11 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
         return None
     (body,) = runs
     if body not in known:
-        if body.code is not function.__code__ or body.code.co_flags & _STARRED:
+        if body.code is not function.__code__:
             return None
-        named = _named_parts(body, writer.program.shapes)
-        shown = replace(body, parameters=named)
+        shown = replace(body)
+        if not starred(body.code):
+            shown.parameters = _named_parts(body, writer.program.shapes)
         steps = writer.program.plan.needs.get(item, ())
         result = narrowed(replace(item, result=body.result), steps).result
         known[body] = replace(shown, result=result)
