@@ -16,7 +16,11 @@ from untrace import jaxapi
 from untrace.lifting.recorded.calls.callables import given_options
 from untrace.lifting.recorded.functions.needs import Returned, narrowed
 from untrace.lifting.recorded.functions.parameters import name_inside
-from untrace.lifting.recorded.naming.values import has_array
+from untrace.lifting.recorded.naming.values import (
+    arrays_in,
+    has_array,
+    is_array,
+)
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.recovery.functions import innermost, starred
 from untrace.recovery.record import Body, Call, is_library
@@ -46,6 +50,8 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     body = _run(item, runs, writer)
     if body is None:
         return shown
+    if writer.is_main:
+        shown, body = _as_program(shown, body, writer.program.plan.recording.result)
     options = given_options(made)
     if starred(body.code):  # its arguments are spread where it is defined
         plain = replace(shown, bodies=[body])
@@ -64,6 +70,17 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     args = tuple([part for held in parts for part in held])
     plain = replace(shown, function=function, args=args, bodies=[body])
     return plain if given else writer.program.plan.shown(plain, item)
+
+
+def _as_program(shown: Call, body: Body, result: Any) -> tuple[Call, Body]:
+    """Return a call and its run with what the program returns, if all of it is theirs."""
+    pairs = zip(arrays_in(shown.result), arrays_in(body.result))
+    inside = {id(outer): inner for outer, inner in pairs}
+    leaves, treedef = jax.tree.flatten(result)
+    if not all(id(leaf) in inside or not is_array(leaf) for leaf in leaves):
+        return shown, body
+    made = jax.tree.unflatten(treedef, [inside.get(id(leaf), leaf) for leaf in leaves])
+    return replace(shown, result=result, target=None), replace(body, result=made)
 
 
 def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -> None:
@@ -104,10 +121,19 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
         shown = replace(body)
         if not starred(body.code):
             shown.parameters = _named_parts(body, writer.program.shapes)
-        steps = writer.program.plan.needs.get(item, ())
-        result = narrowed(replace(item, result=body.result), steps).result
-        known[body] = replace(shown, result=result)
+        plan = writer.program.plan
+        plan.dissolved |= set(_only_user_call(body))
+        steps = plan.needs.get(item, ())
+        shown.result = narrowed(replace(item, result=body.result), steps).result
+        known[body] = shown
     return known[body]
+
+
+def _only_user_call(body: Body) -> list[Call]:
+    """Return the call of the user's function that a library's wrapper is there for."""
+    own = [one for one in body.calls if one.is_own]
+    user = [one for one in own if not is_library(one.bodies[0].code)]
+    return user if len(user) == 1 else []
 
 
 def _named_parts(body: Body, shapes: Shapes) -> Mapping[str, Any]:

@@ -160,7 +160,8 @@ def _add(
                 done.add(item)
             elif not any(is_returned):
                 done.add(item)
-                name = (places[0].name if is_array(value) else "") or hint
+                name = places[0].name if is_array(value) else ""
+                name = name or hint or ("state" if type(value) is dict else "")
                 found.setdefault(item, []).append(HandedOn(value, name, way))
     if is_array(value):
         return
