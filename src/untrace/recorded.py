@@ -9,6 +9,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured
+from untrace.capture.capture import Recorded
 from untrace.emission import Module, emit
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
@@ -34,19 +35,23 @@ MAX_ROUNDS = 6
 
 def recording(
     expand: frozenset[str] = frozenset(),
-) -> tuple[list[Body], Callable[[Callable[[], Any], dict[str, Any]], Any]]:
+) -> tuple[list[Body], Recorded]:
     """Return a list for the recorded run, and what `capture` calls to record it.
 
     The calls of the transformations in `expand` are recorded wherever they are made.
     """
     bodies: list[Body] = []
 
-    def record(run: Callable[[], Any], arguments: dict[str, Any]) -> Any:
+    def record(
+        run: Callable[[], Any],
+        arguments: dict[str, Any],
+        finish: Callable[[Any], Any],
+    ) -> Any:
         recorder = Recorder(public_readers, expand)
         body = Body(None, run.__code__, Snapshots().take(arguments))
         with recorder.recording(body):
             result = run()
-        body.result = result
+        result = body.result = finish(result)
         body.error = recorder.error
         bodies[:] = [body]
         return result

@@ -26,7 +26,7 @@ from untrace.capture.origins import function_name, origin
 from untrace.capture.signature import parameters_of, static_keys, traced_arguments
 from untrace.capture.trees import Tree, describe, plain
 
-Recorded = Callable[[Callable[[], Any], dict[str, Any]], Any]
+Recorded = Callable[[Callable[[], Any], dict[str, Any], Callable[[Any], Any]], Any]
 
 
 def capture(
@@ -46,8 +46,8 @@ def capture(
       kwargs: Keyword arguments.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
-      record: Runs the function under a recorder: takes a thunk and the named
-        arguments, and returns the result.
+      record: Runs the function under a recorder: takes a thunk, the named arguments, and
+        what makes the result of what the thunk returns; returns the result.
       keep_types: Describe instances of importable classes as such. Otherwise all
         become plain containers.
 
@@ -125,17 +125,16 @@ def _capture(
         changes = Changes({item.key: passed[item.key] for item in bound})
 
         def run() -> Any:
-            result = function(
+            return function(
                 *[passed[i] for i in range(len(args))],
                 **{key: passed[key] for key in kwargs},
             )
-            return changes.returned(result)
 
         if record is None:
-            result = run()
+            result = changes.returned(run())
         else:
             named = {item.name: dynamic[item.key] for item in bound}
-            result = record(run, named)
+            result = record(run, named, changes.returned)
         out_leaves, out_tree = jax.tree.flatten(result)
         kept = are_dynamic([result], ())
         out[:] = [out_tree, kept, changes.keys]

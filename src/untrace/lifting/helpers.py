@@ -217,14 +217,14 @@ def without(tree, *keys):
     return {k: v for k, v in parts.items() if not isinstance(v, dict) or v}
 '''
     ),
-    "updated": Helper(
+    "merged": Helper(
         '''\
-def updated(tree, *parts):
+def merged(tree, *parts):
     """Put parts into nested dicts, in place of what is there."""
     for part in parts:
         if not isinstance(part, dict):
             return part
-        tree = {**tree, **{k: updated(tree.get(k, {}), v) for k, v in part.items()}}
+        tree = {**tree, **{k: merged(tree.get(k, {}), v) for k, v in part.items()}}
     return tree
 '''
     ),

@@ -1,7 +1,7 @@
 """Write a large dict as a part of another one, or as several put together.
 
 Libraries split the state of a model by kinds and put it together again. Written are
-`without(model, "rngs")` and `updated(model, params)` instead of dicts with each entry.
+`without(model, "rngs")` and `merged(model, params)` instead of dicts with each entry.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def of_dicts(
         return dict_term(inner, terms)
     if rest:
         terms.append(write(left, arrays, writer))
-    return _helper_call("updated", terms, writer)
+    return _helper_call("merged", terms, writer)
 
 
 def _replaces_whole_keys(wanted: Entries, layers: Sequence[set[Way]]) -> bool:

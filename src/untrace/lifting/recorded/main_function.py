@@ -17,7 +17,7 @@ from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import peel
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
 
@@ -48,9 +48,11 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
     run = _main_run(whole, root)
+    program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
     writer.main_body(calls)
-    name_locals(run.locals, writer)
+    if not program.is_wrapper:
+        name_locals(run.locals, writer)
     draft.result = writer.value(result)
     draft.decorators = decorators
     draft.types = signature_types([values[p.name] for p in captured.parameters], result)
@@ -67,15 +69,23 @@ def _main_run(whole: Call | None, root: Body) -> Body:
     """Return the run of the user's own function."""
     if whole is not None:
         return whole.bodies[-1]
-    if len(root.calls) == 1 and root.calls[0].is_own:
-        return root.calls[0].bodies[0]
+    calls = _calls(root)
+    if len(calls) == 1 and calls[0].is_own:
+        return calls[0].bodies[0]
     return root
+
+
+def _calls(root: Body) -> list[Call]:
+    """List the calls of a program but for those that move arrays in and out of objects.
+
+    JAX calls these where the program is given such.
+    """
+    return [item for item in root.calls if not item.is_own or item.bodies[0].calls]
 
 
 def _whole_call(root: Body) -> Call | None:
     """Return the call of a jitted or checkpointed function that is all of the program."""
-    # Classes that are pytrees have functions that move arrays, and JAX calls them.
-    calls = [item for item in root.calls if not item.is_own or item.bodies[0].calls]
+    calls = _calls(root)
     if len(calls) != 1:
         return None
     item = calls[0]

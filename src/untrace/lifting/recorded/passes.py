@@ -117,8 +117,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         for tree in shown:
             program.define_classes(tree)
     main = main_function(captured, program, name)
-    jit = program.home_term(("jax", "jit")).render()
-    main = opened(main, lifter.functions, jit)
+    if program.is_one_call:
+        jit = program.home_term(("jax", "jit")).render()
+        main = opened(main, lifter.functions, jit)
     lifter.functions[:] = used_functions(lifter.functions, main)
     if program.plan.merges:
         makes_keys = not options.anonymous  # they would tell the names

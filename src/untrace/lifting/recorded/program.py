@@ -106,6 +106,8 @@ class Program:
         self.classes = self.stand_ins.classes
         self.merged: dict[object, Merged] = {}
         self.has_given_numbers = False
+        self.is_wrapper = False  # a library made what the user gave
+        self.is_one_call = False  # and that is the call of a function that it jits
         self.rearranged: list[Tree] = []  # whose leaves are taken together
         self.jitted: dict[Body, Body] = {}  # runs of what libraries have jitted
         self.locals: set[str] = set()

@@ -38,7 +38,7 @@ from untrace.lifting.recorded.repeats.rows import (
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
-from untrace.recovery.record import Body, Call, Target, Turn
+from untrace.recovery.record import Body, Call, Target, Turn, is_library
 from untrace.syntax.names import identifier
 from untrace.syntax.text import quoted_line
 
@@ -361,10 +361,17 @@ class Writer:
         self.draft.statements.append(statement)
 
     def main_body(self, calls: Sequence[Call]) -> None:
-        """Write the calls of the main function, which is what the user's own one does."""
+        """Write the calls of the main function, which is what the user's own one does.
+
+        That may be a function that a library has made.
+        """
+        is_weak = False
         if len(calls) == 1 and calls[0].is_own:
-            calls = calls[0].bodies[0].calls
+            body = calls[0].bodies[0]
+            calls, is_weak = body.calls, is_library(body.code)
+        self.n_dissolving += is_weak
         self.body(calls)
+        self.n_dissolving -= is_weak
 
     @property
     def is_main(self) -> bool:

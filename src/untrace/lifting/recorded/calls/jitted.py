@@ -50,13 +50,25 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     body = _run(item, runs, writer)
     if body is None:
         return shown
-    if writer.is_main:
-        shown, body = _as_program(shown, body, writer.program.plan.recording.result)
-    options = given_options(made)
-    if starred(body.code):  # its arguments are spread where it is defined
-        plain = replace(shown, bodies=[body])
-        return shown if options else writer.program.plan.shown(plain, item)
+    plain = _with_parts(shown, body, shapes)
+    if writer.is_main and writer.program.is_wrapper and _takes_all(plain, writer):
+        whole = _as_program(plain, writer.program.plan.recording.result)
+        if whole is not None:
+            writer.program.plan.dissolved |= set(_only_user_call(body))
+            writer.program.is_one_call = True
+            return whole
+    if plain is shown or given_options(plain.function):
+        return plain
+    return writer.program.plan.shown(plain, item)
+
+
+def _with_parts(shown: Call, body: Body, shapes: Shapes) -> Call:
+    """Return a call with the arguments that its function takes in the run that shows it."""
+    made = shown.function
+    if starred(body.code):  # they are spread where it is defined
+        return replace(shown, bodies=[body])
     parts = [list(_parts(arg, shapes)) for arg in shown.args]
+    options = given_options(made)
     donated = options.pop("donate_argnums", ())
     if options:
         return shown
@@ -68,19 +80,28 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
         options["donate_argnums"] = given
     function = jaxapi.Transformed(made.maker, made.function, options)
     args = tuple([part for held in parts for part in held])
-    plain = replace(shown, function=function, args=args, bodies=[body])
-    return plain if given else writer.program.plan.shown(plain, item)
+    return replace(shown, function=function, args=args, bodies=[body])
 
 
-def _as_program(shown: Call, body: Body, result: Any) -> tuple[Call, Body]:
-    """Return a call and its run with what the program returns, if all of it is theirs."""
+def _takes_all(shown: Call, writer: Writer) -> bool:
+    """Tell whether a call takes the parameters of the program, in order."""
+    found = [writer.values.find(writer.values.key(arg)) for arg in shown.args]
+    names = [where[0] for where in found if where is not None and not where[1]]
+    parameters = [parameter.name for parameter in writer.draft.parameters]
+    return len(found) == len(parameters) and names == parameters
+
+
+def _as_program(shown: Call, result: Any) -> Call | None:
+    """Return a call with what the program returns, if all of it is of its result."""
+    (body,) = shown.bodies
     pairs = zip(arrays_in(shown.result), arrays_in(body.result))
     inside = {id(outer): inner for outer, inner in pairs}
     leaves, treedef = jax.tree.flatten(result)
     if not all(id(leaf) in inside or not is_array(leaf) for leaf in leaves):
-        return shown, body
+        return None
     made = jax.tree.unflatten(treedef, [inside.get(id(leaf), leaf) for leaf in leaves])
-    return replace(shown, result=result, target=None), replace(body, result=made)
+    bodies = [replace(body, result=made)]
+    return replace(shown, result=result, target=None, bodies=bodies)
 
 
 def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -> None:
@@ -122,7 +143,8 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
         if not starred(body.code):
             shown.parameters = _named_parts(body, writer.program.shapes)
         plan = writer.program.plan
-        plan.dissolved |= set(_only_user_call(body))
+        if starred(body.code):
+            plan.dissolved |= set(_only_user_call(body))
         steps = plan.needs.get(item, ())
         shown.result = narrowed(replace(item, result=body.result), steps).result
         known[body] = shown

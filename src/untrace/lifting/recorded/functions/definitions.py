@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.function import Parameter
+from untrace.lifting.recorded.function import Parameter, free_name
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
@@ -105,7 +105,9 @@ def _of_module(inner: Writer, writer: Writer) -> Term | None:
             _see(name, writer.reach(origin, name.is_tree))
         return None
     name, origin = trees[0]
-    given = [parameter.name.hint for parameter in draft.parameters]
+    given: list[str] = []
+    for parameter in draft.parameters:
+        given.append(free_name(parameter.name.hint, set(given)))
     draft.parameters.insert(0, Parameter(name))
     draft.types = ""
     function = Term([Global(program.function(draft))])

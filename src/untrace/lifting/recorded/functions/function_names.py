@@ -85,16 +85,21 @@ def names_of(body: Body, is_called: bool = False) -> Names:
     if not is_library(code):
         return (name,)
     if code.co_name == "__call__":
-        user = getattr(body.function, "__wrapped__", None)
-        is_user = isinstance(user, types.FunctionType) and not is_library(user.__code__)
-        known = (_cleaned(user.__name__),) if is_user else ()
-        return *known, *_in_module(name, code)
+        return *_users(body), *_in_module(name, code)
     names = _names(code.co_qualname, body, is_called)
     wrapped = _wrapped(body)
     if not wrapped or not _is_vague(code.co_name):
         return names
     inner = _names(wrapped, body, is_called)
     return *inner[:2], _joined(names[0], inner[1])
+
+
+def _users(body: Body) -> Names:
+    """Return the name of the user's function that an object of a library wraps."""
+    user: object = getattr(body.function, "__wrapped__", None)
+    if not isinstance(user, types.FunctionType) or is_library(user.__code__):
+        return ()
+    return (_cleaned(user.__name__),)
 
 
 def _own_name(body: Body) -> str:

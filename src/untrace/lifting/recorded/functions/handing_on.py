@@ -143,6 +143,8 @@ def _add(
     whole: Callable[[Any], Any],
     found: dict[Call, list[HandedOn]],
 ) -> None:
+    while type(part.value) is dict and len(part.value) == 1:
+        (part,) = _children(part)
     value, hint, way = part
     arrays: list[Any] = []
     if isinstance(plain(value, is_array, arrays, False), Leaf):
@@ -160,8 +162,7 @@ def _add(
                 done.add(item)
             elif not any(is_returned):
                 done.add(item)
-                name = places[0].name if is_array(value) else ""
-                name = name or hint or ("state" if type(value) is dict else "")
+                name = (places[0].name if is_array(value) else "") or hint
                 found.setdefault(item, []).append(HandedOn(value, name, way))
     if is_array(value):
         return

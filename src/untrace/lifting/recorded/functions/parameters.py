@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
+from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import is_plain, with_numbers
 from untrace.lifting.recorded.function import Parameter
@@ -15,7 +16,12 @@ from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
-from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
+from untrace.lifting.recorded.naming.values import (
+    arrays_in,
+    has_array,
+    is_array,
+    tree_key,
+)
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.functions import starred
@@ -128,8 +134,8 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
 
 
 def _name_of_object(value: Any, body: Body) -> str:
-    """Name the object of a method: a layer holds parameters, an optimizer its state."""
-    is_layer = body.code.co_name == "__call__" or not is_library(body.code)
+    """Name the object of a method: a layer holds parameters, an optimizer of flax state."""
+    is_layer = body.code.co_name == "__call__" or not has_state(value)
     return "params" if is_layer else snake_case(type(value).__name__)
 
 
@@ -176,7 +182,7 @@ def name_inside(value: Any, body: Body) -> str:
         if not item.is_own:
             continue
         (run,) = item.bodies
-        names = [name for name, held in run.parameters.items() if held is value]
+        names = [name for name, held in run.parameters.items() if _is_same(held, value)]
         if names:
             return names[0]
         stars = [run.parameters.get(name, ()) for name in starred(run.code)]
@@ -185,6 +191,16 @@ def name_inside(value: Any, body: Body) -> str:
             if name:
                 return name
     return ""
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Tell whether two values are one, or dicts of the same arrays."""
+    if first is second:
+        return True
+    if not type(first) is type(second) is dict:
+        return False
+    arrays, others = arrays_in(first), arrays_in(second)
+    return bool(arrays) and list(map(id, arrays)) == list(map(id, others))
 
 
 def _is_known_outside(value: Any, writer: Writer) -> bool:

@@ -45,6 +45,8 @@ def result_hint(item: Call) -> str:
     function = item.function
     if function is jax.random.split:
         return "keys"
+    if function is None and item.bodies[0].code.co_name == "__call__":
+        return "y"  # of a layer
     if function is None:
         return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
     if isinstance(function, jaxapi.Transformed):

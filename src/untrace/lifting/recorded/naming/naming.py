@@ -27,7 +27,8 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     if isinstance(target, tuple) and _is_unpacked(result, target):
         return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
     given = isinstance(target, str) and target != "_"
-    hint = str(target) if given else _like(result, writer) or result_hint(item)
+    hint = str(target) if given else _like(result, writer)
+    hint = hint or ("state" if type(result) is dict else result_hint(item))
     if writer.in_library:  # an attribute of its object, mostly
         hint = hint.lstrip("_") or hint
     name = _local(hint, given, writer)
