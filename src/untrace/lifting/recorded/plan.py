@@ -35,7 +35,7 @@ from untrace.lifting.recorded.functions.needs import (
     needs,
 )
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
-from untrace.lifting.recorded.naming.values import arrays_in, has_array
+from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
 from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
@@ -313,7 +313,9 @@ def _ids(value: Any) -> set[int]:
 def _with_more(item: Call, extra: Sequence[HandedOn]) -> Call:
     """Return a call as if it had returned more."""
     values = [one.value for one in extra]
-    hints: list[Target] = [one.hint or None for one in extra]
+    hints: list[Target] = [
+        one.hint or ("state" if is_array(one.value) else None) for one in extra
+    ]
     if has_array(item.result):
         values, hints = [item.result, *values], [item.target, *hints]
     if len(values) == 1:

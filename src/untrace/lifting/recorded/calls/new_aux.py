@@ -7,12 +7,12 @@ what the function has changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin, leaves
+from untrace.capture.trees import Leaf, Tree, build, is_builtin, leaves
 from untrace.recovery.functions import innermost
 from untrace.recovery.record import Body, Call, is_library
 
@@ -38,11 +38,17 @@ def with_new_aux(item: Call, writer: Writer) -> Call:
     kept = _only(tree, new)
     if not is_builtin(kept):
         return item
-    aux, inside = build(kept, arrays, {}), build(kept, inner_arrays, {})
+    parts = list(_members(kept, ""))
+    names = tuple([name for name, _ in parts])
+    aux, inside = [
+        tuple([build(part, held, {}) for _, part in parts])
+        for held in (arrays, inner_arrays)
+    ]
+    if len(parts) == 1:
+        (aux,), (inside,), (names,) = aux, inside, names
     shown = replace(run, result=(run.result[0], inside))
-    name = "aux" if isinstance(kept, Leaf) else "state"
     result: Any = (value, aux)
-    target: Any = ("value", name) if is_first else ("grads", name)
+    target: Any = ("value", names) if is_first else ("grads", names)
     if is_first:
         result, target = (result, item.result[1]), (target, "grads")
     bodies = [shown if one is run else one for one in item.bodies]
@@ -70,19 +76,26 @@ def _is_pair(value: Any) -> bool:
     return type(value) is tuple and len(value) == 2
 
 
+def _members(tree: Tree, name: str) -> Iterator[tuple[str, Tree]]:
+    """Yield the parts of nested tuples with their names.
+
+    Containers of one thing around a part are left out.
+    """
+    if isinstance(tree, Leaf):
+        yield name or "aux", tree
+    elif len(tree.children) == 1 or tree.kind in ("tuple", "list"):
+        for key, child in zip(tree.keys, tree.children):
+            yield from _members(child, key if isinstance(key, str) else name)
+    else:
+        yield "state", tree
+
+
 def _only(tree: Tree, kept: Collection[int]) -> Tree:
-    """Leave out the other leaves of a tree, and containers of one thing around all."""
-    tree = _pruned(tree, kept)
-    while isinstance(tree, Node) and len(tree.children) == 1:
-        (tree,) = tree.children
-    return tree
-
-
-def _pruned(tree: Tree, kept: Collection[int]) -> Tree:
+    """Leave out the other leaves of a tree."""
     if isinstance(tree, Leaf):
         return tree
     pairs = [
-        (key, _pruned(child, kept))
+        (key, _only(child, kept))
         for key, child in zip(tree.keys, tree.children)
         if not set(kept).isdisjoint(leaves(child))
     ]
