@@ -14,6 +14,7 @@ from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
+from untrace.lifting.recorded.naming.held import part_of
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.spelling.numbers import spell_float
@@ -261,6 +262,7 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
             elif n_trees == 1:
                 hint = "params"
         name = Name(hint, True, is_tree=is_tree)
+        name.held = part_of(origin.held, "".join(shared))
         for (inner, _), path in zip(group, paths):
             inner.alias = name, "".join(path[len(shared) :])
             name.uses += inner.uses
