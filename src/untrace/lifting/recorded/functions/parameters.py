@@ -13,8 +13,8 @@ from untrace.lifting.recorded.expressions import is_plain, with_numbers
 from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_values import is_passed
-from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.held import part_of
+from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.spelling.numbers import spell_float
