@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,14 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
 from untrace.emission import Module, emit
+from untrace.errors import LiftingError
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
+from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.passes import lift_recorded
 from untrace.lifting.recorded.plan import Plan, reason
 from untrace.lifting.recorded.program import Program
@@ -99,12 +101,19 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
         block = from_jaxpr(captured.jaxpr)
     opener = Opener(options.keep_types)
     plan = Plan(captured.recording, expand=options.expand)
-    while True:
+    unmerged: set[str] = set()
+    suspects: set[str] = set()
+
+    def attempt() -> tuple[Source, Program, Rewriter]:
         rewriter = Rewriter(accepts, frozenset(plan.excluded))
-        source, program = _attempt(
-            captured, options, block, plan, rewriter, opener, progress
-        )
+        made = _attempt(captured, options, block, plan, rewriter, opener, progress)
+        return *made, rewriter
+
+    while True:
+        source, program, rewriter = attempt()
         report = source.report
+        if report.is_verified and unmerged:
+            return _merged_again(source, plan, unmerged, suspects, attempt)
         if report.is_verified or not options.verify or plan.n_rounds == MAX_ROUNDS:
             return source
         plan.n_rounds += 1
@@ -113,8 +122,10 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             plan.unread.clear()
             plan.prunes = False
             continue
-        if plan.has_merged:
-            plan.merges = plan.has_merged = False
+        if plan.merging:
+            unmerged |= plan.merging
+            suspects |= pointed_to(unmerged, line, source.module.body)
+            plan.mergeable = frozenset()
             continue
         if plan.bake():
             continue
@@ -126,6 +137,30 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             line, " ".join(report.difference_lines()[0].split())
         ):
             return source
+
+
+def _merged_again(
+    proved: Source,
+    plan: Plan,
+    names: Set[str],
+    suspects: Set[str],
+    attempt: Callable[[], tuple[Source, Program, Rewriter]],
+) -> Source:
+    """Merge the functions that are not to blame; return the last text that is proved."""
+    best = proved
+
+    def is_proved(mergeable: Set[str]) -> bool:
+        nonlocal best
+        plan.mergeable = mergeable
+        try:
+            source, _, _ = attempt()
+        except LiftingError:  # what was written without merging stands
+            return False
+        best = source if source.report.is_verified else best
+        return source.report.is_verified
+
+    merge_again(names, suspects, is_proved)
+    return best
 
 
 def _line_of(error: object, module: Module) -> str:

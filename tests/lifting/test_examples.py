@@ -106,3 +106,22 @@ def test_few_elements_are_exact_and_many_digits_are_drawn():
     made, text = given(matrix, row, bias)
     assert np.array_equal(made[0], matrix) and np.array_equal(made[1], row)
     assert "rng.normal(size=16)" in text
+
+
+def test_dtypes_are_written_in_one_way():
+    args = [
+        NOISE.normal(size=(4, 9)).astype(np.float32),
+        np.zeros((40, 40), np.float32),
+        np.full((40, 40), 3, np.int32),
+        np.array([1.5, 2.5], np.float32),
+        np.asarray(jax.numpy.ones((40, 40), jax.numpy.bfloat16)),
+    ]
+    _, text = given(*args)
+    for line in (
+        "rng.normal(size=(4, 9)).astype(np.float32)",
+        "np.zeros((40, 40), dtype=np.float32)",
+        "np.full((40, 40), 3, dtype=np.int32)",
+        "np.array([1.5, 2.5], dtype=np.float32)",
+        "np.ones((40, 40), dtype=jnp.bfloat16)",
+    ):
+        assert line in text, text

@@ -1,5 +1,6 @@
 """Members of containers that stand in a row, and tuples that only wrappers returned."""
 
+import jax.numpy as jnp
 import numpy as np
 
 import untrace
@@ -84,3 +85,24 @@ def update(x, state): return Trace(x * 0.9 + state.trace), Pair(x, state.trace)
     text = recover(lambda x, state: layers.update(x, state), X, layers.Trace(X))
     assert "Trace(x * 0.9 + state.trace)" in text
     assert "Pair(first=x, second=state.trace)" in text
+
+
+class Weighted:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def scaled(self, x, y):
+        return joined(x, *self.weights) * jnp.sin(y) + jnp.tanh(x)
+
+
+def joined(x, a, b, c, d):
+    return x * a * b + c * d
+
+
+def test_all_members_of_what_a_caller_holds_are_the_whole():
+    def program(weights, x):
+        weighted = Weighted(weights)
+        return weighted.scaled(x, x) + weighted.scaled(x + 1, x)
+
+    text = recover(program, tuple(map(np.float32, range(4))), np.float32(2.0))
+    assert "joined(x, *weights)" in text

@@ -86,3 +86,13 @@ def test_a_parameter_that_is_passed_on_by_its_keyword():
     square = X[:, None] * X
     text = recover(lambda x: softest(x, 0) + softest(x, 1), square)
     assert "def softest(x, axis):" in text
+
+
+def attend(q, k):
+    scores = jnp.tanh(q @ k.T)
+    return jax.nn.softmax(scores) @ k
+
+
+def test_an_attribute_of_an_array_that_is_two_arguments_is_taken_of_what_was_written():
+    text = recover(lambda x: attend(attend(x, x), x), X.reshape(2, 2))
+    assert text.count("def attend") == 1 and "q @ k.T" in text

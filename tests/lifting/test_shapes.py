@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
 from tests.lifting.installed import library
@@ -123,3 +124,72 @@ def test_leaves_of_several_arguments_are_these_arguments():
     state = {"count": np.int32(0), "mean": np.float32(0.0)}
     text = recover(train, params, state, X)
     assert "jax.jit(step)(params, state, x)" in text
+
+
+def test_a_tree_that_a_jitted_call_returned_is_passed_whole_to_one_of_other_sizes():
+    split = library(SPLIT)
+
+    def update(params, given):
+        total = jnp.sum(params["scale"]) * jnp.sum(given["x"])
+        return jax.tree.map(lambda p: p - total, params), total
+
+    def f(params, x):
+        step = split.jit(update)
+        params, first = step(params, {"x": x})
+        params, second = step(params, {"x": x[:2]})
+        return params, first, second
+
+    params = {"scale": X, "shift": {"a": np.float32(1.0), "b": X}}
+    text = recover(f, params, X)
+    assert '["scale"]' in text and "states" not in text, text
+    assert "[0][1]" not in text
+
+
+def test_a_flax_train_step_at_two_batch_sizes():
+    nnx = pytest.importorskip("flax.nnx")
+    optax = pytest.importorskip("optax")
+    layer = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
+    optimizer = nnx.Optimizer(layer, optax.sgd(0.1), wrt=nnx.Param)
+
+    @nnx.jit
+    def train_step(layer, optimizer, x):
+        def loss(layer):
+            return jnp.mean(layer(x) ** 2)
+
+        value, gradients = nnx.value_and_grad(loss)(layer)
+        optimizer.update(layer, gradients)
+        return value
+
+    layer_def, params = nnx.split(layer)
+    optimizer_def, state = nnx.split(optimizer)
+
+    def f(params, state, x):
+        layer = nnx.merge(layer_def, params)
+        optimizer = nnx.merge(optimizer_def, state)
+        first = train_step(layer, optimizer, x)
+        second = train_step(layer, optimizer, x[:2])
+        return first, second, nnx.state(layer)
+
+    text = recover(f, params, state, np.ones((4, 4), np.float32))
+    assert text.count("jax.value_and_grad(") == 1 and "known_as" not in text
+
+
+def test_an_equinox_step_at_two_batch_sizes():
+    equinox = pytest.importorskip("equinox")
+
+    @equinox.filter_jit
+    def step(model, rate, x):
+        model = jax.tree.map(lambda w: w - rate if equinox.is_array(w) else w, model)
+        return model, rate * 0.5, jnp.sum(jax.vmap(model)(x))
+
+    model = equinox.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    params, static = equinox.partition(model, equinox.is_array)
+
+    def f(params, rate, x):
+        model, rate, first = step(equinox.combine(params, static), rate, x)
+        model, rate, second = step(model, rate, x[:2])
+        return equinox.filter(model, equinox.is_array), rate, first, second
+
+    text = recover(f, params, jnp.float32(0.1), np.ones((4, 3), np.float32))
+    assert "jax.jit" in text and "(model, rate, x[:2])" in text
+    assert "dynamic" not in text

@@ -18,7 +18,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.spelling import spell_dtype
+from untrace.lifting.spelling.dtypes import spell_numpy_dtype
 from untrace.lifting.spelling.numbers import read_number
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -55,7 +55,7 @@ class Request:
 
     def dtype_text(self) -> str:
         """Write the dtype."""
-        return spell_dtype(self.dtype, self.lifter.imports)
+        return spell_numpy_dtype(np.dtype(self.dtype), self.lifter.imports)
 
 
 def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter) -> str:
@@ -74,7 +74,7 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
     request = Request(shape, aval.dtype, lifter)
     kind = jaxapi.dtype_kind(aval.dtype)
     if kind == "float0":
-        return f"np.zeros({request.text()}, {request.dtype_text()})"
+        return f"np.zeros({request.text()}, dtype={request.dtype_text()})"
     if value is None:
         value = np.zeros(0, aval.dtype)
     constant = _constant(value, request)
@@ -85,7 +85,7 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
     if kind == "complex":
         parts = request.text((2,))  # real and imaginary
         drawn = f"rng.normal({_scale(_finite(np.abs(value)))}size={parts})"
-        return f"np.array({drawn}.view(complex)[..., 0], {request.dtype_text()})"
+        return f"np.array({drawn}.view(complex)[..., 0], dtype={request.dtype_text()})"
     if kind == "integer":
         ends = (int(value.min()), int(value.max())) if value.size else (0, 1)
         return _ordered(_integers(*ends, request), value)
@@ -100,8 +100,8 @@ def _constant(value: Array, request: Request) -> str | None:
     shape, dtype = request.text(), request.dtype_text()
     for name, known in (("zeros", 0), ("ones", 1)):
         if first == known:
-            return f"np.{name}({shape}, {dtype})"
-    return f"np.full({shape}, {read_number(first).spell('np')}, {dtype})"
+            return f"np.{name}({shape}, dtype={dtype})"
+    return f"np.full({shape}, {read_number(first).spell('np')}, dtype={dtype})"
 
 
 def _integers(low: int, high: int, request: Request) -> str:

@@ -184,6 +184,8 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
         return
     chain = _loaded_before(instructions, where)
     for instruction in _operands(instructions, where):
+        if instruction is instructions[index]:
+            break  # `.T`, which is taken of what was loaded
         if chain is not None and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             chain = Chain((*chain.path, str(instruction.argval)), chain.is_global)
             continue

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
-import itertools
-import linecache
 import math
 import operator
 import types
@@ -19,6 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.recovery.constant_variables import is_constant_variable
+from untrace.recovery.expressions import (
+    expression_at,
+    held_by,
+    source_tree,
+    static_value,
+)
 from untrace.recovery.sites import once_per_site
 
 MAX_DEPTH = 8
@@ -31,7 +35,6 @@ _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
 }
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name)
-_Place = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,12 +47,14 @@ class Formula:
         what it was assigned; "" for a number of which no more is known.
       operands: What it was computed from.
       name: The variable.
+      is_constant: It stands in the source: no parameter is it, even if that is alike.
     """
 
     value: float
     symbol: str = ""
     operands: tuple[Formula, ...] = ()
     name: str = ""
+    is_constant: bool = False
 
 
 def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ...]:
@@ -74,11 +79,7 @@ def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ..
 @once_per_site
 def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
     """Return the arguments of a call that are more than numbers and simple names."""
-    places = next(itertools.islice(code.co_positions(), lasti // 2, None))
-    if None in places:
-        return ()
-    first, last, start, stop = places
-    node = _nodes(code.co_filename).get((first or 0, last or 0, start or 0, stop or 0))
+    node = expression_at(code, lasti)
     if isinstance(node, ast.Call):
         found = [*node.args, *(k.value for k in node.keywords)]
     elif isinstance(node, ast.BinOp):
@@ -106,30 +107,10 @@ def _is_arithmetic(node: ast.expr) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _nodes(filename: str) -> dict[_Place, ast.expr]:
-    """Find the expressions of a file by their places."""
-    found: dict[_Place, ast.expr] = {}
-    tree = _tree(filename)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, (ast.Call, ast.BinOp, ast.Compare)):
-            place = (node.lineno, node.end_lineno or 0, node.col_offset)
-            found[*place, node.end_col_offset or 0] = node
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _tree(filename: str) -> ast.Module | None:
-    try:
-        return ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
-@functools.lru_cache(maxsize=256)
 def _assignments(filename: str) -> dict[ast.expr, dict[str, ast.expr]]:
     """Return, for expressions in functions, what the variables there are assigned once."""
     found: dict[ast.expr, dict[str, ast.expr]] = {}
-    for function in ast.walk(_tree(filename) or ast.Module([], [])):
+    for function in ast.walk(source_tree(filename) or ast.Module([], [])):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             once = dict(_assigned_once(function))
             for node in ast.walk(function):
@@ -163,11 +144,11 @@ def _formula(
     if depth > MAX_DEPTH:
         return None
     if isinstance(node, ast.Constant):
-        return _number(node.value)
+        return _number(node.value, is_constant=True)
     if isinstance(node, ast.Name):
         return _variable(node.id, frame, around, depth)
     if isinstance(node, ast.Attribute):
-        return _number(_static(node, frame))
+        return _number(static_value(node, frame))
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         symbol, compute = _BINARY[type(node.op)]
         operands = [node.left, node.right]
@@ -195,9 +176,10 @@ def _variable(
     name: str, frame: types.FrameType, around: ast.expr, depth: int
 ) -> Formula | None:
     """Return what a variable holds, and how that was computed, if that is plain."""
-    value = _held(name, frame)
-    if type(value) is not float or name not in frame.f_locals:
-        return _number(value)
+    value = held_by(name, frame)
+    is_constant = name not in frame.f_locals or is_constant_variable(frame, name)
+    if type(value) is not float or is_constant:
+        return _number(value, is_constant)
     assigned = _assignments(frame.f_code.co_filename).get(around, {}).get(name)
     made = (
         _formula(assigned, frame, around, depth + 1) if assigned is not None else None
@@ -211,30 +193,15 @@ def _math_function(node: ast.expr, frame: types.FrameType) -> str:
     """Return which function of `math` an expression names; "" if none."""
     if isinstance(node, ast.Attribute):
         owner = node.value
-        is_math = isinstance(owner, ast.Name) and _held(owner.id, frame) is math
+        is_math = isinstance(owner, ast.Name) and held_by(owner.id, frame) is math
         return node.attr if is_math and node.attr in _MATH else ""
     if isinstance(node, ast.Name):
-        held = _held(node.id, frame)
+        held = held_by(node.id, frame)
         name = getattr(held, "__name__", "") if callable(held) else ""
         return name if name in _MATH and getattr(math, name) is held else ""
     return ""
 
 
-def _number(value: Any) -> Formula | None:
-    return Formula(value) if type(value) in (int, float) else None
-
-
-def _held(name: str, frame: types.FrameType) -> Any:
-    if name in frame.f_locals:
-        return frame.f_locals[name]
-    return frame.f_globals.get(name)
-
-
-def _static(node: ast.expr, frame: types.FrameType) -> Any:
-    """Return what a name and its attributes hold, without running any code."""
-    if isinstance(node, ast.Name):
-        return _held(node.id, frame)
-    if isinstance(node, ast.Attribute):
-        owner = _static(node.value, frame)
-        return None if owner is None else inspect.getattr_static(owner, node.attr, None)
-    return None
+def _number(value: Any, is_constant: bool = False) -> Formula | None:
+    is_number = type(value) in (int, float)
+    return Formula(value, is_constant=is_constant) if is_number else None

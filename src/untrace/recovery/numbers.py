@@ -19,6 +19,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.recovery import bytecode
+from untrace.recovery.constant_variables import is_constant_variable
 from untrace.recovery.targets import loop_variables
 
 NumberKey = tuple[type, str]
@@ -47,8 +48,8 @@ def is_plain_number(key: NumberKey) -> bool:
 
 def number_names(
     frame: types.FrameType, values: Iterable[Any]
-) -> dict[NumberKey, set[str]]:
-    """Return the names that the calling expression has for the numbers given.
+) -> dict[NumberKey, set[bytecode.Chain]]:
+    """Return what the calling expression loads that holds the numbers given.
 
     Args:
       frame: The caller's, which is at the call.
@@ -58,7 +59,7 @@ def number_names(
     flat = _flat(values) if turning else values
     numbers = [value for value in flat if type(value) in _NUMBERS]
     given = {k for v in numbers if (k := _key(v, bool(turning))) is not None}
-    names: dict[NumberKey, set[str]] = {key: set() for key in given}
+    names: dict[NumberKey, set[bytecode.Chain]] = {key: set() for key in given}
     if not given:
         return names
     for chain in bytecode.loads(frame.f_code, frame.f_lasti):
@@ -67,15 +68,35 @@ def number_names(
         if key not in names:
             continue
         if key[0] is float or chain.is_global or is_turning:
-            names[key].add(chain.path[-1])
+            names[key].add(chain)
     return names
 
 
 def only_names(
-    names: Mapping[NumberKey, Set[str]],
+    names: Mapping[NumberKey, Set[bytecode.Chain]],
 ) -> tuple[tuple[NumberKey, str], ...]:
     """Return the numbers that have one name."""
-    return tuple([(key, min(found)) for key, found in names.items() if len(found) == 1])
+    words = {key: {c.path[-1] for c in found} for key, found in names.items()}
+    return tuple([(key, min(found)) for key, found in words.items() if len(found) == 1])
+
+
+def held_numbers(
+    frame: types.FrameType, names: Mapping[NumberKey, Set[bytecode.Chain]]
+) -> frozenset[NumberKey]:
+    """Return the numbers that a variable holds which a parameter may have given to it.
+
+    Constants that stand in the source are not such, nor are global ones.
+    """
+    return frozenset(
+        key
+        for key, found in names.items()
+        if any(_may_be_given(frame, chain) for chain in found)
+    )
+
+
+def _may_be_given(frame: types.FrameType, chain: bytecode.Chain) -> bool:
+    is_constant = _is_local(chain) and is_constant_variable(frame, chain.path[0])
+    return not chain.is_global and not is_constant
 
 
 def _key(value: Any, is_turning: bool) -> NumberKey | None:

@@ -168,6 +168,8 @@ class Call:
         (`recovery.numbers`).
       held: The numbers among them that variables of the calling expression hold; None
         if that is not known.
+      constants: The parameters that take constants of the source, where a number among
+        the arguments is there twice.
       arrays: The names that it has for constant arrays among them, and for those that are
         several arguments of the caller, by identity.
       containers: The containers among them that local variables of the user hold.
@@ -189,6 +191,7 @@ class Call:
     is_apart: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
     held: frozenset[Any] | None = None
+    constants: frozenset[str] = frozenset()
     arrays: tuple[tuple[int, str], ...] = ()
     containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()

@@ -22,10 +22,12 @@ from typing import Any
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
 from untrace.recovery.around import caller, enters_context, is_direct, locate
+from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost
 from untrace.recovery.kinds import BIND, Kinds, Own, Reader, Readers, parameter_names
 from untrace.recovery.numbers import (
+    held_numbers,
     named_arrays,
     named_containers,
     number_names,
@@ -246,7 +248,8 @@ class Recorder:
         call.numbers = only_names(names)
         call.arrays = named_arrays(frame, given, body.shared)
         if not is_library(code):
-            call.held = frozenset(key for key, found in names.items() if found)
+            call.held = held_numbers(frame, names)
+            call.constants = constant_arguments(frame, call, given)
             call.formulas = formulas(frame, given)
             take = self._snapshots.take
             call.containers = tuple(

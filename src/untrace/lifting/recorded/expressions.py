@@ -70,6 +70,11 @@ def _float(value: float, writer: Writer, role: str) -> Term:
     return made or static_term(value, writer, role)
 
 
+def constant_term(value: float, writer: Writer) -> Term:
+    """Write a constant of the source, whatever else is the same number."""
+    return text_term(spell(value, writer.program.lifter.imports))
+
+
 def shape_term(value: Any, writer: Writer) -> Term:
     """Write a shape that a library gave: that of an array made just before, if any.
 

@@ -121,11 +121,10 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         jit = program.home_term(("jax", "jit")).render()
         main = opened(main, lifter.functions, jit)
     lifter.functions[:] = used_functions(lifter.functions, main)
-    if program.plan.merges:
-        makes_keys = not options.anonymous  # they would tell the names
-        found = program.merged
-        has_merged = merge_alike(lifter.functions, main, found, makes_keys)
-        program.plan.has_merged = has_merged or program.has_given_numbers
+    makes_keys = not options.anonymous  # they would tell the names
+    program.plan.merging = program.given_numbers | merge_alike(
+        lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
+    )
     write_numbers([*lifter.functions, main], lambda: lifter.imports.module("jax.numpy"))
     note_annotations([*lifter.functions, main], lifter)
     for tree in shown:

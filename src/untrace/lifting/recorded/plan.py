@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,9 @@ class Plan:
       varying: Attributes of a library's classes that are arrays in some objects.
       unread: Fields of stand-ins that the program has no need for.
       prunes: Whether these are left out.
-      merges: Whether functions that differ in numbers become one.
-      has_merged: Whether some did when it was written last.
+      mergeable: Names of functions that become one where they differ in numbers; None
+        if all do.
+      merging: Names of those that did when it was written last.
       merged: Which numbers become parameters of functions, as they did then.
       baked: Parameters that take functions and are written as what these do.
       doubtful: Those whose functions ran at several types.
@@ -137,8 +138,8 @@ class Plan:
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     unread: set[Field] = field(default_factory=set[Field])
     prunes: bool = True
-    merges: bool = True
-    has_merged: bool = False
+    mergeable: Set[str] | None = None
+    merging: Set[str] = frozenset()
     merged: dict[object, Merged] = field(default_factory=dict[object, Merged])
     baked: set[tuple[int, str, int]] = field(
         default_factory=set["tuple[int, str, int]"]
@@ -204,7 +205,11 @@ class Plan:
         """Learn which functions were merged; tell whether loops may call them now."""
         is_more = bool(found.keys() - self.merged.keys())
         self.merged.update(found)
-        return is_more and self.merges
+        return is_more and self.mergeable != frozenset()
+
+    def may_merge(self, stem: str) -> bool:
+        """Tell whether functions of a name may become one where they differ in numbers."""
+        return self.mergeable is None or stem in self.mergeable
 
     def is_switched(self, body: Body, value: bool) -> bool:
         """Tell whether a parameter holds a bool in a run, and the other one in another."""

@@ -22,7 +22,11 @@ from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.function import Draft
-from untrace.lifting.recorded.functions.merging import Merged, give_numbers
+from untrace.lifting.recorded.functions.merging import (
+    Merged,
+    give_numbers,
+    stem_of,
+)
 from untrace.lifting.recorded.functions.needs import References
 from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
@@ -105,7 +109,7 @@ class Program:
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
         self.merged: dict[object, Merged] = {}
-        self.has_given_numbers = False
+        self.given_numbers: set[str] = set()  # functions that were merged before
         self.is_wrapper = False  # a library made what the user gave
         self.is_one_call = False  # and that is the call of a function that it jits
         self.rearranged: list[Tree] = []  # whose leaves are taken together
@@ -264,9 +268,10 @@ class Program:
         """
         made = self.render(draft)
         made.shapes = [_shapes(draft)]
-        if passed is not None and self.plan.merges:
+        stem = stem_of(draft.name)
+        if passed is not None and self.plan.may_merge(stem):
             passed += give_numbers(made, self.plan.merged)
-            self.has_given_numbers |= bool(passed)
+            self.given_numbers |= {stem} if passed else set()
         made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)

@@ -450,7 +450,7 @@ class Writer:
         self.values.define(value, name)
         if is_array(value):
             self.latest.append(value)
-        elif name.is_parameter:
+        else:
             self.program.shapes.add(*self.values.tree(value), name.hint)
 
     def pass_on(self, result: Any, given: Any) -> None:

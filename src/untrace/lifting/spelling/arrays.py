@@ -19,9 +19,10 @@ import numpy as np
 from untrace import jaxapi
 from untrace.lifting.spelling.base import Imports, PlainImports, Unspellable
 from untrace.lifting.spelling.dtypes import (
+    is_plain,
     is_scalar_dtype,
-    scalar_name,
     spell_dtype_object,
+    spell_numpy_dtype,
 )
 from untrace.lifting.spelling.numbers import read_number, spell_complex, spell_float
 from untrace.lifting.spelling.sidecar import sidecar_loader, write_sidecar
@@ -124,16 +125,11 @@ def storage_view(array: Any, imports: Imports | None = None) -> tuple[Array, str
         parts = (
             np.ascontiguousarray(held).reshape(*held.shape, 1).view(_part_dtype(held))
         )
-        dtype = _dtype_text(held.dtype, names)
+        dtype = spell_numpy_dtype(held.dtype, names)
         return parts, f"{{array}}.view({dtype})[..., 0]"
     if is_plain(held.dtype):
         return held, "{array}"
-    return _bits(held), f"{{array}}.view({_dtype_text(held.dtype, names)})"
-
-
-def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Tell whether NumPy itself has `dtype`; `kind` alone does not say."""
-    return dtype.isbuiltin == 1 and dtype.kind in "biufc"
+    return _bits(held), f"{{array}}.view({spell_numpy_dtype(held.dtype, names)})"
 
 
 def _seed(value: Any) -> int | None:
@@ -154,7 +150,7 @@ def _key_template(value: Any, imports: Imports) -> str:
 def _spell_ndarray(value: Array, imports: Imports, limit: int) -> str | None:
     _check_dtype(value)
     root = imports.module("numpy")
-    dtype = _dtype_text(value.dtype, imports)
+    dtype = spell_numpy_dtype(value.dtype, imports)
     if value.dtype == jaxapi.FLOAT0:
         return f"{root}.zeros({value.shape}, {dtype})"
     for recognise in _PATTERNS:
@@ -192,28 +188,22 @@ def _spell_numpy_scalar(value: Any, imports: Imports) -> str:
     _check_dtype(value)
     dtype: np.dtype[Any] = value.dtype
     if dtype == jaxapi.FLOAT0:
-        return f"{imports.module('numpy')}.zeros((), {_dtype_text(dtype, imports)})"
+        return (
+            f"{imports.module('numpy')}.zeros((), {spell_numpy_dtype(dtype, imports)})"
+        )
     number = read_number(value)
     root = imports.module("numpy")
     if not _is_same(np.array(number.value, dtype), np.asarray(value)):
-        dtype_text = _dtype_text(dtype, imports)
+        dtype_text = spell_numpy_dtype(dtype, imports)
         return f"{_spell_elements(np.asarray(value), root, dtype_text)}[()]"
     text = number.spell()
     if text.startswith("(") and text.endswith(")"):
         text = text[1:-1]  # a complex number, alone in its call
     if is_plain(dtype):
-        return f"{_dtype_text(dtype, imports)}({text})"
+        return f"{spell_numpy_dtype(dtype, imports)}({text})"
     if dtype.name == "bfloat16":
         return f"{imports.module('jax')}.dtypes.bfloat16({text})"
     return f"{spell_dtype_object(dtype, imports)}.type({text})"
-
-
-def _dtype_text(dtype: np.dtype[Any], imports: Imports) -> str:
-    if is_plain(dtype):
-        return f"{imports.module('numpy')}.{scalar_name(dtype)}"
-    if dtype == jaxapi.FLOAT0:
-        return spell_dtype_object(dtype, imports)
-    return f"{imports.module('jax.numpy')}.{scalar_name(dtype)}"
 
 
 def _check_dtype(value: Any) -> None:

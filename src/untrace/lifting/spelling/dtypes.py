@@ -24,6 +24,20 @@ def spell_dtype(dtype: Any, imports: Imports) -> str:
     return f"{imports.module('jax.numpy')}.{scalar_name(np.dtype(dtype))}"
 
 
+def spell_numpy_dtype(dtype: np.dtype[Any], imports: Imports) -> str:
+    """Write a dtype the way a call of NumPy takes it, which has not all of them.
+
+    >>> from untrace.lifting.spelling import PlainImports
+    >>> spell_numpy_dtype(np.dtype("float32"), PlainImports())
+    'np.float32'
+    """
+    if is_plain(dtype):
+        return f"{imports.module('numpy')}.{scalar_name(dtype)}"
+    if dtype == jaxapi.FLOAT0:
+        return spell_dtype_object(dtype, imports)
+    return f"{imports.module('jax.numpy')}.{scalar_name(dtype)}"
+
+
 def spell_dtype_object(dtype: np.dtype[Any], imports: Imports) -> str:
     """Write exactly this `np.dtype`: `jnp.dtype("float32")`."""
     if dtype == jaxapi.FLOAT0:
@@ -33,6 +47,11 @@ def spell_dtype_object(dtype: np.dtype[Any], imports: Imports) -> str:
     if dtype.fields is None and np.dtype(dtype.str) == dtype and dtype.kind != "V":
         return f"{imports.module('numpy')}.dtype({_quote(dtype.str)})"
     raise Unspellable(dtype, "JAX has no such dtype")
+
+
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Tell whether NumPy itself has `dtype`; `kind` alone does not say."""
+    return dtype.isbuiltin == 1 and dtype.kind in "biufc"
 
 
 # numpy works the name of a dtype out anew every time.

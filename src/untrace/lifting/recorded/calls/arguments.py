@@ -11,7 +11,7 @@ from untrace import jaxapi
 from untrace.lifting.recorded.calls.host_calls import host_term, is_host_function
 from untrace.lifting.recorded.calls.kept_functions import with_kept
 from untrace.lifting.recorded.calls.tails import tail_term
-from untrace.lifting.recorded.expressions import shape_term
+from untrace.lifting.recorded.expressions import constant_term, shape_term
 from untrace.lifting.recorded.functions.library import takes_shape_of_another
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.terms import Term, display, keyword
@@ -93,6 +93,8 @@ def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> 
             return tail
         if takes_shape_of_another(item):
             return shape_term(value, writer)
+    if role in item.constants and type(value) is float:
+        return constant_term(value, writer)
     return _argument(value, writer, with_kept(value, role, item, writer.program), role)
 
 

@@ -11,7 +11,7 @@ numbers no indices, unless the program had a parameter for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from untrace.lifting.printing import Function
@@ -61,23 +61,27 @@ def merge_alike(
     main: Function,
     found: dict[object, Merged],
     makes_keys: bool = True,
-) -> bool:
-    """Merge the functions of a module that differ in numbers; tell whether any did.
+    may_merge: Callable[[str], bool] = lambda stem: True,
+) -> set[str]:
+    """Merge the functions of a module that differ in numbers; return their names.
+
+    The names are without the number of one that others have, too. By them, `may_merge`
+    tells which functions may be merged.
 
     Functions that call those that have become one may be alike then. What was done is
     added to `found`, by what the functions have in common. Where keys may be made of
     names, `f"{name}/mean"`, functions that read others are merged, too.
     """
     before = [function.name for function in functions]
-    while _merge_groups(functions, main, found) or _merge_parts(
-        functions, main, makes_keys
+    merged: set[str] = set()
+    while more := (
+        _merge_groups(functions, main, found, may_merge)
+        or _merge_parts(functions, main, makes_keys, may_merge)
     ):
-        pass
-    if len(functions) == len(before):
-        return False
+        merged |= more
     left = {function.name for function in functions}
     _close_gaps([*functions, main], [name for name in before if name not in left])
-    return True
+    return merged
 
 
 def give_numbers(function: Function, known: Mapping[object, Merged]) -> list[str]:
@@ -116,40 +120,49 @@ def _name(function: Function, merged: Merged) -> None:
 
 
 def _merge_groups(
-    functions: list[Function], main: Function, found: dict[object, Merged]
-) -> bool:
+    functions: list[Function],
+    main: Function,
+    found: dict[object, Merged],
+    may_merge: Callable[[str], bool],
+) -> set[str]:
     groups: dict[object, list[Function]] = {}
     for function in functions:
-        if not function.after:
+        if not function.after and may_merge(stem_of(function.name)):
             groups.setdefault(_key(function), []).append(function)
-    merged = False
+    merged: set[str] = set()
     for key, group in groups.items():
         if len({tuple(function.lines) for function in group}) > 1:
             made = _merge(group, functions, main)
             if made is not None:
                 found[key] = made
-                merged = True
+                merged.add(stem_of(group[0].name))
     return merged
 
 
-def _merge_parts(functions: list[Function], main: Function, makes_keys: bool) -> bool:
+def _merge_parts(
+    functions: list[Function],
+    main: Function,
+    makes_keys: bool,
+    may_merge: Callable[[str], bool],
+) -> set[str]:
     """Merge functions that read other parts of what they are given."""
-    for group in alike_but_for_keys(functions):
+    able = [one for one in functions if may_merge(stem_of(one.name))]
+    for group in alike_but_for_keys(able):
         before = [(one, replace(one)) for one in [*functions, main]]
         is_given = give_parts(group, [*functions, main], makes_keys)
         if is_given and _merge(group, functions, main):
-            return True
+            return {stem_of(group[0].name)}
         for one, saved in before:
             one.lines, one.parameters = saved.lines, saved.parameters
             one.comment, one.signature = saved.comment, saved.signature
-    return False
+    return set()
 
 
 def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
     """Give functions with numbers the lower ones that have become free."""
     for function in functions:
-        old, stem = function.name, _stem(function.name)
-        lower = [n for n in free if _stem(n) == stem and _number(n) < _number(old)]
+        old, stem = function.name, stem_of(function.name)
+        lower = [n for n in free if stem_of(n) == stem and _number(n) < _number(old)]
         if old in function.names or not lower:
             continue
         new = min(lower, key=_number)
@@ -168,7 +181,8 @@ def _renamed(line: str, old: str, new: str) -> str:
     return re.sub(pattern, lambda m: m["string"] or new, line)
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
+    """Return the name of a function without the number of one that others have, too."""
     return re.sub(r"_\d+$", "", name)
 
 
@@ -179,7 +193,7 @@ def _number(name: str) -> int:
 
 
 def _key(function: Function) -> object:
-    stem = _stem(function.name)
+    stem = stem_of(function.name)
     text = _PIECES.sub(lambda m: m["string"] or "#", "\n".join(function.lines))
     return stem, function.parameters, tuple(function.decorators), text
 

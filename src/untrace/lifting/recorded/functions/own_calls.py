@@ -10,7 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.expressions import built, with_numbers
+from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
 from untrace.lifting.recorded.function import Parameter, Statement
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
@@ -208,6 +208,8 @@ def _argument(
         return passed_term(value, (body.code, name.hint), [body], writer)
     if (id(body.code), name.hint) in writer.program.plan.whole:
         return _whole(name, value, writer)
+    if name.hint in item.constants and type(value) is float:
+        return constant_term(value, writer)
     return writer.value(value, name.hint)
 
 

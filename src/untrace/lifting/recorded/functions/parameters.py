@@ -15,6 +15,7 @@ from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
+from untrace.lifting.recorded.naming.held import part_of
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.values import (
     arrays_in,
@@ -284,6 +285,7 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
             elif n_trees == 1:
                 hint = "params"
         name = Name(hint, True, is_tree=is_tree)
+        name.held = part_of(origin.held, "".join(shared))
         for (inner, _), path in zip(group, paths):
             inner.alias = name, "".join(path[len(shared) :])
             name.uses += inner.uses

@@ -124,7 +124,8 @@ class Shapes:
             return
         waiting: list[tuple[Any, Flat]] = []
         for outside, inside in zip(passed, taken):
-            known = self._flat.get(_ids(inside))  # from another call with this run
+            # From another call with this run, or the result of a call of another.
+            known = self._flat.get(_ids(inside)) or self._flat.get(_ids(outside))
             found = known or self._grouped(outside)
             if found is not None:
                 waiting.append((_types(inside), found))

@@ -62,7 +62,7 @@ def _term(formula: Formula, writer: Writer) -> Term:
 
 
 def _found(formula: Formula, writer: Writer) -> Found | None:
-    if type(formula.value) is not float:
+    if type(formula.value) is not float or formula.is_constant:
         return None  # small integers are one object wherever they come from
     return writer.find_float(formula.value, formula.name)
 

@@ -1,0 +1,61 @@
+"""Find expressions in the caller's source file, and what its names hold."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import linecache
+import types
+from typing import Any
+
+_Place = tuple[int, int, int, int]
+
+
+def expression_at(code: types.CodeType, lasti: int) -> ast.expr | None:
+    """Return the call or operation that an instruction does, from the source file."""
+    places = next(itertools.islice(code.co_positions(), lasti // 2, None))
+    if None in places:
+        return None
+    first, last, start, stop = places
+    nodes = _nodes(code.co_filename)
+    return nodes.get((first or 0, last or 0, start or 0, stop or 0))
+
+
+@functools.lru_cache(maxsize=256)
+def _nodes(filename: str) -> dict[_Place, ast.expr]:
+    """Find the expressions of a file by their places."""
+    found: dict[_Place, ast.expr] = {}
+    tree = source_tree(filename)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, (ast.Call, ast.BinOp, ast.Compare)):
+            place = (node.lineno, node.end_lineno or 0, node.col_offset)
+            found[*place, node.end_col_offset or 0] = node
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def source_tree(filename: str) -> ast.Module | None:
+    """Parse a source file; None if it cannot be read."""
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def held_by(name: str, frame: types.FrameType) -> Any:
+    """Return what a name holds, locally or else globally."""
+    if name in frame.f_locals:
+        return frame.f_locals[name]
+    return frame.f_globals.get(name)
+
+
+def static_value(node: ast.expr, frame: types.FrameType) -> Any:
+    """Return what a name and its attributes hold, without running any code."""
+    if isinstance(node, ast.Name):
+        return held_by(node.id, frame)
+    if isinstance(node, ast.Attribute):
+        owner = static_value(node.value, frame)
+        return None if owner is None else inspect.getattr_static(owner, node.attr, None)
+    return None

@@ -1,0 +1,97 @@
+"""Level "api": constants of the source are no parameters, even if they are alike."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+SCALE = 0.3
+
+
+def variable(x, dt=0.3):
+    scale = 0.3
+    return dt * x * scale
+
+
+def literal(x, dt=0.3):
+    return dt * x * 0.3
+
+
+def global_variable(x, dt=0.3):
+    return dt * x * SCALE
+
+
+def unpacked(x, dt=0.3):
+    a, b = 0.3, dt
+    c, d = dt, 0.3
+    return ((x * a + b) * c + d) * dt
+
+
+def in_turns(x, dt=0.3):
+    for scale in (0.3, 0.4):
+        x = jnp.sin(x * scale)
+    return x * dt
+
+
+def closed_over(x, dt=0.3):
+    scale = 0.3
+
+    def body(carry, _):
+        return jnp.cos(carry * scale) * dt, None
+
+    return jax.lax.scan(body, x, None, length=3)[0]
+
+
+def in_formula(x, dt=0.3):
+    scale = 0.3
+    return x * (scale * dt)
+
+
+def chosen(x, dt=0.3):
+    scale = dt if x.ndim == 1 else 0.3
+    return x * scale
+
+
+def beside(x, dt=0.3):
+    bound = 0.3
+    return jnp.where(x > 0.3, bound, dt) + jnp.where(x > dt, dt, 0.3)
+
+
+def scaled(x, rate, shift=0.1):
+    return jnp.sin(x) * rate + shift
+
+
+def passed(x, dt=0.3):
+    scale = 0.3
+    return scaled(x, 0.3) + scaled(x, scale) + scaled(x, dt)
+
+
+def passed_beside(x, dt=0.3):
+    return scaled(x, 0.3, dt) + scaled(x, shift=0.3, rate=dt)
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (variable, ["return dt * x * 0.3"]),
+        (literal, ["return dt * x * 0.3"]),
+        (global_variable, ["return dt * x * 0.3"]),
+        (unpacked, ["return ((x * 0.3 + dt) * dt + 0.3) * dt"]),
+        (in_turns, ["jnp.sin(x * 0.3)", "jnp.sin(x * 0.4)", "return x * dt"]),
+        (closed_over, ["return jnp.cos(carry * 0.3) * dt, None"]),
+        (in_formula, ["return x * (0.3 * dt)"]),
+        (chosen, ["return x * dt"]),
+        (beside, ["jnp.where(x > 0.3, 0.3, dt) + jnp.where(x > dt, dt, 0.3)"]),
+        (passed, ["scaled(x, 0.3) + scaled(x, 0.3) + scaled(x, dt)"]),
+        (passed_beside, ["scaled(x, 0.3, dt) + scaled(x, dt, 0.3)"]),
+    ],
+)
+def test_constants_that_are_like_a_default(function, lines):
+    src = untrace.source(lambda x: function(x))(X)
+    assert "from its equations" not in str(src), src.report.notes
+    assert src.report.strength == "identical", str(src.report)
+    for line in lines:
+        assert line in str(src)
