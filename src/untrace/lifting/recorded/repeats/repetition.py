@@ -134,9 +134,7 @@ def _aligned(
     return start, period, count
 
 
-def _crossing(
-    statements: Sequence[Statement], start: int, stop: int
-) -> dict[int, int]:
+def _crossing(statements: Sequence[Statement], start: int, stop: int) -> dict[int, int]:
     """Count for each statement the values that are made before it and used from there on.
 
     Only what is made from `start` on is counted, and its uses up to the next stretch.
