@@ -1,10 +1,11 @@
 """Name functions: the user's as he did, those of libraries by what their code tells.
 
 A program's own function has no leading underscore in a file of its own, but where another
-one has that name; a method has its class before its name then. A library has many functions of one name: methods of its classes, and functions made by
-others (`update_fn`, `wrapper`). Each has several names, which tell more and more; the
-first one is taken unless another function of the file would have it, too. Only functions
-that no name tells apart are numbered.
+one has that name; a method has its class before its name then. A library has many
+functions of one name: methods of its classes, and functions made by others (`update_fn`,
+`wrapper`). Each has several names, which tell more and more; the first one is taken unless
+another function of the file would have it, too. Only functions that no name tells apart
+are numbered.
 """
 
 from __future__ import annotations
