@@ -18,6 +18,8 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.captured import Captured
+from untrace.capture.changes import Changes
+from untrace.capture.changes import note as changes_note
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.numbering import number, renumbered
 from untrace.capture.origins import function_name, origin
@@ -120,11 +122,14 @@ def _capture(
             order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
             trees[:] = [_plain(dynamic[item.key], order) for item in bound]
 
+        changes = Changes({item.key: passed[item.key] for item in bound})
+
         def run() -> Any:
-            return function(
+            result = function(
                 *[passed[i] for i in range(len(args))],
                 **{key: passed[key] for key in kwargs},
             )
+            return changes.returned(result)
 
         if record is None:
             result = run()
@@ -133,14 +138,14 @@ def _capture(
             result = record(run, named)
         out_leaves, out_tree = jax.tree.flatten(result)
         kept = are_dynamic([result], ())
-        out[:] = [out_tree, kept]
+        out[:] = [out_tree, kept, changes.keys]
         return [leaf for leaf, is_kept in zip(out_leaves, kept) if is_kept]
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     with jaxapi.own_error_codes():
         jaxpr = jax.make_jaxpr(flat)(*passed)
-    out_tree, kept = out
+    out_tree, kept, changed = out
     result = number(
         describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept
     )
@@ -157,7 +162,10 @@ def _capture(
         parameters,
         result,
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
-        _notes(leaves, traced, static),
+        (
+            *_notes(leaves, traced, static),
+            *changes_note([item.name for item in bound if item.key in changed]),
+        ),
         fixed=fixed,
     )
 

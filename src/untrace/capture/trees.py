@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -259,6 +258,32 @@ class _Plain:
         return None if whole is None else numbered(whole, start)
 
 
+def arrays(value: Any, is_array: Callable[[Any], bool]) -> Iterator[Any]:
+    """Yield the arrays of a value in the order in which `plain` finds them."""
+    if is_array(value):
+        yield value
+        return
+    kind = type(value)
+    if kind in (tuple, list):
+        parts = value
+    elif kind is dict and all(map(_is_plain_key, value)):
+        parts = [value[key] for key in _sorted_keys(value)]
+    elif value is None or kind in _SCALARS or not _is_registered(kind, value):
+        return
+    else:
+        parts = _parts(value)
+    for part in parts:
+        yield from arrays(part, is_array)
+
+
+def _parts(value: Any) -> list[Any]:
+    """List the children of an object; none of one that cannot be taken apart."""
+    try:
+        return jax.tree.leaves(value, is_leaf=lambda child: child is not value)
+    except Exception:  # such as that of a state of equinox that has been used up
+        return []
+
+
 def members(value: Any, is_array: Callable[[Any], bool]) -> list[tuple[str, Any]]:
     """List the parts of a tuple, a dict, or an object that a NamedTuple stands for.
 
@@ -295,11 +320,14 @@ def _is_registered(kind: type, value: Any) -> bool:
     known = _REGISTERED.get(kind)
     if known is None:
         known = not jax.tree_util.all_leaves([value])
+        if len(_REGISTERED) >= _MAX_KINDS:  # classes that are made anew in every run
+            _REGISTERED.clear()
         _REGISTERED[kind] = known
     return known
 
 
-_REGISTERED: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+_REGISTERED: dict[type, bool] = {}
+_MAX_KINDS = 4096
 
 
 def _is_nothing(tree: Tree) -> bool:
@@ -371,6 +399,16 @@ def n_numbers(tree: Tree) -> int:
     if isinstance(tree, Leaf):
         return 0
     return sum(map(n_numbers, tree.children)) + (tree.kind == "number")
+
+
+def is_builtin(tree: Tree) -> bool:
+    """Tell whether a tree is made of Python's own containers alone."""
+    if isinstance(tree, Leaf):
+        return True
+    return tree.kind in _BUILTIN and all(map(is_builtin, tree.children))
+
+
+_BUILTIN = ("dict", "list", "none", "number", "tuple")
 
 
 def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:

@@ -207,6 +207,27 @@ def exact(tree):
 ''',
         ("jax", "jax.numpy"),
     ),
+    "without": Helper(
+        '''\
+def without(tree, *keys):
+    """Leave out what nested dicts hold under some keys."""
+    if not isinstance(tree, dict):
+        return tree
+    parts = {k: without(v, *keys) for k, v in tree.items() if k not in keys}
+    return {k: v for k, v in parts.items() if not isinstance(v, dict) or v}
+'''
+    ),
+    "updated": Helper(
+        '''\
+def updated(tree, *parts):
+    """Put parts into nested dicts, in place of what is there."""
+    for part in parts:
+        if not isinstance(part, dict):
+            return part
+        tree = {**tree, **{k: updated(tree.get(k, {}), v) for k, v in part.items()}}
+    return tree
+'''
+    ),
     "known_as": Helper(
         '''\
 def known_as(name):

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, plain, quoted, shown_settings
+from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
+from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.naming.leaves import unflattened
@@ -23,11 +24,11 @@ from untrace.lifting.recorded.naming.values import (
 from untrace.lifting.recorded.numbers.formulas import formula_term
 from untrace.lifting.recorded.terms import (
     ATOM,
-    LAMBDA,
     Global,
     Name,
     Term,
     call,
+    dict_term,
     display,
     keyword,
     placed,
@@ -116,7 +117,9 @@ def _made(value: Any, writer: Writer) -> Term:
         brackets = "()" if kind is tuple else "[]"
         return display(brackets, [_item(item, writer) for item in value])
     if kind is dict:
-        return _dict([(k, writer.value(item)) for k, item in value.items()])
+        return _of_dicts(value, writer) or dict_term(
+            [(k, writer.value(item)) for k, item in value.items()]
+        )
     if kind is slice:
         items = [value.start, value.stop, value.step]
         return call(text_term("slice"), [writer.value(item) for item in items])
@@ -128,6 +131,14 @@ def _made(value: Any, writer: Writer) -> Term:
     if kind is np.bool_ and writer.in_library:  # JAX treats both alike
         value = bool(value)
     return static_term(value, writer)
+
+
+def _of_dicts(value: dict[Any, Any], writer: Writer) -> Term | None:
+    """Write a dict of arrays by other dicts, if it is made of these."""
+    tree, arrays = writer.values.tree(value)
+    if len(arrays) < len(jax.tree.leaves(value)) or not isinstance(tree, Node):
+        return None
+    return of_dicts(tree, arrays, writer, built)
 
 
 def tree_term(value: Any, writer: Writer) -> Term:
@@ -148,14 +159,6 @@ def _is_needed(name: Name, writer: Writer) -> bool:
         return True
     last = writer.draft.statements[-1] if writer.draft.statements else Statement()
     return last.targets is name and any(True for _ in last.term.refs())
-
-
-def _dict(items: Sequence[tuple[Any, Term]]) -> Term:
-    parts: list[Any] = []
-    for key, term in items:
-        parts += [", "] if parts else []
-        parts += [f"{quoted(key)}: ", *placed(term, LAMBDA)]
-    return Term(["{", *parts, "}"])
 
 
 def _array(value: Any, writer: Writer) -> Term:
@@ -188,6 +191,9 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     base = like(tree, arrays, writer)
     if base is not None:
         return _updated(base, tree, arrays, writer)
+    shorter = of_dicts(tree, arrays, writer, built)
+    if shorter is not None:
+        return shorter
     parts = [built(child, arrays, writer) for child in tree.children]
     if tree.kind == "none":
         return Term(["None"])
@@ -196,10 +202,10 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     if tree.kind in ("tuple", "list"):
         return display("()" if tree.kind == "tuple" else "[]", parts)
     if tree.kind == "dict":
-        return _dict(list(zip(tree.keys, parts)))
+        return dict_term(list(zip(tree.keys, parts)))
     name = writer.program.class_name(tree)
     if tree.kind == "items":
-        items = _dict(list(zip(tree.keys, parts)))
+        items = dict_term(list(zip(tree.keys, parts)))
         return call(Term([name]), [items])
     if tree.kind == "sparse":
         given = [keyword(k, writer.value(v, k)) for k, v in shown_settings(tree)]

@@ -20,7 +20,7 @@ from untrace.lifting.recorded.functions.returned import (
     returned_text,
 )
 from untrace.lifting.recorded.repeats.turn_names import taken_up
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, display
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
 from untrace.recovery.record import Place, Turn
@@ -316,6 +316,7 @@ class Draft:
     def finish(self) -> None:
         """Drop statements that nothing uses, fold single uses, note last uses."""
         self.drop_dead()
+        self._return_call()
         self._fold()
         self._note_last_uses()
 
@@ -331,6 +332,20 @@ class Draft:
             for ref in statement.term.refs():
                 ref.name.uses -= 1
         self.statements = kept[::-1]
+
+    def _return_call(self) -> None:
+        """Return the last call as it is, if a library names its parts and returns them."""
+        last = self.statements[-1] if self.statements else Statement()
+        names = list(flat(last.targets))
+        is_call = isinstance(last.targets, tuple) and not (last.is_row or last.items)
+        if self.result is None or not is_call:
+            return
+        if any(name.is_given and not name.is_foreign for name in names):
+            return
+        is_only = all(name.uses == 1 and not name.captured for name in names)
+        if is_only and _merged(self.result.parts) == _merged(_shape(last.targets)):
+            self.statements.pop()
+            self.result = last.term
 
     def _fold(self) -> None:
         pending = self.fold_all(self.statements)
@@ -422,6 +437,25 @@ def flat(targets: Names | None) -> Iterator[Name]:
     elif targets is not None:
         for target in targets:
             yield from flat(target)
+
+
+def _shape(targets: Names | None) -> list[Part]:
+    """Return what a tuple of targets looks like as a value."""
+    if not isinstance(targets, tuple):
+        return [Ref(name) for name in flat(targets)]
+    return display("()", [Term(_shape(target)) for target in targets]).parts
+
+
+def _merged(parts: Sequence[Part]) -> list[str | Name]:
+    """Return the parts of a term with text in one piece, whatever it was put together of."""
+    found: list[str | Name] = [""]
+    for part in parts:
+        if isinstance(part, Ref) and not part.path:
+            found += [part.name, ""]
+        else:
+            text = part if isinstance(part, str) else repr(part)
+            found[-1] = f"{found[-1]}{text}"
+    return found
 
 
 def defined(statement: Statement) -> Iterator[Name]:

@@ -12,6 +12,7 @@ from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
+from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
@@ -97,7 +98,8 @@ def _whole_call(root: Body) -> Call | None:
         return None
     if not set(names) <= set(body.parameters):
         return None
-    return item
+    returned = [id(array) for array in arrays_in(root.result)]
+    return item if returned == [id(array) for array in arrays_in(item.result)] else None
 
 
 def _wrapper_name(item: Call, name: str) -> str:

@@ -17,6 +17,7 @@ from untrace.lifting.recorded.functions.fields import keep_used, origins, unread
 from untrace.lifting.recorded.functions.function_names import settle
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.merging import merge_alike
+from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.main_function import main_function
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.plan import Plan, Restart
@@ -116,6 +117,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         for tree in shown:
             program.define_classes(tree)
     main = main_function(captured, program, name)
+    jit = program.home_term(("jax", "jit")).render()
+    main = opened(main, lifter.functions, jit)
     lifter.functions[:] = used_functions(lifter.functions, main)
     if program.plan.merges:
         makes_keys = not options.anonymous  # they would tell the names

@@ -243,7 +243,11 @@ class Plan:
         return narrowed(item, self.needs.get(recorded, ()))
 
     def hand_on(
-        self, value: Any, opened: Collection[Call], is_kept: Callable[[Call], bool]
+        self,
+        value: Any,
+        opened: Collection[Call],
+        is_kept: Callable[[Call], bool],
+        whole: Callable[[Any], Any],
     ) -> bool:
         """Let functions return what they hand on without returning it.
 
@@ -251,6 +255,7 @@ class Plan:
           value: What is used outside of them.
           opened: The calls around the place where it is used.
           is_kept: Tells whether a call is written as a call.
+          whole: Returns the tree that a flat list of leaves stands for.
 
         Returns:
           Whether there is anything that they did not return before.
@@ -258,13 +263,15 @@ class Plan:
         if not self.made:
             self.made = made_inside(self.recording)
         is_more = False
-        for item, parts in handed_on(value, self.made, opened).items():
+        for item, parts in handed_on(value, self.made, opened, whole).items():
             if not is_kept(item):
                 continue
             known = self.handed_on.setdefault(item, [])
             for part in parts:
-                if any(_is_same(part.value, one.value) for one in known):
+                held = _ids(part.value)
+                if any(held <= _ids(one.value) for one in known):
                     continue
+                known[:] = [one for one in known if not _ids(one.value) <= held]
                 known.append(part)
                 self.needs.pop(item, None)  # it was about the result without this
                 is_more = True
@@ -299,9 +306,8 @@ class Plan:
         return True
 
 
-def _is_same(first: Any, second: Any) -> bool:
-    """Tell whether two trees hold the same arrays in the same order."""
-    return list(map(id, arrays_in(first))) == list(map(id, arrays_in(second)))
+def _ids(value: Any) -> set[int]:
+    return set(map(id, arrays_in(value)))
 
 
 def _with_more(item: Call, extra: Sequence[HandedOn]) -> Call:

@@ -321,7 +321,10 @@ class Program:
     def hands_on(self, error: UnknownArray) -> bool:
         """Let functions return an unknown array that they make; tell whether any do."""
         return self.plan.hand_on(
-            error.value, self.open_calls, lambda item: not self.is_dissolved(item)
+            error.value,
+            self.open_calls,
+            lambda item: not self.is_dissolved(item),
+            self.shapes.opened,
         )
 
     def is_dissolved(self, item: Call) -> bool:

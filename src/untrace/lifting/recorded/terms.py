@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from untrace.capture.trees import quoted
+
 # How tightly an expression binds, as in Python's grammar.
 TUPLE, LAMBDA, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(12)
 
@@ -264,3 +266,12 @@ def display(brackets: str, terms: list[Term]) -> Term:
     """Write a tuple or list."""
     comma = "," if brackets == "()" and len(terms) == 1 else ""
     return Term([brackets[0], *joined(terms), comma + brackets[1]])
+
+
+def dict_term(items: Iterable[tuple[Any, Term]], bases: Iterable[Term] = ()) -> Term:
+    """Write a dict, `{**base, "key": value}`."""
+    entries = [["**", *placed(base, ATOM)] for base in bases]
+    for key, term in items:
+        entries.append([f"{quoted(key)}: ", *placed(term, LAMBDA)])
+    parts = [part for entry in entries for part in (", ", *entry)]
+    return Term(["{", *parts[1:], "}"])

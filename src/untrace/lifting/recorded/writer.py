@@ -367,6 +367,11 @@ class Writer:
         self.body(calls)
 
     @property
+    def is_main(self) -> bool:
+        """Whether this is the function that the user gave."""
+        return self.parent is None and self.caller is None
+
+    @property
     def in_library(self) -> bool:
         """Whether what is written now is a library's code, not the user's."""
         return self.is_library or self.n_dissolving > 0

@@ -182,7 +182,7 @@ def decorator_term(
     """
     imports = writer.program.lifter.imports
     home = writer.program.home_term(made.maker)
-    given = _given_options(made).items()
+    given = given_options(made).items()
     options = [*(keyword(k, writer.value(v)) for k, v in given), *more]
     if not options:
         return home
@@ -190,7 +190,7 @@ def decorator_term(
     return call(Term([partial]), [home, *options])
 
 
-def _given_options(made: jaxapi.Transformed) -> dict[str, Any]:
+def given_options(made: jaxapi.Transformed) -> dict[str, Any]:
     """Return the options but for shardings that are left to JAX."""
     return {
         name: value
@@ -236,7 +236,7 @@ def _transformed(
     fixed = _fixed_arguments(made, bodies, writer)
     options = [
         keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
-        for k, v in _given_options(made).items()
+        for k, v in given_options(made).items()
     ]
     home = writer.program.home_term(made.maker)
     return call(home, [inner, *options])

@@ -13,6 +13,7 @@ from untrace.lifting.recorded.calls.elementwise import unmapped
 from untrace.lifting.recorded.calls.equations import write_equation
 from untrace.lifting.recorded.calls.evaluated import write_evaluated
 from untrace.lifting.recorded.calls.jitted import note_result, with_own_arguments
+from untrace.lifting.recorded.calls.new_aux import with_new_aux
 from untrace.lifting.recorded.calls.operators import (
     method_term,
     operator_term,
@@ -61,6 +62,7 @@ def write_as_made(item: Call, writer: Writer) -> None:
         shown = spelled
         if writer.in_library:
             shown = with_own_arguments(unwrapped(spelled), item, writer)
+            shown = with_new_aux(shown, writer)
         try:
             term = _public_call(shown, writer)
         except Unrolled:

@@ -6,7 +6,6 @@ returns the result beside a marker. Written is `jax.jit(make_step)(model, opt_st
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from untrace import jaxapi
+from untrace.lifting.recorded.calls.callables import given_options
 from untrace.lifting.recorded.functions.needs import Returned, narrowed
 from untrace.lifting.recorded.functions.parameters import name_inside
-from untrace.lifting.recorded.naming.values import has_array
+from untrace.lifting.recorded.naming.values import (
+    arrays_in,
+    has_array,
+    is_array,
+)
 from untrace.lifting.recorded.unwritable import Unwritable
-from untrace.recovery.functions import innermost
+from untrace.recovery.functions import innermost, starred
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.snapshots import CONTAINERS
 from untrace.syntax.names import identifier
@@ -27,8 +31,6 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.function import Statement
     from untrace.lifting.recorded.naming.shapes import Shapes
     from untrace.lifting.recorded.writer import Writer
-
-_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
@@ -48,8 +50,13 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     body = _run(item, runs, writer)
     if body is None:
         return shown
+    if writer.is_main:
+        shown, body = _as_program(shown, body, writer.program.plan.recording.result)
+    options = given_options(made)
+    if starred(body.code):  # its arguments are spread where it is defined
+        plain = replace(shown, bodies=[body])
+        return shown if options else writer.program.plan.shown(plain, item)
     parts = [list(_parts(arg, shapes)) for arg in shown.args]
-    options = dict(made.options)
     donated = options.pop("donate_argnums", ())
     if options:
         return shown
@@ -65,6 +72,17 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     return plain if given else writer.program.plan.shown(plain, item)
 
 
+def _as_program(shown: Call, body: Body, result: Any) -> tuple[Call, Body]:
+    """Return a call and its run with what the program returns, if all of it is theirs."""
+    pairs = zip(arrays_in(shown.result), arrays_in(body.result))
+    inside = {id(outer): inner for outer, inner in pairs}
+    leaves, treedef = jax.tree.flatten(result)
+    if not all(id(leaf) in inside or not is_array(leaf) for leaf in leaves):
+        return shown, body
+    made = jax.tree.unflatten(treedef, [inside.get(id(leaf), leaf) for leaf in leaves])
+    return replace(shown, result=result, target=None), replace(body, result=made)
+
+
 def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -> None:
     """Take note of a call, so that its function returns only what is needed.
 
@@ -74,7 +92,7 @@ def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -
     if (
         shown.bodies == item.bodies
         or not _is_jit(shown.function)
-        or shown.function.options
+        or given_options(shown.function)
     ):
         return
     structure = jax.tree.structure(shown.result)
@@ -98,14 +116,24 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
         return None
     (body,) = runs
     if body not in known:
-        if body.code is not function.__code__ or body.code.co_flags & _STARRED:
+        if body.code is not function.__code__:
             return None
-        named = _named_parts(body, writer.program.shapes)
-        shown = replace(body, parameters=named)
-        steps = writer.program.plan.needs.get(item, ())
-        result = narrowed(replace(item, result=body.result), steps).result
-        known[body] = replace(shown, result=result)
+        shown = replace(body)
+        if not starred(body.code):
+            shown.parameters = _named_parts(body, writer.program.shapes)
+        plan = writer.program.plan
+        plan.dissolved |= set(_only_user_call(body))
+        steps = plan.needs.get(item, ())
+        shown.result = narrowed(replace(item, result=body.result), steps).result
+        known[body] = shown
     return known[body]
+
+
+def _only_user_call(body: Body) -> list[Call]:
+    """Return the call of the user's function that a library's wrapper is there for."""
+    own = [one for one in body.calls if one.is_own]
+    user = [one for one in own if not is_library(one.bodies[0].code)]
+    return user if len(user) == 1 else []
 
 
 def _named_parts(body: Body, shapes: Shapes) -> Mapping[str, Any]:

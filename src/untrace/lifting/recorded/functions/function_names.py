@@ -93,7 +93,10 @@ def names_of(body: Body, is_called: bool = False) -> Names:
     if not is_library(code):
         return _plain(name, body)
     if code.co_name == "__call__":
-        return _in_module(name, code)
+        user = getattr(body.function, "__wrapped__", None)
+        is_user = isinstance(user, types.FunctionType) and not is_library(user.__code__)
+        known = (_cleaned(user.__name__),) if is_user else ()
+        return *known, *_in_module(name, code)
     names = _names(code.co_qualname, body, is_called)
     wrapped = _wrapped(body)
     if not wrapped or not _is_vague(code.co_name):

@@ -7,14 +7,14 @@ is used outside, the largest parts that were made inside.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
-from untrace.capture.trees import Leaf, plain
+from untrace.capture.trees import Leaf, plain, quoted
 from untrace.lifting.recorded.functions.function_names import snake_case
-from untrace.lifting.recorded.naming.paths import key_name
+from untrace.lifting.recorded.naming.paths import common, key_name, last_word
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
 from untrace.recovery.record import RETURNED, Body, Call
 
@@ -36,10 +36,17 @@ class Made(NamedTuple):
 
 
 class HandedOn(NamedTuple):
-    """What a function returns besides its result, and how it is called there."""
+    """What a function returns besides its result, and how it is called there.
+
+    Attributes:
+      value: An array or a tree of arrays.
+      hint: What to call it.
+      way: The keys that lead to it in the nested dicts that the caller puts it into.
+    """
 
     value: Any
     hint: str
+    way: tuple[Any, ...] = ()
 
 
 def made_inside(body: Body) -> dict[int, Made]:
@@ -79,7 +86,10 @@ def _calls(
 
 
 def handed_on(
-    value: Any, made: Mapping[int, Made], opened: Collection[Call]
+    value: Any,
+    made: Mapping[int, Made],
+    opened: Collection[Call],
+    whole: Callable[[Any], Any],
 ) -> dict[Call, list[HandedOn]]:
     """Return what functions have to return besides for a value that is used outside.
 
@@ -87,33 +97,53 @@ def handed_on(
       value: An array or a tree of arrays.
       made: Where arrays were made, by identity.
       opened: The calls around the place where the value is used.
+      whole: Returns the tree that a flat list of leaves stands for.
     """
     found: dict[Call, list[HandedOn]] = {}
-    _add(value, "", made, set(opened), found)
-    return {item: _whole(parts, made) for item, parts in found.items()}
+    _add(HandedOn(value, ""), made, set(opened), whole, found)
+    return {item: _nested(_whole(parts, made)) for item, parts in found.items()}
 
 
 def _whole(parts: Sequence[HandedOn], made: Mapping[int, Made]) -> list[HandedOn]:
-    """Return trees that were made at once for arrays that are their only ones."""
-    arrays = [id(part.value) for part in parts if is_array(part.value)]
-    wholes = {id(made[array].whole): made[array] for array in arrays}
+    """Return trees that were made at once for parts that are all of them."""
+    rest = {array: part for part in parts for array in _ids(part.value)}
     kept: list[HandedOn] = []
-    for place in wholes.values():
+    for place in {id(made[a].whole): made[a] for a in rest}.values():
         held = _ids(place.whole)
-        if len(held) > 1 and set(held) <= set(arrays):
-            arrays = [array for array in arrays if array not in set(held)]
+        if len(held) > 1 and set(held) <= rest.keys():
+            rest = {array: part for array, part in rest.items() if array not in held}
             kept.append(HandedOn(place.whole, place.whole_name))
-    rest = [p for p in parts if not is_array(p.value) or id(p.value) in arrays]
-    return [*kept, *rest]
+    return [*kept, *(p for p in parts if not rest.keys().isdisjoint(_ids(p.value)))]
+
+
+def _nested(parts: Sequence[HandedOn]) -> list[HandedOn]:
+    """Put what is part of one state into nested dicts, as the caller does."""
+    inside = [part for part in parts if part.way]
+    if len(inside) < 2:
+        return list(parts)
+    shared = common([part.way for part in inside])
+    if len(shared) == min(len(part.way) for part in inside):
+        shared.pop()
+    state: dict[Any, Any] = {}
+    for part in inside:
+        around = state
+        *outer, last = part.way[len(shared) :]
+        for key in outer:
+            around = around.setdefault(key, {})
+        around[last] = part.value
+    words = [f"[{quoted(key)}]" for key in shared]
+    hint = f"{snake_case(last_word(words))}_state" if words else "state"
+    return [HandedOn(state, hint), *(part for part in parts if not part.way)]
 
 
 def _add(
-    value: Any,
-    hint: str,
+    part: HandedOn,
     made: Mapping[int, Made],
     around: set[Call],
+    whole: Callable[[Any], Any],
     found: dict[Call, list[HandedOn]],
 ) -> None:
+    value, hint, way = part
     arrays: list[Any] = []
     if isinstance(plain(value, is_array, arrays, False), Leaf):
         value = arrays[0]  # of a box, only what it holds
@@ -130,19 +160,22 @@ def _add(
                 done.add(item)
             elif not any(is_returned):
                 done.add(item)
-                name = (places[0].name if is_array(value) else "") or hint
-                found.setdefault(item, []).append(HandedOn(value, name))
+                name = places[0].name if is_array(value) else ""
+                name = name or hint or ("state" if type(value) is dict else "")
+                found.setdefault(item, []).append(HandedOn(value, name, way))
     if is_array(value):
         return
-    for key, child in _children(value):
-        _add(child, key, made, done, found)
+    for inner in _children(part._replace(value=whole(value))):
+        _add(inner, made, done, whole, found)
 
 
-def _children(value: Any) -> Iterator[tuple[str, Any]]:
+def _children(part: HandedOn) -> Iterator[HandedOn]:
     """Yield the parts of a tree, named by the last word of their paths."""
     flat, _ = jax.tree_util.tree_flatten_with_path(
-        value, is_leaf=lambda child: child is not value
+        part.value, is_leaf=lambda child: child is not part.value
     )
     for path, child in flat:
-        key = getattr(path[0], "key", None) or getattr(path[0], "name", None)
-        yield snake_case(key_name(key)) if isinstance(key, str) else "", child
+        key = getattr(path[0], "key", None)
+        word = key or getattr(path[0], "name", None)
+        hint = snake_case(key_name(word)) if isinstance(word, str) else ""
+        yield HandedOn(child, hint, () if key is None else (*part.way, key))

@@ -38,7 +38,7 @@ def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
         return None
     (((key, path), n_same),) = found.most_common(1)
     name = names[key]
-    base = _held(name, path, writer)
+    base = node_at(name, path, writer)
     if n_same < MIN_SAME or base is None or base.cls is not tree.cls:
         return None
     n_needed = max(len(tree.keys), len(base.keys)) + (not path)
@@ -51,7 +51,7 @@ def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
 
 def lost_fields(base: Found, tree: Node, writer: Writer) -> list[str]:
     """List the fields of a NamedTuple that another object of its class has not."""
-    known = _held(*base, writer)
+    known = node_at(*base, writer)
     assert known is not None
     return [key for key in known.keys if key not in tree.keys]
 
@@ -70,7 +70,7 @@ def is_field(
     return found is not None and found == (name, path + access(tree, key))
 
 
-def _held(name: Name, path: str, writer: Writer) -> Node | None:
+def node_at(name: Name, path: str, writer: Writer) -> Node | None:
     """Return the node that is there in what a name holds."""
     if name.held is None:
         return None

@@ -56,13 +56,14 @@ def write_own_call(item: Call, writer: Writer) -> None:
         _write_kept(item, body, writer)
         return
     is_weak = is_library(body.code)
-    trail, turn = writer.trail, writer.turn
+    trail, turn, was_library = writer.trail, writer.turn, writer.is_library
     writer.n_dissolving += is_weak
+    writer.is_library = was_library and is_weak  # the user's function in a wrapper
     writer.trail, writer.turn = (*trail, item.place), (*item.turn, *turn)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     writer.n_dissolving -= is_weak
-    writer.trail, writer.turn = trail, turn
+    writer.trail, writer.turn, writer.is_library = trail, turn, was_library
     rename(item.result, item.target, writer)
 
 

@@ -12,6 +12,7 @@ from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import is_plain, with_numbers
 from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
+from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
@@ -116,7 +117,7 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
                 _take_apart(value, (id(body.code), hint), writer)
                 continue
             if hint in ("self", "cls"):
-                hint = "params"
+                hint = _name_of_object(value, body)
             name = Name(identifier(hint), True, is_parameter=True)
             writer.define(value, name)
             if is_whole:
@@ -124,6 +125,12 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
             writer.arguments[id(value), hint] = name
             made.append((name, value))
     return made + (attribute_parameters(body, writer) if writer.is_library else [])
+
+
+def _name_of_object(value: Any, body: Body) -> str:
+    """Name the object of a method: a layer holds parameters, an optimizer its state."""
+    is_layer = body.code.co_name == "__call__" or not is_library(body.code)
+    return "params" if is_layer else snake_case(type(value).__name__)
 
 
 def trailing_defaults(

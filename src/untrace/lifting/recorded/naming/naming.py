@@ -122,6 +122,8 @@ def rename(result: Any, target: Target, writer: Writer) -> None:
     if found is None or found[1]:
         return
     name = found[0]
+    if writer.in_library and name.is_given and not (name.is_foreign or name.is_weak):
+        return  # the user's name
     if not name.text and not name.is_parameter and id(name) in writer.owned:
         _give(name, target, writer)
 

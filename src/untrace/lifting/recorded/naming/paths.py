@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 from untrace.syntax.names import identifier
 
 MAX_NAME = 28
+_Step = TypeVar("_Step")
 
 
 def steps(path: str) -> list[str]:
@@ -31,9 +33,9 @@ def steps(path: str) -> list[str]:
     return found
 
 
-def common(paths: Sequence[Sequence[str]]) -> list[str]:
+def common(paths: Sequence[Sequence[_Step]]) -> list[_Step]:
     """Return the steps that all paths begin with."""
-    shared: list[str] = []
+    shared: list[_Step] = []
     for level in zip(*paths):
         if len(set(level)) > 1:
             break

@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from untrace.capture.trees import Leaf, Node, Tree, leaves, numbered, plain
+from untrace.capture.trees import (
+    Leaf,
+    Node,
+    Tree,
+    build,
+    is_builtin,
+    leaves,
+    numbered,
+    plain,
+)
 from untrace.lifting.recorded.naming.values import arrays_in, is_array, type_of
 from untrace.recovery.functions import starred
 from untrace.recovery.record import Body, Call, is_library
@@ -88,6 +97,16 @@ class Shapes:
             found.append(part)
             position += len(part)
         return found
+
+    def opened(self, value: Any) -> Any:
+        """Return the trees that a flat list stands for, or the value as it is."""
+        if type(value) not in (tuple, list):
+            return value
+        arrays = list(filter(is_array, value))
+        tree = self.tree(arrays)
+        if tree is None or not is_builtin(tree):
+            return value
+        return build(tree, arrays, {})
 
     def enter(self, item: Call, runs: Iterable[Body]) -> None:
         """Find out what the flat lists that a library's function is passed stand for.

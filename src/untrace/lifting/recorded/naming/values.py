@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, access, plain, quoted
+from untrace.capture.trees import Leaf, Node, Tree, access, arrays, quoted
 from untrace.lifting.recorded.functions.fields import by_length
 from untrace.lifting.recorded.terms import Name
 from untrace.recovery.record import is_library_class
@@ -24,7 +24,13 @@ Found = tuple[Name, str]
 
 def is_array(value: Any) -> bool:
     """Tell whether a value is an array, or stands for one."""
-    return isinstance(value, _ARRAYS) or jaxapi.is_ref(value)
+    kind = type(value)
+    known = _KINDS.get(kind)
+    if known is None:
+        if len(_KINDS) >= _MAX_KINDS:  # classes that are made anew in every run
+            _KINDS.clear()
+        known = _KINDS[kind] = isinstance(value, _ARRAYS) or jaxapi.is_ref(value)
+    return known
 
 
 def type_of(value: Any) -> Any:
@@ -35,14 +41,12 @@ def type_of(value: Any) -> Any:
 
 def arrays_in(value: Any) -> list[Any]:
     """List the arrays in a value."""
-    found: list[Any] = []
-    plain(value, is_array, found, False)
-    return found
+    return list(arrays(value, is_array))
 
 
 def has_array(value: Any) -> bool:
     """Tell whether a value is an array or holds one."""
-    return bool(arrays_in(value))
+    return any(True for _ in arrays(value, is_array))
 
 
 def is_made_of_arrays(value: Any) -> bool:
@@ -75,6 +79,8 @@ _ARRAYS = (
     np.ndarray,
     jax.custom_derivatives.SymbolicZero,  # stands for the tangent of one
 )
+_KINDS: dict[type, bool] = {}
+_MAX_KINDS = 4096
 
 
 class Values:

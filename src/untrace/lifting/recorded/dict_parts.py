@@ -1,0 +1,229 @@
+"""Write a large dict as a part of another one, or as several put together.
+
+Libraries split the state of a model by kinds and put it together again. Written are
+`without(model, "rngs")` and `updated(model, params)` instead of dicts with each entry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin, quoted
+from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.functions.likeness import node_at
+from untrace.lifting.recorded.naming.values import Found, tree_key
+from untrace.lifting.recorded.terms import (
+    Global,
+    Name,
+    Term,
+    call,
+    dict_term,
+    text_term,
+)
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.writer import Writer
+
+MIN_ENTRIES = 4  # of a dict that is not written entry by entry
+MIN_SHARED = 2  # entries that a part has to give
+MAX_KEYS = 3  # whose entries are left out
+
+Way = tuple[Any, ...]
+"""The keys that lead to an entry of nested dicts."""
+Entries = Mapping[Way, Any]
+"""What identifies the entries of nested dicts."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """A dict that has a name.
+
+    Attributes:
+      found: Where it is.
+      dropped: The keys whose entries are left out.
+      entries: What is left.
+    """
+
+    found: Found
+    dropped: tuple[str, ...]
+    entries: Entries
+
+
+def of_dicts(
+    tree: Node,
+    arrays: Sequence[Any],
+    writer: Writer,
+    write: Callable[[Tree, Sequence[Any], Writer], Term],
+) -> Term | None:
+    """Write nested dicts by others that have names; None if that is not shorter.
+
+    `write` writes what no other dict has.
+    """
+    if tree.kind != "dict" or writer.program.options.keep_types:
+        return None
+    n_written = _count(tree, arrays, writer)
+    wanted = dict(_entries(tree, arrays))
+    if n_written < MIN_ENTRIES:
+        return None
+    parts, rest = _chosen(wanted, list(_parts(wanted, writer)))
+    left = _only(tree, rest)
+    n_parts = sum(1 + bool(part.dropped) for part in parts)
+    n_left = _count(left, arrays, writer) if rest else 0
+    if not parts or 2 * (n_parts + n_left) > n_written:
+        return None
+    terms = [_part_term(part, tree, arrays, writer) for part in parts]
+    if len(terms) == 1 and not rest:
+        return terms[0]
+    ways = [set(part.entries) for part in parts]
+    if _replaces_whole_keys(wanted, [*ways, rest]):
+        inner = [(k, write(child, arrays, writer)) for k, child in _items(left)]
+        return dict_term(inner, terms)
+    if rest:
+        terms.append(write(left, arrays, writer))
+    return _helper_call("updated", terms, writer)
+
+
+def _replaces_whole_keys(wanted: Entries, layers: Sequence[set[Way]]) -> bool:
+    """Tell whether a dict is `{**first, **second}`: all under a key is of one of them."""
+    holders: dict[Any, set[Way]] = {}
+    for ways in layers:
+        holders.update({way[0]: ways for way in ways})
+    return all(way in holders[way[0]] for way in wanted)
+
+
+def _chosen(wanted: Entries, parts: Sequence[_Part]) -> tuple[list[_Part], set[Way]]:
+    """Choose what to put together, later parts above; return the entries that are left.
+
+    At most the first part has entries that others replace.
+    """
+    rest = set(wanted)
+    chosen: list[_Part] = []
+    for part in parts:
+        is_exact = all(wanted[way] == key for way, key in part.entries.items())
+        if is_exact and len(rest & part.entries.keys()) >= MIN_SHARED:
+            chosen.append(part)
+            rest -= part.entries.keys()
+    shared = [_shared(part, wanted) & rest for part in parts]
+    most = max(shared, key=len, default=set[Way]())
+    if len(most) >= MIN_SHARED:
+        chosen.insert(0, parts[shared.index(most)])
+        rest -= most
+    return chosen, rest
+
+
+def _shared(part: _Part, wanted: Entries) -> set[Way]:
+    return {way for way, key in part.entries.items() if wanted[way] == key}
+
+
+def _parts(wanted: Entries, writer: Writer) -> Iterator[_Part]:
+    """Yield the dicts that have entries of another one in the same places."""
+    found: Counter[tuple[int, str]] = Counter()
+    names: dict[int, Name] = {}
+    for way, key in wanted.items():
+        origin, ending = writer.locate(key), "".join(f"[{quoted(k)}]" for k in way)
+        if origin is not None and origin[1].endswith(ending):
+            names[id(origin[0])] = origin[0]
+            found[id(origin[0]), origin[1].removesuffix(ending)] += 1
+    for (key, path), n_shared in found.most_common():
+        base = node_at(names[key], path, writer)
+        if n_shared < MIN_SHARED or base is None or base.kind != "dict":
+            continue
+        held = dict(_entries(base, writer.values.tree(names[key].held)[1]))
+        extra = [way for way in held if way not in wanted]
+        kept = {way: held[way] for way in held if way in wanted}
+        dropped = _keys_of(extra, kept)
+        if dropped is not None and _EMPTY not in held.values():
+            yield _Part((names[key], path), dropped, kept)
+
+
+def _keys_of(extra: Collection[Way], kept: Collection[Way]) -> tuple[str, ...] | None:
+    """Return the keys that lead to some entries and to no others; None if there are none."""
+    others = {key for way in kept for key in way}
+    rest, found = list(extra), list[str]()
+    while rest:
+        times = Counter(
+            k for w in rest for k in w if type(k) is str and k not in others
+        )
+        if not times or len(found) == MAX_KEYS:
+            return None
+        found.append(times.most_common(1)[0][0])
+        rest = [way for way in rest if found[-1] not in way]
+    return tuple(found)
+
+
+def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -> Term:
+    """Write a part: its name, or what is left of that; this has a name from then on."""
+    held = writer.reach(part.found, is_tree=True)
+    if not part.dropped:
+        return held
+    keys = [text_term(quoted(key)) for key in part.dropped]
+    term = _helper_call("without", [held, *keys], writer)
+    left = _only(tree, part.entries)
+    key = tree_key(left, arrays)
+    exact = all(part.entries[way] == k for way, k in _entries(left, arrays))
+    if not exact or key is None:
+        return term
+    name = Name("params")
+    writer.own(name)
+    if is_builtin(left):
+        writer.define(build(left, arrays, {}), name)
+    writer.values.add(key, name)
+    writer.draft.statements.append(Statement(name, term))
+    return writer.ref((name, ""))
+
+
+def _helper_call(helper: str, terms: Sequence[Term], writer: Writer) -> Term:
+    return call(Term([Global(writer.program.lifter.helper(helper))]), terms)
+
+
+# ---- entries -----------------------------------------------------------------------
+
+_EMPTY = "empty"
+
+
+def _entries(
+    tree: Tree, arrays: Sequence[Any], way: Way = ()
+) -> Iterator[tuple[Way, Any]]:
+    """Yield the entries of nested dicts: what is no dict, and what identifies it."""
+    if isinstance(tree, Node) and tree.kind == "dict" and tree.children:
+        for key, child in _items(tree):
+            yield from _entries(child, arrays, (*way, key))
+        return
+    is_dict = isinstance(tree, Node) and tree.kind == "dict"
+    yield way, _EMPTY if is_dict else tree_key(tree, arrays)
+
+
+def _only(tree: Node, ways: Collection[Way]) -> Node:
+    """Leave out the entries of nested dicts that other ways lead to."""
+    inner: dict[Any, set[Way]] = {}
+    for way in ways:
+        inner.setdefault(way[0], set()).add(way[1:])
+    kept = [
+        (key, child if () in inner[key] else _only(_node(child), inner[key]))
+        for key, child in _items(tree)
+        if key in inner
+    ]
+    keys, children = tuple(k for k, _ in kept), tuple(c for _, c in kept)
+    return replace(tree, keys=keys, children=children)
+
+
+def _items(tree: Node) -> list[tuple[Any, Tree]]:
+    return list(zip(tree.keys, tree.children))
+
+
+def _node(tree: Tree) -> Node:
+    assert isinstance(tree, Node)
+    return tree
+
+
+def _count(tree: Tree, arrays: Sequence[Any], writer: Writer) -> int:
+    """Count the entries of the dict that would be written otherwise."""
+    if isinstance(tree, Leaf):
+        return 1
+    key = tree_key(tree, arrays)
+    if tree.kind != "dict" or (key is not None and writer.locate(key) is not None):
+        return 1
+    return sum(_count(child, arrays, writer) for child in tree.children)
