@@ -10,6 +10,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
+from untrace.capture.stand_ins import with_stand_ins
 from untrace.emission import Module, emit
 from untrace.errors import LiftingError
 from untrace.idiomatic import accepts
@@ -78,7 +79,7 @@ def untrace_recorded(
             note += f" It makes calls of: {', '.join(sorted(known))}."
         captured = replace(captured, notes=(*captured.notes, note))
     if is_opened_whole(captured.recording, options.expand):
-        return untrace_captured(replace(captured, recording=None), options, progress)
+        return untrace_captured(_without_calls(captured, options), options, progress)
     with jaxapi.deep_recursion():
         try:
             if captured.recording.error is not None:
@@ -91,8 +92,16 @@ def untrace_recorded(
                 return source
             why = "; ".join(source.report.difference_lines())
     note = f"Written from its equations, not from the calls that were made: {why}"
-    lower = replace(captured, notes=(*captured.notes, note), recording=None)
-    return untrace_captured(lower, options, progress)
+    lower = replace(captured, notes=(*captured.notes, note))
+    return untrace_captured(_without_calls(lower, options), options, progress)
+
+
+def _without_calls(captured: Captured, options: Options) -> Captured:
+    """Leave the equations, whose file imports no class that is not to be kept."""
+    captured = replace(captured, recording=None)
+    if options.keep_types:
+        return captured
+    return replace(captured, result=with_stand_ins(captured.result))
 
 
 def _best(captured: Captured, options: Options, progress: Progress) -> Source:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,3 +108,70 @@ def test_a_jitted_function_that_ran_only_in_eval_shape_comes_back():
     assert "from its equations" not in str(src), src.report.notes
     assert src.report.is_verified, str(src.report)
     assert "def halved(x, scale):" in str(src)
+
+
+@jax.tree_util.register_pytree_node_class
+class Unready:
+    """Its parts cannot be taken before it has been made; a method returns it earlier."""
+
+    def __init__(self, scale):
+        made = self.itself()
+        made.scale = scale
+
+    def itself(self):
+        return self
+
+    def tree_flatten(self):
+        return (self.scale,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+def test_method_may_return_an_instance_that_is_still_being_made():
+    source = untrace.source(lambda x: Unready(jnp.exp(x)).scale * x)(X)
+    assert source.report.is_verified and not source.report.notes
+    assert "return jnp.exp(x) * x" in str(source)
+
+
+def largest(x):
+    return jnp.max(jnp.abs(x))
+
+
+class Bounded(eqx.Module):
+    """Calls one of its methods before its field with a default has a value."""
+
+    limit: jax.Array
+    norm: Callable[[Any], Any] = largest
+
+    def __init__(self, limit, norm=largest):
+        self.limit = self.checked(limit)
+        self.norm = norm
+
+    def checked(self, limit):
+        return jnp.exp(limit)
+
+    def __call__(self, x):
+        return jnp.minimum(self.norm(x), self.limit)
+
+
+def test_frozen_instance_that_is_still_being_made_has_no_bound_default():
+    source = untrace.source(lambda x: Bounded(x[0])(x))(X)
+    assert not source.report.notes
+    assert "return jnp.minimum(largest(x), " in str(source)
+
+
+class Doubled(NamedTuple):
+    """What a mapped function returns."""
+
+    value: Any
+
+
+def test_class_of_a_result_is_not_imported_where_only_equations_are_written():
+    mapped = jax.vmap(lambda x: Doubled(x * 2))
+    source = untrace.source(mapped, expand="vmap")(X)
+    assert source.report.is_verified
+    assert "class Doubled(NamedTuple):" in str(source)
+    kept = untrace.source(mapped, expand="vmap", keep_types=True)(X)
+    assert "class Doubled" not in str(kept)

@@ -231,3 +231,30 @@ def test_a_local_keeps_a_name_that_only_ends_like_a_number():
 
     text = recover(model, X)
     assert re.search(r"^    score_2(_2)? = ", text, re.MULTILINE)
+
+
+class Population:
+    """The user's class: a public method that calls a private one, and a noun."""
+
+    def spread(self, x):
+        return jnp.max(x) - jnp.min(x)
+
+    def _tell(self, x, spread):
+        return jnp.tanh(x) * spread
+
+    def tell(self, x):
+        x = jnp.where(jnp.isnan(x), 0.0, x)
+        spread = self.spread(x)
+        told = self._tell(x, spread)
+        return told + jnp.sin(told)
+
+
+def test_private_function_keeps_its_underscore_beside_a_public_one():
+    text = recover(lambda x: Population().tell(x) + Population().tell(x + 1), X)
+    assert {"_tell", "tell"} <= set(defined(text))
+    assert "told = _tell(x, spread)" in text
+
+
+def test_method_is_named_after_its_class_beside_a_variable_of_its_name():
+    text = recover(lambda x: Population().tell(x) + Population().tell(x + 1), X)
+    assert "spread = population_spread(x)" in text

@@ -199,3 +199,22 @@ def test_the_state_of_a_loop_is_the_object_that_the_run_was_given():
     assert source.report.is_verified
     assert "from its equations" not in str(source)
     assert str(source).count("def advance(") == 1
+
+
+@functools.partial(jax.jit, static_argnames=["change"])
+def changed(x, scale, change=None):
+    x = x if change is None else change(x)
+    return jnp.sin(x) * scale
+
+
+def test_default_may_be_passed_by_position_to_a_jitted_function():
+    source = untrace.source(lambda x: changed(x, x[0], None))(X)
+    assert not source.report.notes
+    assert "return changed(x, x[0])" in str(source)
+    assert "@jax.jit\ndef changed(x, scale):" in str(source)
+
+
+def test_default_may_be_passed_by_position_to_a_mapped_function():
+    mapped = jax.vmap(changed.__wrapped__, in_axes=(0, None, None))
+    text = recover(lambda x: mapped(x, x[0], None), X)
+    assert "jax.vmap(changed, in_axes=(0, None))(x, x[0])" in text

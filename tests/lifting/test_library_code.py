@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 
@@ -459,6 +460,7 @@ def ensemble(pair):
 def test_arguments_that_a_library_takes_with_a_star_have_different_names():
     layers = library("""
 import jax
+import jax.flatten_util
 
 def latest(is_known, value, x, args, options):
     return jax.lax.cond(
@@ -498,3 +500,13 @@ def outer(x, scale, is_on):
     text = recover(model, X)
     assert "def scaled(x, scale):" in text
     assert "scaled(x, 2.0) + scaled(x, 3.0)" in text
+
+
+def test_mapped_function_that_undoes_raveling_is_asked_from_jax():
+    """`ravel_pytree` returns an object of a private class of JAX."""
+    tree = {"a": jnp.zeros(3), "b": jnp.zeros((2, 2), jnp.int32)}
+    _, unravel = jax.flatten_util.ravel_pytree(tree)
+    source = untrace.source(lambda rows: jax.vmap(unravel)(rows))(jnp.ones((2, 7)))
+    assert source.report.is_verified and not source.report.notes
+    assert "from jax.flatten_util import ravel_pytree" in str(source)
+    assert "jax._src" not in str(source)

@@ -570,3 +570,17 @@ def test_a_function_may_have_many_variants_for_its_fixed_arguments():
     text = recover(lambda x: sum(power(n, x) for n in range(2, 14)), X)
     assert "Written from its equations" not in text
     assert "is written from its equations" not in text
+
+
+def complex_parts(re, im, b, c, d):
+    a = re + 1j * im
+    b = b[0] + 1j * b[1]
+    c = c[0] + 1j * c[1]
+    d = d[0] + 1j * d[1]
+    return jnp.concatenate((a, b, c, d))
+
+
+def test_repeated_stretch_begins_where_few_values_pass():
+    text = recover(complex_parts, X[0], X[1], X, X + 1, X + 2)
+    assert "b = complex_parts_step(b)" in text
+    assert "d = complex_parts_step(d)" in text

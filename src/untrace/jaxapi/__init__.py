@@ -154,6 +154,7 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
+from untrace.jaxapi.raveling import HashablePartial, raveled_tree
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
@@ -262,6 +263,7 @@ __all__ = [
     "Exported",
     "ExtendedDType",
     "FrozenDict",
+    "HashablePartial",
     "HiPrimitive",
     "HostCall",
     "JaxArray",
@@ -361,6 +363,7 @@ __all__ = [
     "paused_collection",
     "placement",
     "plain_attribute",
+    "raveled_tree",
     "ref_content",
     "ref_transforms",
     "root_parts",

@@ -89,9 +89,11 @@ def has_array(value: Any) -> bool:
         return any(map(has_array, value.values() if kind is dict else value))
     if isinstance(value, _NO_ARRAYS) or _is_plain_iterator(value):
         return False
-    return any(
-        isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in jax.tree.leaves(value)
-    )
+    try:
+        leaves = jax.tree.leaves(value)
+    except Exception:  # such as those of an object that is still being made
+        return False
+    return any(isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in leaves)
 
 
 def _is_plain_iterator(value: Any) -> bool:

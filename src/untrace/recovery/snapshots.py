@@ -60,7 +60,7 @@ class Snapshots:
 
     def _frozen_changes(self, kind: Any, value: Any) -> bool:
         fields: Mapping[str, Any] = kind.__dataclass_fields__
-        held = [getattr(value, name, _MISSING) for name in fields]
+        held = [_field(kind, value, name) for name in fields]
         changes = any([self._changes(item) for item in held])
         is_fixed = not changes and not any(
             item is _MISSING or type(item) in (list, dict) for item in held
@@ -68,6 +68,18 @@ class Snapshots:
         if is_fixed:
             self._fixed[id(value)] = value
         return changes
+
+
+def _field(kind: Any, value: Any, name: str) -> Any:
+    """Return what an instance itself holds in a field.
+
+    Of one that is still being made, the class may make a bound method of a function that
+    is the field's default; in equinox that holds the instance, and so on without end.
+    """
+    is_slot = isinstance(getattr(kind, name, None), types.MemberDescriptorType)
+    if is_slot or not hasattr(value, "__dict__"):
+        return getattr(value, name, _MISSING)
+    return vars(value).get(name, _MISSING)
 
 
 def _learn(kind: type, value: Any) -> str:

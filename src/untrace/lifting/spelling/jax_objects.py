@@ -107,6 +107,16 @@ def _spell_flat_tree(speller: Speller, value: Any) -> str:
     return f"{home}.pack(({', '.join(parts)}{',' if len(parts) == 1 else ''}))"
 
 
+@writes(jaxapi.HashablePartial)
+def _spell_hashable_partial(speller: Speller, value: Any) -> str:
+    """Write the call of `ravel_pytree` that returned a function, if one did."""
+    tree = jaxapi.raveled_tree(value)
+    if tree is None:
+        return spell_record(speller, value)
+    ravel = speller.name("jax.flatten_util", "ravel_pytree")
+    return f"{ravel}({speller.spell(tree)})[1]"
+
+
 @writes(jaxapi.HiPrimitive)
 def _spell_hi_primitive(speller: Speller, value: Any) -> str:
     """Write the call that made a typed primitive: on its avals, or as a record."""

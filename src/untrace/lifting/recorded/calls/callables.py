@@ -17,6 +17,7 @@ from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.functions.definitions import (
     bound_arguments,
     bound_parameters,
+    default_names,
     define,
     static_names,
 )
@@ -297,11 +298,14 @@ def _decorated(
 def _fixed_arguments(
     made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
 ) -> frozenset[Any]:
-    """Return positions and names of arguments that are fixed: they are no arrays."""
+    """Return positions and names of arguments that are fixed: they are no arrays.
+
+    The definition of a function has no parameters for these, nor for what is its default.
+    """
     body = writer.program.runs.given_to(made, bodies)
     if body is None:
         return frozenset()
-    static = static_names(body)
+    static = static_names(body) | default_names(made.function, body)
     names = list(body.parameters)
     if body.opened is None:  # then they are those of a call, not of the function
         n_bound, _ = bound_arguments(made.function)

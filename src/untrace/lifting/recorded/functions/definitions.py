@@ -144,14 +144,18 @@ def bound_parameters(function: Any, body: Body) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     names = list(body.parameters)
     n_bound, keywords = bound_arguments(function)
+    return frozenset({*names[:n_bound], *keywords, *default_names(function, body)})
+
+
+def default_names(function: Any, body: Body) -> frozenset[str]:
+    """Return the parameters that hold their default, which is no array."""
     plain = innermost(function)
     defaults = all_defaults(plain) if plain is not None else {}
-    static = {
+    return frozenset(
         name
         for name, value in body.parameters.items()
         if not has_array(value) and (name in defaults and value is defaults[name])
-    }
-    return frozenset({*names[:n_bound], *keywords, *static})
+    )
 
 
 def bound_arguments(function: Any) -> tuple[int, frozenset[str]]:

@@ -1,9 +1,11 @@
 """Name functions: the user's as he did, those of libraries by what their code tells.
 
-A library has many functions of one name: methods of its classes, and functions made by
-others (`update_fn`, `wrapper`). Each has several names, which tell more and more; the
-first one is taken unless another function of the file would have it, too. Only functions
-that no name tells apart are numbered.
+A program's own function has no leading underscore in a file of its own, but where another
+one has that name; a method has its class before its name then. A library has many
+functions of one name: methods of its classes, and functions made by others (`update_fn`,
+`wrapper`). Each has several names, which tell more and more; the first one is taken unless
+another function of the file would have it, too. Only functions that no name tells apart
+are numbered.
 """
 
 from __future__ import annotations
@@ -72,8 +74,14 @@ def settle(
         rising = [names for names in shared if levels.get(names, 0) < len(names) - 1]
         if not rising:
             return levels != before
-        for names in rising:
+        private = [names for names in rising if _is_next_private(names, levels)]
+        for names in private or rising:  # beside a `step`, only `_step` changes
             levels[names] = levels.get(names, 0) + 1
+
+
+def _is_next_private(names: Names, levels: dict[Names, int]) -> bool:
+    level = levels.get(names, 0)
+    return names[level + 1] == f"_{names[level]}"
 
 
 def names_of(body: Body, is_called: bool = False) -> Names:
@@ -83,7 +91,7 @@ def names_of(body: Body, is_called: bool = False) -> Names:
         return ("function",)
     name = _own_name(body)
     if not is_library(code):
-        return (name,)
+        return _plain(name, body)
     if code.co_name == "__call__":
         return *_users(body), *_in_module(name, code)
     names = _names(code.co_qualname, body, is_called)
@@ -125,6 +133,17 @@ def _names(qualname: str, body: Body, is_called: bool) -> Names:
     if _is_vague(last) or (role and is_called and longer != stem):
         return maker, longer
     return name, _joined(maker, name)
+
+
+def _plain(name: str, body: Body) -> Names:
+    """Return the names of the user's function: `_step` is one only beside a `step`."""
+    *around, last = body.code.co_qualname.split(".")
+    names = [name]
+    if last == f"_{name}":
+        names.append(last)
+    if around and around[-1] != LOCALS and not last.startswith("__"):
+        names.append(_joined(snake_case(_class(around[-1], body)), name))
+    return tuple(names)
 
 
 def _in_module(name: str, code: types.CodeType) -> Names:

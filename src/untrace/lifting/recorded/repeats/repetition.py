@@ -106,8 +106,53 @@ def _find(statements: Sequence[Statement]) -> tuple[int, int, int] | None:
             if count >= MIN_REPEATS:
                 count = _alike(statements, start, period, count)
             if count >= MIN_REPEATS:
-                return start, period, count
+                return _aligned(statements, texts, start, period, count)
     return None
+
+
+def _aligned(
+    statements: Sequence[Statement],
+    texts: Sequence[str],
+    start: int,
+    period: int,
+    count: int,
+) -> tuple[int, int, int]:
+    """Cut stretches where few values pass from one to the next, not inside of a thought.
+
+    The first statements that repeat may be the end of something that is a little different.
+    """
+    crossing = _crossing(statements, start, start + 2 * period)
+    for first in sorted(
+        range(start, start + period), key=lambda first: crossing[first + period]
+    ):
+        n_left = count if first == start else _count(texts, first, period)
+        if n_left < max(MIN_REPEATS, count - 1):
+            continue
+        n_alike = _alike(statements, first, period, n_left)
+        if n_alike >= max(MIN_REPEATS, count - 1):
+            return first, period, n_alike
+    return start, period, count
+
+
+def _crossing(statements: Sequence[Statement], start: int, stop: int) -> dict[int, int]:
+    """Count for each statement the values that are made before it and used from there on.
+
+    Only what is made from `start` on is counted, and its uses up to the next stretch.
+    """
+    made: dict[int, int] = {}
+    used: dict[int, int] = {}
+    following = statements[start : stop + (stop - start) // 2]
+    for index, statement in enumerate(following, start):
+        for part in statement.term.parts:
+            if type(part) is Ref:
+                used[id(part.resolved().name)] = index
+        for name in flat(statement.targets):
+            made[id(name)] = index
+    counts = dict.fromkeys(range(start, stop), 0)
+    for key, index in made.items():
+        for between in range(index + 1, min(used.get(key, index), stop - 1) + 1):
+            counts[between] += 1
+    return counts
 
 
 def _text(statement: Statement) -> str:
