@@ -10,6 +10,7 @@ is compiled: a primitive whose compilation fails is left alone.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,8 @@ from jax._src.interpreters import mlir as _mlir
 
 from untrace.jaxapi.avals import same_aval
 from untrace.jaxapi.comparing import array_key
-from untrace.jaxapi.jaxprs import split_jaxpr
+from untrace.jaxapi.evaluation import eval_jaxpr
+from untrace.jaxapi.jaxprs import JaxprLiteral, Tracer, split_jaxpr
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
 
@@ -67,10 +69,51 @@ def implementation(
         if getattr(primitive.impl, "func", None) is _dispatch.apply_primitive:
             return jaxpr
         other = _traced(primitive.impl, params, avals)
+        is_same = _is_same(jaxpr, other) or _is_same(*map(_opened, (jaxpr, other)))
     except Exception:  # code of a library, which may want other things than tracers
         return None
-    is_same = str(jaxpr) == str(other) and _same_constants(jaxpr, other)
     return jaxpr if is_same else None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return str(one) == str(other) and _same_constants(one, other)
+
+
+def _opened(jaxpr: Any) -> Any:
+    """Put what the primitives of libraries in a jaxpr compute in their places.
+
+    Outside of `jax.jit`, lineax marks its solutions by a primitive that does nothing,
+    behind which its code does not see constants. What depends on none but them is
+    computed.
+    """
+    body, consts = split_jaxpr(jaxpr)
+
+    def run(*args: Any) -> list[Any]:
+        values = dict(zip([*body.constvars, *body.invars], [*consts, *args]))
+
+        def read(atom: Any) -> Any:
+            return atom.val if isinstance(atom, JaxprLiteral) else values[atom]
+
+        for eqn in body.eqns:
+            operands = list(map(read, eqn.invars))
+            values.update(zip(eqn.outvars, _evaluated(eqn, operands)))
+        return list(map(read, body.outvars))
+
+    return trace_flat(run, jaxpr.in_avals)
+
+
+def _evaluated(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
+    """Evaluate an equation, that of a library as what it computes."""
+    primitive = eqn.primitive
+    avals = [[atom.aval for atom in atoms] for atoms in (eqn.invars, eqn.outvars)]
+    inner = implementation(primitive, eqn.params, *avals)
+    if inner is not None:
+        return eval_jaxpr(*split_jaxpr(inner), *operands)
+    is_known = not any(isinstance(operand, Tracer) for operand in operands)
+    computed = jax.ensure_compile_time_eval() if is_known else contextlib.nullcontext()
+    with computed, eqn.ctx.manager:
+        found = primitive.bind(*operands, **primitive.get_bind_params(eqn.params))
+    return found if primitive.multiple_results else [found]
 
 
 def _same_constants(one: Any, other: Any) -> bool:

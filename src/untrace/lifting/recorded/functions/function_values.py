@@ -246,7 +246,14 @@ def _fixed(run: Body, plan: Plan) -> dict[str, Any]:
 
 
 def mark(value: Any) -> Any:
-    """Return what identifies a value that is no array."""
+    """Return what identifies a value that is no array: plain containers by their items.
+
+    A derivative rule may build the fixed arguments of its function anew at every call.
+    """
+    if type(value) in (tuple, list):
+        return (type(value), *map(mark, value))
+    if type(value) is dict:
+        return (dict, *((mark(key), mark(item)) for key, item in value.items()))
     return repr(value) if is_plain(value) else id(value)
 
 
