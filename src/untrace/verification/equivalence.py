@@ -53,8 +53,8 @@ def equivalent(
     """
     graph = _Graph(opened)
     with jaxapi.deep_recursion():
+        second = graph.program(actual)  # first, for what stands in for others there
         first = graph.program(expected)
-        second = graph.program(actual)
     if unproved is not None:
         elsewhere = [
             f"`{origin}` (same code elsewhere)"
@@ -72,6 +72,8 @@ class _Graph(KeyMaker):
     def __init__(self, opened: Collection[Any]) -> None:
         super().__init__()
         self.opened = frozenset(opened)
+        # The host functions that others stand in for, by the names they have.
+        self.stand_ins: set[str] = set()
         self.numbers: dict[Key, int] = {}
         self.nodes: list[Node] = []
         self.bodies: dict[Key, int] = {}
@@ -86,6 +88,17 @@ class _Graph(KeyMaker):
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)
         return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
+
+    def parts(self, value: Any, scope: KeyScope | None) -> Key:
+        name = jaxapi.stand_in_for(value)
+        if name is not None:
+            self.stand_ins.add(name)
+            self.notes.append(f"the function `{name}` (a stand-in is in its place)")
+        elif self.stand_ins and callable(value):
+            name = jaxapi.function_origin(value)
+        if name not in self.stand_ins:
+            return super().parts(value, scope)
+        return ("host function", name)
 
     def params(self, eqn: Any, scope: KeyScope) -> Key:
         key = super().params(eqn, scope)

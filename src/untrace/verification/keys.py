@@ -202,9 +202,10 @@ class KeyMaker(abc.ABC):
             return ("cycle", len(self._active) - self._active.index(id(value)))
         if isinstance(value, np.ndarray | jax.Array):
             return self.shared(value, array_key)
-        return self._parts(value, scope)
+        return self.parts(value, scope)
 
-    def _parts(self, value: Any, scope: KeyScope | None) -> Key:
+    def parts(self, value: Any, scope: KeyScope | None) -> Key:
+        """Make the key of a value from those of its components."""
         parts = take_apart(value)
         if parts.origin:
             self.origins[parts.origin] = id(value.__globals__)
