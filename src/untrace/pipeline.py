@@ -18,6 +18,7 @@ from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.idiomatic import untrace_idioms
 from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
+from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
 from untrace.options import Options
 from untrace.result import Source
@@ -97,6 +98,8 @@ def _best(
 
 def _is_good(report: Report) -> bool:
     """Tell whether the strength that level "lax" promises was reached."""
+    if any(note.startswith(OPENED) for note in report.notes):
+        return report.is_verified or report.strength == "unverified"
     return report.strength in ("identical", "unverified")
 
 
@@ -136,10 +139,15 @@ def _lifted(
     try:
         return lift(captured, options, steps, block, floor)
     except LiftingError:
-        lost = LostRules(captured.jaxpr)
-        if not lost:
+        opener = Opener(unspellable=True)
+        lifted = opener.block(block)
+        lost = LostRules(captured.jaxpr) or None
+        if lost is None and not opener.primitives:
             raise
-        return lift(captured, options, steps, block, floor, lost)
+    rewrite = opener.block if opener.primitives else None
+    made = lift(captured, options, steps, lifted, floor, lost, rewrite=rewrite)
+    opener.note(made.lifter)
+    return made
 
 
 def _lower(report: Report, block: Block, steps: dict[Equation, int]) -> bool:

@@ -223,3 +223,45 @@ def test_a_jaxpr_that_is_evaluated_twice_is_written_from_its_equations_once() ->
     assert src.report.is_verified
     assert "product = s * y" in str(src)
     assert "Written from its equations" not in str(src)
+
+
+marked_p = _primitive("marked", lambda x: x)
+solved_p = _primitive(
+    "solved", lambda x, *, by: marked_p.bind(x * 2), lambda x, *, by: x * 2
+)
+
+
+def test_marks_outside_of_jit_are_opened_too() -> None:
+    assert "return x * 2" in recover(lambda x: solved_p.bind(x, by=1), X)
+
+
+class _Unwritable:
+    def __init__(self) -> None:
+        raise TypeError("it is not to be made again")
+
+
+def test_params_that_cannot_be_written_are_opened_at_every_level() -> None:
+    by = object.__new__(_Unwritable)
+    src = untrace.source(lambda x: solved_p.bind(x, by=by), level="lax")(X)
+    assert src.report.strength == "equivalent", str(src.report)
+    assert "solved_p" not in str(src)
+    assert "derivatives of this file may be other" in " ".join(str(src).split())
+
+
+MATRIX = np.eye(3, dtype=np.float32) * 2 + 0.1
+
+
+@pytest.mark.parametrize("solver", ["LU", "GMRES"])
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_linear_solves_of_lineax(solver: str, level: Any) -> None:
+    lineax = pytest.importorskip("lineax")
+    chosen = {"LU": lambda: lineax.LU(), "GMRES": lambda: lineax.GMRES(1e-3, 1e-3)}
+
+    def f(matrix: Any, x: Any) -> Any:
+        operator = lineax.MatrixLinearOperator(matrix)
+        return lineax.linear_solve(operator, x, chosen[solver](), throw=False).value
+
+    src = untrace.source(f, level=level)(MATRIX, X)
+    assert src.report.strength == "equivalent", str(src.report)
+    assert "linear_solve_p" not in str(src)
+    np.testing.assert_allclose(src.load()(MATRIX, X), f(MATRIX, X), rtol=1e-5)

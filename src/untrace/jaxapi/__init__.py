@@ -191,6 +191,7 @@ from untrace.jaxapi.sharding import (
     placement,
     with_mesh,
 )
+from untrace.jaxapi.state import LEAVES_MARK as LEAVES_MARK
 from untrace.jaxapi.state import (
     CheckedErrors,
     HostCall,
@@ -209,6 +210,7 @@ from untrace.jaxapi.state import (
     ref_transforms,
     stand_in_for,
 )
+from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
 from untrace.jaxapi.thunks import thunk_result as thunk_result
 from untrace.jaxapi.tracers import is_same_value
 from untrace.jaxapi.tracing import (

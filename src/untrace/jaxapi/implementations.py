@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src.interpreters import mlir as _mlir
 
@@ -60,7 +61,7 @@ def implementation(
     if function is None or not library_of(primitive):
         return None
     try:
-        jaxpr = _traced(function, params, avals)
+        jaxpr = _traced(function, params, avals, out_avals)
         body, _ = split_jaxpr(jaxpr)
         if body.effects or len(jaxpr.out_avals) != len(out_avals):
             return None
@@ -68,7 +69,7 @@ def implementation(
             return None
         if getattr(primitive.impl, "func", None) is _dispatch.apply_primitive:
             return jaxpr
-        other = _traced(primitive.impl, params, avals)
+        other = _traced(primitive.impl, params, avals, out_avals)
         is_same = _is_same(jaxpr, other) or _is_same(*map(_opened, (jaxpr, other)))
     except Exception:  # code of a library, which may want other things than tracers
         return None
@@ -125,9 +126,27 @@ def _same_constants(one: Any, other: Any) -> bool:
 
 
 def _traced(
-    function: Callable[..., Any], params: Mapping[str, Any], avals: Sequence[Any]
+    function: Callable[..., Any],
+    params: Mapping[str, Any],
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
 ) -> Any:
-    return trace_flat(lambda *args: jax.tree.leaves(function(*args, **params)), avals)
+    """Trace a function; its results are as weak as those of the equation."""
+
+    def run(*args: Any) -> list[Any]:
+        results = jax.tree.leaves(function(*args, **params))
+        if len(results) != len(out_avals):
+            return results
+        return [_as_weak_as(aval, made) for aval, made in zip(out_avals, results)]
+
+    return trace_flat(run, avals)
+
+
+def _as_weak_as(aval: Any, result: Any) -> Any:
+    is_weak = getattr(aval, "weak_type", False)
+    if is_weak or not getattr(_core.typeof(result), "weak_type", False):
+        return result
+    return jax.lax.convert_element_type(result, result.dtype)
 
 
 def _compiled_as(primitive: Any) -> Callable[..., Any] | None:

@@ -84,12 +84,28 @@ def accepts_print_format(fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) 
     return True
 
 
+# On a stand-in whose arguments are the leaves of those of the host function.
+LEAVES_MARK = "__untrace_takes_leaves__"
+
+
 def stand_in_for(function: Any) -> str | None:
     """Return the name of the host function that a generated function stands in for."""
     if not isinstance(function, types.FunctionType):
         return None
     name = function.__dict__.get("__untrace_stand_in__")
     return name if isinstance(name, str) else None
+
+
+def leaves_stand_in(callback: Any) -> tuple[str, int] | None:
+    """Return the host function that a callback stands in for, and how many leaves it takes.
+
+    None for a callback whose stand-in takes the arguments as the host function does.
+    """
+    call = host_call(callback)
+    name = None if call is None else stand_in_for(call.function)
+    if call is None or name is None or not hasattr(call.function, LEAVES_MARK):
+        return None
+    return name, call.in_tree.num_leaves
 
 
 def function_origin(function: Any) -> str:

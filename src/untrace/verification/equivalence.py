@@ -74,6 +74,7 @@ class _Graph(KeyMaker):
         self.opened = frozenset(opened)
         # The host functions that others stand in for, by the names they have.
         self.stand_ins: set[str] = set()
+        self.leaves_stand_ins: set[tuple[str, int]] = set()
         self.numbers: dict[Key, int] = {}
         self.nodes: list[Node] = []
         self.bodies: dict[Key, int] = {}
@@ -90,15 +91,29 @@ class _Graph(KeyMaker):
         return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
 
     def parts(self, value: Any, scope: KeyScope | None) -> Key:
+        leaves = jaxapi.leaves_stand_in(value)
+        if leaves is not None:
+            self.leaves_stand_ins.add(leaves)
+            self._note_stand_in(leaves[0])
+        elif self.leaves_stand_ins:
+            call = jaxapi.host_call(value)
+            if call is not None:
+                origin = jaxapi.function_origin(call.function)
+                leaves = origin, call.in_tree.num_leaves
+        if leaves in self.leaves_stand_ins:
+            return ("host call of leaves", leaves)
         name = jaxapi.stand_in_for(value)
         if name is not None:
             self.stand_ins.add(name)
-            self.notes.append(f"the function `{name}` (a stand-in is in its place)")
+            self._note_stand_in(name)
         elif self.stand_ins and callable(value):
             name = jaxapi.function_origin(value)
         if name not in self.stand_ins:
             return super().parts(value, scope)
         return ("host function", name)
+
+    def _note_stand_in(self, name: str) -> None:
+        self.notes.append(f"the function `{name}` (a stand-in is in its place)")
 
     def params(self, eqn: Any, scope: KeyScope) -> Key:
         key = super().params(eqn, scope)

@@ -99,6 +99,9 @@ class ValueWalk(abc.ABC):
             return self.tracers(value, other, scope)
         if isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref):
             return self.refs(value, other)
+        leaves = jaxapi.leaves_stand_in(other)
+        if leaves is not None:
+            return self.leaves_stand_ins(value, *leaves)
         stand_in = jaxapi.stand_in_for(other)
         if stand_in is not None and callable(value):
             return self.stand_ins(value, stand_in)
@@ -187,6 +190,13 @@ class ValueWalk(abc.ABC):
             )
         self.note(f"the function `{name}` (a stand-in is in its place)")
         return None
+
+    def leaves_stand_ins(self, value: Any, name: str, n: int) -> Difference | None:
+        """Accept a stand-in that takes the leaves of what the host function takes."""
+        call = jaxapi.host_call(value)
+        if call is None or call.in_tree.num_leaves != n:
+            return self.differ("the host functions take other arguments")
+        return self.stand_ins(call.function, name)
 
     # -- saying so
 

@@ -14,7 +14,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.ir import Atom, Equation
-from untrace.lifting.blocks.standins import host_function
+from untrace.lifting.blocks.standins import host_function, leaves_function
 from untrace.lifting.blocks.state import statement
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Rhs, control, unpacked
@@ -51,11 +51,17 @@ def _value_callback(
     name: str, eqn: Equation, frame: Frame, options: dict[str, Any]
 ) -> Rhs | None:
     call = jaxapi.host_call(eqn.params["callback"])
-    args = call and call_texts(call, eqn.operands, frame)
-    if call is None or args is None or any(text.startswith("**") for text in args):
+    if call is None:
         return None
     avals = eqn.params["result_avals"]
-    host = host_function(call.function, avals, frame.lifter)
+    args = call_texts(call, eqn.operands, frame)
+    if args is not None and not any(text.startswith("**") for text in args):
+        host = host_function(call.function, avals, frame.lifter)
+    elif call.static_args:
+        return None
+    else:  # trees of classes that a file without their library does not have
+        args = frame.texts(eqn.operands)
+        host = leaves_function(call.function, avals, frame.lifter)
     types = [spell_aval_struct(aval, frame.lifter.imports) for aval in avals]
     result = types[0] if len(types) == 1 else f"({', '.join(types)})"
     keywords = [f"{k}={frame.lifter.spell(v)}" for k, v in options.items()]

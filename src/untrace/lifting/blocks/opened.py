@@ -15,6 +15,7 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.blocks.inlining import Inliner, renamed
 from untrace.lifting.lifter import Lifter
+from untrace.lifting.spelling import PlainImports, Unspellable, spell
 
 OPENED = "Written as what they compute"
 
@@ -24,14 +25,16 @@ class Opener(Inliner):
 
     Args:
       keep: Leave them as they are.
+      unspellable: Open only those with params that cannot be written.
 
     Attributes:
       primitives: Those that were opened.
     """
 
-    def __init__(self, keep: bool = False) -> None:
+    def __init__(self, keep: bool = False, unspellable: bool = False) -> None:
         super().__init__()
         self._keep = keep
+        self._unspellable = unspellable
         self.primitives: dict[Any, None] = {}
 
     def block(self, block: Block) -> Block:
@@ -41,6 +44,8 @@ class Opener(Inliner):
     def opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
         """Return what an equation computes, if its primitive is a library's."""
         if not jaxapi.library_of(eqn.primitive):
+            return None
+        if self._unspellable and _can_be_bound(eqn):
             return None
         avals = [atom.aval for atom in eqn.operands]
         jaxpr = jaxapi.implementation(
@@ -63,5 +68,19 @@ class Opener(Inliner):
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
         lifter.note(
             f"{OPENED}: {', '.join(names)} of {', '.join(owners)}. "
-            "Their rules for `vmap` and `grad` are not kept."
+            "Their rules for `vmap` and `grad` are not kept: derivatives of this file "
+            "may be other than those of the original."
         )
+
+
+def _can_be_bound(eqn: Equation) -> bool:
+    """Tell whether the params of an equation can be written, sub-programs aside."""
+    for param in eqn.params.values():
+        items = param if type(param) is tuple else (param,)  # pyright: ignore[reportUnknownVariableType]
+        if any(isinstance(item, Block) for item in items):  # pyright: ignore[reportUnknownVariableType]
+            continue
+        try:
+            spell(param, PlainImports())
+        except Unspellable:
+            return False
+    return True

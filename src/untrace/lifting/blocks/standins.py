@@ -34,6 +34,13 @@ def host_function_of(function: Any, result: Any, lifter: Lifter) -> str:
     return _imported(function, lines, lifter)
 
 
+def leaves_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
+    """Return the name of a stand-in that takes the leaves of a host function's arguments."""
+    several = result_avals[0] if len(result_avals) == 1 else tuple(result_avals)
+    lines = [f"return {_zeros(several, lifter)}"]
+    return _stand_in(function, lines, lifter, takes_leaves=True)
+
+
 def rule_function(function: Any, lifter: Lifter) -> str:
     """Return the name of a rule: imported, or that of a stand-in that raises."""
     reason = "the rule is not part of the traced program"
@@ -47,8 +54,10 @@ def _imported(function: Any, lines: list[str], lifter: Lifter) -> str:
         return _stand_in(function, lines, lifter)
 
 
-def _stand_in(function: Any, lines: list[str], lifter: Lifter) -> str:
-    key = (id(function), *lines)
+def _stand_in(
+    function: Any, lines: list[str], lifter: Lifter, takes_leaves: bool = False
+) -> str:
+    key = (id(function), takes_leaves, *lines)
     known = lifter.stand_ins.get(key)
     if known is not None:
         return known
@@ -56,10 +65,14 @@ def _stand_in(function: Any, lines: list[str], lifter: Lifter) -> str:
     name = lifter.stand_ins[key] = lifter.scope.fresh_global(_name(origin))
     doc = '"""Stand in for a function whose code is not part of the traced program."""'
     mark = f"{name}.__untrace_stand_in__ = {lifter.spell(origin)}"
-    made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", mark])
+    marks = [mark]
+    if takes_leaves:
+        marks.append(f"{name}.{jaxapi.LEAVES_MARK} = True")
+    made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", *marks])
     lifter.functions.append(made)
+    how = ", which takes the leaves of its arguments" if takes_leaves else ""
     lifter.note(
-        f"`{name}` stands in for a function that cannot be imported; put it there."
+        f"`{name}` stands in for a function that cannot be imported{how}; put it there."
     )
     return name
 

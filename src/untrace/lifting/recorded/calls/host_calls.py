@@ -14,6 +14,7 @@ from jax.experimental import io_callback
 
 from untrace.lifting.blocks.standins import host_function_of
 from untrace.lifting.recorded.terms import Global, Term
+from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.record import Call
 
@@ -37,6 +38,18 @@ def host_term(function: Any, item: Call, writer: Writer) -> Term:
         return writer.program.callable_term(function, [], writer)
     result: Any = None
     if item.function in _WITH_RESULT:
+        given = [*item.args[2:], *(v for k, v in item.kwargs.items() if k != _RESULT)]
+        if not writer.program.options.keep_types and not _is_plain(given):
+            raise Unwritable("its host function takes classes that are not imported")
         result = item.args[1] if len(item.args) > 1 else item.kwargs[_RESULT]
     name = host_function_of(function, result, writer.program.lifter)
     return Term([Global(name)])
+
+
+def _is_plain(tree: Any) -> bool:
+    """Tell whether a tree is one of tuples, lists and dicts."""
+    if isinstance(tree, (tuple, list)):
+        return all(map(_is_plain, tree))
+    if type(tree) is dict:
+        return all(map(_is_plain, tree.values()))
+    return jax.tree_util.all_leaves([tree], is_leaf=lambda node: node is None)

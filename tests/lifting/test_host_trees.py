@@ -1,0 +1,91 @@
+"""Host functions that take trees of classes, and checks at run time that call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.verification.equivalence import equivalent
+
+X = np.arange(1, 4, dtype=np.float32)
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    """A node that a file without this module does not have."""
+
+    def __init__(self, one: Any, two: Any) -> None:
+        self.one, self.two = one, two
+
+    def tree_flatten(self) -> tuple[Any, None]:
+        return (self.one, self.two), None
+
+    @classmethod
+    def tree_unflatten(cls, aux: None, children: Any) -> Pair:
+        return cls(*children)
+
+
+def _told(x: Any) -> Any:
+    def on_host(pair: Pair) -> Any:
+        return np.asarray(pair.one)
+
+    return jax.pure_callback(
+        on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), Pair(x, jnp.sin(x))
+    )
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_host_function_of_a_tree_takes_its_leaves(level: Any) -> None:
+    src = untrace.source(_told, level=level)(X)
+    assert src.report.is_verified, str(src.report)
+    assert "stands in for a function that cannot be imported" in str(src)
+    assert src.load()(X).shape == X.shape
+
+
+def test_other_arguments_of_a_host_function_are_a_difference() -> None:
+    src = untrace.source(_told, level="lax")(X)
+    written = jax.make_jaxpr(src.load())(X)
+    assert equivalent(jax.make_jaxpr(_told)(X), written) is None
+    assert equivalent(jax.make_jaxpr(lambda x: _told(x + 1.0))(X), written) is not None
+    assert equivalent(jax.make_jaxpr(_told)(X[:2]), written) is not None
+
+
+def test_a_stand_in_is_known_behind_dead_code() -> None:
+    def f(x: Any) -> Any:
+        jnp.cos(x)
+        return jax.jit(_told)(x) * 2.0
+
+    src = untrace.source(f)(X)
+    assert src.report.is_verified, str(src.report)
+    assert "Written from its equations" not in str(src)
+
+
+def test_equinox_checks_are_verified() -> None:
+    eqx = pytest.importorskip("equinox")
+
+    def f(x: Any) -> Any:
+        return jnp.sqrt(eqx.error_if(x, x < 0, "must be positive"))
+
+    src = untrace.source(f)(X)
+    assert src.report.strength == "equivalent", str(src.report)
+    assert "Written from its equations" not in str(src)
+    assert "import equinox" not in str(src) and "from equinox" not in str(src)
+    np.testing.assert_array_equal(src.load()(X), f(X))
+
+
+def test_a_diffrax_solve_that_may_fail_is_written() -> None:
+    diffrax = pytest.importorskip("diffrax")
+
+    def f(ts: Any, y0: Any) -> Any:
+        term = diffrax.ODETerm(lambda t, y, args: -jnp.tanh(y))
+        return diffrax.diffeqsolve(
+            term, diffrax.Euler(), ts[0], ts[-1], 0.5, y0, max_steps=4
+        ).ys
+
+    src = untrace.source(f, level="lax")(np.linspace(0, 1, 3, dtype=np.float32), X)
+    assert src.report.is_verified, str(src.report)
