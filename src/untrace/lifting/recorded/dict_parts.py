@@ -62,7 +62,8 @@ def of_dicts(
 
     `write` writes what no other dict has.
     """
-    if tree.kind != "dict" or writer.program.options.keep_types:
+    options = writer.program.options
+    if tree.kind != "dict" or options.keep_types or options.anonymous:
         return None
     n_written = _count(tree, arrays, writer)
     wanted = dict(_entries(tree, arrays))
@@ -149,9 +150,12 @@ def _keys_of(extra: Collection[Way], kept: Collection[Way]) -> tuple[str, ...] |
         )
         if not times or len(found) == MAX_KEYS:
             return None
-        found.append(times.most_common(1)[0][0])
+        found.append(
+            max(reversed(times), key=times.__getitem__)
+        )  # nearest to the entry
         rest = [way for way in rest if found[-1] not in way]
-    return tuple(found)
+    order = list(dict.fromkeys(key for way in extra for key in way))
+    return tuple(sorted(found, key=order.index))
 
 
 def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -> Term:
@@ -166,7 +170,7 @@ def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -
     exact = all(part.entries[way] == k for way, k in _entries(left, arrays))
     if not exact or key is None:
         return term
-    name = Name("params")
+    name = Name("params", True, is_foreign=True)
     writer.own(name)
     if is_builtin(left):
         writer.define(build(left, arrays, {}), name)
