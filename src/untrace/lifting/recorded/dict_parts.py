@@ -27,7 +27,7 @@ from untrace.lifting.recorded.terms import (
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
-MIN_ENTRIES = 4  # of a dict that is not written entry by entry
+MIN_ENTRIES = 3  # of a dict that is not written entry by entry
 MIN_SHARED = 2  # entries that a part has to give
 MAX_KEYS = 3  # whose entries are left out
 
@@ -73,7 +73,8 @@ def of_dicts(
     left = _only(tree, rest)
     n_parts = sum(1 + bool(part.dropped) for part in parts)
     n_left = _count(left, arrays, writer) if rest else 0
-    if not parts or 2 * (n_parts + n_left) > n_written:
+    is_part = len(parts) == 1 and not rest
+    if not parts or (1 if is_part else 2) * (n_parts + n_left) > n_written:
         return None
     terms = [_part_term(part, tree, arrays, writer) for part in parts]
     if len(terms) == 1 and not rest:
