@@ -122,3 +122,13 @@ def test_a_function_without_a_result_returns_what_it_changes():
         assert source.report.is_verified
         assert "is changed in place" in " ".join(source.report.notes)
         assert "jnp.sum" in str(source) or "reduce_sum" in str(source)
+
+
+def test_a_module_that_is_returned_anyway_is_returned_once():
+    def f(norm, x):
+        return norm(x), norm
+
+    source = untrace.source(f)(nnx.BatchNorm(6, rngs=nnx.Rngs(0)), X)
+    assert source.report.is_verified
+    assert not any("in place" in note for note in source.report.notes)
+    assert '{**params, "mean": ' in str(source)

@@ -28,12 +28,15 @@ class Changes:
         self.keys: list[Any] = []
 
     def returned(self, result: Any) -> Any:
-        """Return a result with the arguments behind it that were changed.
+        """Return a result with the arguments behind it that were changed and are not in it.
 
         `keys` tells which ones they are.
         """
+        returned = set(_ids(result))
         self.keys = [
-            k for k, v in self._arguments.items() if _ids(v) != self._before[k]
+            key
+            for key, value in self._arguments.items()
+            if (ids := _ids(value)) != self._before[key] and not returned >= set(ids)
         ]
         changed = [self._arguments[key] for key in self.keys]
         if not changed:

@@ -73,14 +73,17 @@ def of_dicts(
     left = _only(tree, rest)
     n_parts = sum(1 + bool(part.dropped) for part in parts)
     n_left = _count(left, arrays, writer) if rest else 0
+    ways = [set(part.entries) for part in parts]
+    is_flat = _replaces_whole_keys(wanted, [*ways, rest])
     is_part = len(parts) == 1 and not rest
-    if not parts or (1 if is_part else 2) * (n_parts + n_left) > n_written:
+    is_plain = is_part or (is_flat and writer.in_library)
+    n_wanted = 1 if is_plain else n_written / 2  # entries that are not written
+    if not parts or n_written - n_parts - n_left < n_wanted:
         return None
     terms = [_part_term(part, tree, arrays, writer) for part in parts]
-    if len(terms) == 1 and not rest:
+    if is_part:
         return terms[0]
-    ways = [set(part.entries) for part in parts]
-    if _replaces_whole_keys(wanted, [*ways, rest]):
+    if is_flat:
         inner = [(k, write(child, arrays, writer)) for k, child in _items(left)]
         return dict_term(inner, terms)
     if rest:

@@ -143,6 +143,8 @@ def _plain(name: str, body: Body) -> Names:
         names.append(last)
     if around and around[-1] != LOCALS and not last.startswith("__"):
         names.append(_joined(snake_case(_class(around[-1], body)), name))
+    if last == "__call__":  # the program may have a variable of its class's name
+        names.append(f"apply_{name}")
     return tuple(names)
 
 

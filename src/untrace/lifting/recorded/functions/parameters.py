@@ -273,6 +273,8 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
     made: list[tuple[Name, Any]] = []
     ordered = sorted(groups.values(), key=lambda group: writer.rank(group[0][1][0]))
     n_trees = sum(len(group) > 1 or group[0][0].is_tree for group in ordered)
+    given = [parameter.name.hint for parameter in writer.draft.parameters]
+    has_params = n_trees > 1 or "params" in given
     for group in ordered:
         origin = group[0][1][0]
         paths = [steps(found[1]) for _, found in group]
@@ -284,8 +286,8 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
                 hint = last_word(shared)
             elif n_trees == 1:
                 hint = "params"
-            elif hint in writer.program.modules:
-                hint = "state"  # beside the parameters
+        if is_tree and hint in writer.program.modules and has_params:
+            hint = "state"  # of a module, beside its parameters
         name = Name(hint, True, is_tree=is_tree)
         name.held = part_of(origin.held, "".join(shared))
         for (inner, _), path in zip(group, paths):
