@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from untrace.capture.inputs import has_state
+from untrace.capture.inputs import is_stateful
 
 
 class Changes:
@@ -54,7 +54,7 @@ def note(names: Sequence[str]) -> list[str]:
 
 
 def _has_module(value: Any) -> bool:
-    return any(map(has_state, jax.tree.leaves(value, is_leaf=has_state)))
+    return any(map(is_stateful, jax.tree.leaves(value, is_leaf=is_stateful)))
 
 
 def _ids(value: Any) -> list[int]:

@@ -47,3 +47,9 @@ def has_state(value: Any) -> bool:
     """Tell whether a value is a module of flax.nnx, whose state is a dict of its own."""
     nnx = sys.modules.get("flax.nnx")
     return nnx is not None and isinstance(value, getattr(nnx, "Pytree", nnx.Module))
+
+
+def is_stateful(value: Any) -> bool:
+    """Tell whether a value is a module or a variable of flax.nnx, made to be changed."""
+    nnx = sys.modules.get("flax.nnx")
+    return has_state(value) or (nnx is not None and isinstance(value, nnx.Variable))

@@ -27,7 +27,7 @@ from untrace.lifting.recorded.terms import (
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
-MIN_ENTRIES = 4  # of a dict that is not written entry by entry
+MIN_ENTRIES = 3  # of a dict that is not written entry by entry
 MIN_SHARED = 2  # entries that a part has to give
 MAX_KEYS = 3  # whose entries are left out
 
@@ -62,7 +62,8 @@ def of_dicts(
 
     `write` writes what no other dict has.
     """
-    if tree.kind != "dict" or writer.program.options.keep_types:
+    options = writer.program.options
+    if tree.kind != "dict" or options.keep_types or options.anonymous:
         return None
     n_written = _count(tree, arrays, writer)
     wanted = dict(_entries(tree, arrays))
@@ -72,7 +73,8 @@ def of_dicts(
     left = _only(tree, rest)
     n_parts = sum(1 + bool(part.dropped) for part in parts)
     n_left = _count(left, arrays, writer) if rest else 0
-    if not parts or 2 * (n_parts + n_left) > n_written:
+    is_part = len(parts) == 1 and not rest
+    if not parts or (1 if is_part else 2) * (n_parts + n_left) > n_written:
         return None
     terms = [_part_term(part, tree, arrays, writer) for part in parts]
     if len(terms) == 1 and not rest:
@@ -149,9 +151,12 @@ def _keys_of(extra: Collection[Way], kept: Collection[Way]) -> tuple[str, ...] |
         )
         if not times or len(found) == MAX_KEYS:
             return None
-        found.append(times.most_common(1)[0][0])
+        found.append(
+            max(reversed(times), key=times.__getitem__)
+        )  # nearest to the entry
         rest = [way for way in rest if found[-1] not in way]
-    return tuple(found)
+    order = list(dict.fromkeys(key for way in extra for key in way))
+    return tuple(sorted(found, key=order.index))
 
 
 def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -> Term:
@@ -166,7 +171,7 @@ def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -
     exact = all(part.entries[way] == k for way, k in _entries(left, arrays))
     if not exact or key is None:
         return term
-    name = Name("params")
+    name = Name("params", True, is_foreign=True)
     writer.own(name)
     if is_builtin(left):
         writer.define(build(left, arrays, {}), name)

@@ -6,6 +6,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured
+from untrace.capture.inputs import has_state
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.callables import decorator_term
 from untrace.lifting.recorded.function import Draft, Parameter
@@ -45,6 +46,8 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     for parameter in captured.parameters:
         made = Name(parameter.name, True, is_parameter=True)
         writer.define(values[parameter.name], made)
+        if has_state(values[parameter.name]):
+            program.modules.add(parameter.name)
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
     run = _main_run(whole, root)

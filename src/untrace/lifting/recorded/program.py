@@ -110,6 +110,7 @@ class Program:
         self.classes = self.stand_ins.classes
         self.merged: dict[object, Merged] = {}
         self.given_numbers: set[str] = set()  # functions that were merged before
+        self.modules: set[str] = set()  # parameters that take modules of flax.nnx
         self.is_wrapper = False  # a library made what the user gave
         self.is_one_call = False  # and that is the call of a function that it jits
         self.rearranged: list[Tree] = []  # whose leaves are taken together

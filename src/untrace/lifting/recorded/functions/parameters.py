@@ -284,6 +284,8 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
                 hint = last_word(shared)
             elif n_trees == 1:
                 hint = "params"
+            elif hint in writer.program.modules:
+                hint = "state"  # beside the parameters
         name = Name(hint, True, is_tree=is_tree)
         name.held = part_of(origin.held, "".join(shared))
         for (inner, _), path in zip(group, paths):
