@@ -52,17 +52,19 @@ class HandedOn(NamedTuple):
 def made_inside(body: Body) -> dict[int, Made]:
     """Return where the arrays of a recording were made, by identity."""
     found: dict[int, Made] = {}
+    held: dict[int, list[int]] = {}  # in each result, which the recording keeps alive
     for item, inside in _calls(body, ()):
         name = item.target if isinstance(item.target, str) else ""
         name = "" if name == RETURNED else name
         arrays = arrays_in(item.result)
+        ids = held[id(item.result)] = list(map(id, arrays))
         for array in arrays:
             known = found.get(id(array))
             if known is None:
                 if not item.is_own:  # which may return what it was given
                     found[id(array)] = Made(inside, name, item.result, name)
             elif item.is_own:  # it may have returned what has no name there
-                is_whole = name and list(map(id, arrays)) == _ids(known.whole)
+                is_whole = name and ids == held[id(known.whole)]
                 whole_name = name if is_whole else known.whole_name
                 found[id(array)] = known._replace(whole_name=whole_name)
             elif known.inside == inside:  # such as a run of what `jax.tree.map` mapped

@@ -49,15 +49,20 @@ def run_at(
     """
     statements = draft.statements
     first = sites[position : position + period]
-    if None in first:
+    if None in first or sites[position + period : position + 2 * period] != first:
         return None
-    run = Run(period, [statements[position : position + period]], draft, rows)
+    turns = [statements[position + n * period :][:period] for n in range(2)]
+    is_of_loop = _are_of_loop(turns)
+    # Two turns are cheaper to refuse before what they have in common is known.
+    if not is_of_loop and sites[position + 2 * period :][:period] != first:
+        return None
+    run = Run(period, [turns[0]], draft, rows)
     while True:
         start = position + run.n_turns * period
         is_complete = sites[start : start + period] != first
         if is_complete or not _takes_turn(run, statements[start : start + period]):
             break
-        if run.n_turns == 2 and not is_wanted(run):
+        if run.n_turns == 2 and not ((is_of_loop or _is_plain(run)) and is_wanted(run)):
             return None
     # A list of what some turns make has to have what the first ones made, too.
     begins_late = position >= period and sites[position - period : position] == first
@@ -72,15 +77,22 @@ def _is_loop(run: Run, is_complete: bool) -> bool:
     """
     if run.n_turns == 1 or not _is_closed(run):
         return False
-    has_each = any(slot.kind == "each" for _, slot in first_parts(run))
-    if run.n_turns >= MIN_TURNS and not run.left and not has_each:
+    if run.n_turns >= MIN_TURNS and _is_plain(run):
         return True
-    return is_complete and _is_of_loop(run) and is_shorter(run)
+    return is_complete and _are_of_loop(run.turns) and is_shorter(run)
 
 
-def _is_of_loop(run: Run) -> bool:
+def _is_plain(run: Run) -> bool:
+    """Tell whether turns leave no values, and take none that are just listed.
+
+    What holds for the first two turns holds for all.
+    """
+    return not run.left and all(slot.kind != "each" for _, slot in first_parts(run))
+
+
+def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
     """Tell whether all turns came from the same calls in a loop of the program."""
-    trails = [tuple([statement.trail for statement in turn]) for turn in run.turns]
+    trails = [tuple([statement.trail for statement in turn]) for turn in turns]
     places = [place for trail in trails[0] for place in trail if place is not None]
     if all(place.loop is None for place in places):
         return False
