@@ -49,7 +49,7 @@ def _verdict(
         difference = compare(captured.jaxpr, actual, unproved)
     if difference is None:
         return Report("identical", None, "", tuple(unproved), notes)
-    parting = equivalent(captured.jaxpr, actual, opened=opened)
+    parting = equivalent(captured.jaxpr, actual, unproved, opened)
     line = source_line(actual, parting or difference, filename)
     if parting is None:
         return Report(
