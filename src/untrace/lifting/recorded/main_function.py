@@ -54,7 +54,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
     writer.main_body(calls)
-    if not program.is_wrapper:
+    if not program.is_one_call:
         name_locals(run.locals, writer)
     draft.result = writer.value(result)
     draft.decorators = decorators
