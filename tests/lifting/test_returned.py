@@ -5,7 +5,9 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 import untrace
-from untrace.lifting.recorded.function import Draft, Parameter, Statement
+from untrace.lifting.recorded.folding import finish
+from untrace.lifting.recorded.function import Draft, Parameter
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Name, Ref, Term
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
@@ -55,7 +57,7 @@ def test_what_is_computed_before_a_kept_statement_stays_before_it():
     ]:
         draft.statements.append(Statement(name, use(function, of)))
     draft.result = Term([*use("", first).parts, " + ", *use("", second).parts])
-    draft.finish()
+    finish(draft)
     assert draft.render().lines[:2] == ["first = f(x)", f"kept = {'g' * 60}(x)"]
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin, quoted
-from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.values import Found, tree_key
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     Global,
     Name,

@@ -12,7 +12,6 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
 from untrace.lifting.recorded.dict_parts import of_dicts
-from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.naming.leaves import unflattened
 from untrace.lifting.recorded.naming.values import (
@@ -22,6 +21,7 @@ from untrace.lifting.recorded.naming.values import (
     tree_key,
 )
 from untrace.lifting.recorded.numbers.formulas import formula_term
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     ATOM,
     Global,

@@ -1,128 +1,29 @@
-"""A generated function between recording and text: statements, folding, names.
-
-Folding puts the value of an expression where it is used, as the user had written it,
-and never changes the order of evaluation: with another order, cotangents would be added
-in another order too. Pending expressions are kept on a stack; a statement may take the
-topmost ones if it evaluates them in the same order.
-"""
+"""A generated function between recording and text: its parts, and how it is written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
 from untrace.lifting.printing import INDENT, Function
-from untrace.lifting.recorded.functions.returned import (
-    MAX_LINE,
-    is_long_tuple,
-    returned_text,
-)
+from untrace.lifting.recorded.functions.returned import returned_text
 from untrace.lifting.recorded.repeats.turn_names import taken_up
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, display
+from untrace.lifting.recorded.statements import (
+    Loop,
+    Names,
+    Statement,
+    defined,
+    flat,
+    is_folded,
+)
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
-from untrace.recovery.record import Place, Turn
 from untrace.syntax.names import RESERVED, identifier
 
-Names = Name | tuple["Names", ...]
-Trail = tuple[Place | None, ...]
-
-# Characters of an expression that is written inside another, as it was in the program:
-# one of the user's, one of a library's, and one that a library had given a name.
-MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
-MAX_COMPREHENSION = 110
-FOREVER = 1 << 60
 _FIRST_WORD = re.compile(r"^\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """That a statement takes one row of an array.
-
-    Attributes:
-      index: Which one.
-      length: How many there are.
-      can_move: No cotangent depends on when it is taken.
-      is_next: Python took it, as the next one of a loop.
-    """
-
-    index: int
-    length: int
-    can_move: bool
-    is_next: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class Loop:
-    """`for variables in over:` and the statements of one turn."""
-
-    variables: tuple[Names, ...]
-    over: Term
-    body: list[Statement]
-
-    def terms(self) -> Iterator[Term]:
-        """Yield the expressions in its head and in its body."""
-        yield self.over
-        for statement in self.body:
-            if statement.loop is not None:
-                yield from statement.loop.terms()
-            else:
-                yield statement.term
-
-    def refs(self) -> Iterator[Ref]:
-        """Yield the references in its head and in its body."""
-        for term in self.terms():
-            yield from term.refs()
-
-
-@dataclass(eq=False, slots=True)
-class Statement:
-    """`targets = term`, or the definition of a nested function.
-
-    Attributes:
-      targets: The names to assign to.
-      term: The value.
-      is_effect: It must stay even if nobody uses its value.
-      nested: The function to define.
-      comment: Written after the statement.
-      origin: The user's statement, written in a comment before.
-      loop: It is a loop; `targets` are all names that it gives a value.
-      is_row: It unpacks what a function of the module returns.
-      is_start: It gives a variable of a loop its first value.
-      row: The row of an array that it takes, if it does only that.
-      whole: The name of the array whose rows it unpacks, if Python iterated over it.
-      site: Where the call that it writes was written.
-      trail: The same, behind where the dissolved functions around it were called.
-      turn: What the variables of the program's loops held, the innermost one's first.
-      bound: The variables of the comprehension that it is.
-      roles: The names that the program has for numbers in it.
-      context: The `with` items that it stands under; None if nobody has said yet.
-    """
-
-    targets: Names | None = None
-    term: Term = field(default_factory=Term)
-    is_effect: bool = False
-    nested: Draft | None = None
-    comment: str = ""
-    origin: str = ""
-    loop: Loop | None = None
-    is_row: bool = False
-    is_start: bool = False
-    row: Row | None = None
-    whole: Name | None = None
-    site: object = None
-    trail: Trail = ()
-    turn: Turn = ()
-    bound: tuple[Name, ...] = ()
-    roles: dict[str, str] = field(default_factory=dict[str, str])
-    context: Items | None = None
-
-    @property
-    def items(self) -> Items:
-        """The `with` items that it stands under."""
-        return self.context or ()
 
 
 @dataclass(eq=False, slots=True)
@@ -258,7 +159,7 @@ class Draft:
         origin = ""
         for index, statement in enumerate(self.statements):
             _give_names(statement, index, holders, forbidden)
-            if _is_folded(statement.targets):
+            if is_folded(statement.targets):
                 continue
             if statement.nested is not None:
                 statement.nested.name = _target(statement.targets)
@@ -303,191 +204,13 @@ class Draft:
 
     def statements_left(self) -> int:
         """Count the statements that are not folded away; `with` is one, too."""
-        n_left = sum(not _is_folded(s.targets) for s in self.statements)
+        n_left = sum(not is_folded(s.targets) for s in self.statements)
         return n_left + bool(self.returned_in)
 
     def lines_left(self) -> int:
         """Count the statements that are not folded away, and what is returned."""
         nested = [s.nested for s in self.statements if s.nested is not None]
         return self.statements_left() + 1 + sum(d.lines_left() for d in nested)
-
-    # ---- folding -------------------------------------------------------------------
-
-    def finish(self) -> None:
-        """Drop statements that nothing uses, fold single uses, note last uses."""
-        self.drop_dead()
-        self._return_call()
-        self._fold()
-        self._note_last_uses()
-
-    def drop_dead(self) -> None:
-        """Drop the statements whose results nothing uses."""
-        kept: list[Statement] = []
-        for statement in reversed(self.statements):
-            names = list(flat(statement.targets))
-            is_used = any(name.uses or name.captured for name in names)
-            if statement.is_effect or is_used:
-                kept.append(statement)
-                continue
-            for ref in statement.term.refs():
-                ref.name.uses -= 1
-        self.statements = kept[::-1]
-
-    def _return_call(self) -> None:
-        """Return the last call as it is, if a library names its parts and returns them."""
-        last = self.statements[-1] if self.statements else Statement()
-        names = list(flat(last.targets))
-        is_call = isinstance(last.targets, tuple) and not (last.is_row or last.items)
-        if self.result is None or not is_call:
-            return
-        if any(name.is_given and not name.is_foreign for name in names):
-            return
-        is_only = all(name.uses == 1 and not name.captured for name in names)
-        if is_only and _merged(self.result.parts) == _merged(_shape(last.targets)):
-            self.statements.pop()
-            self.result = last.term
-
-    def _fold(self) -> None:
-        pending = self.fold_all(self.statements)
-        if self.result is not None:
-            waiting = list(pending)
-            self._take(self.result, pending)
-            if is_long_tuple(self.result.render()):
-                _keep_foreign([name for name, _ in waiting])
-            if any(name.folded is not None for name, _ in waiting):
-                self.returned_in = waiting[-1][1].items
-
-    def fold_all(self, statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
-        """Fold expressions into statements; return what could be folded after them."""
-        pending: list[tuple[Name, Statement]] = []
-        for statement in statements:
-            if statement.nested is not None:
-                continue
-            if pending and pending[-1][1].items != statement.items:
-                pending.clear()
-            if statement.loop is not None:
-                self.fold_all(statement.loop.body)
-                pending.clear()
-                continue
-            if statement.bound:  # what is before it is not evaluated in every turn
-                pending.clear()
-            self._take(statement.term, pending)
-            name = statement.targets
-            if (
-                isinstance(name, Name)
-                and (not name.is_given or name.is_foreign)
-                and name.uses == 1
-                and not name.captured
-                and not statement.is_effect
-                and not statement.is_start
-            ):
-                pending.append((name, statement))
-            else:
-                pending.clear()
-        return pending
-
-    @staticmethod
-    def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
-        """Fold the topmost pending expressions into a term that uses them in order."""
-        waiting = {id(name): position for position, (name, _) in enumerate(pending)}
-        used = [waiting[id(r.name)] for r in term.refs() if id(r.name) in waiting]
-        order = {position: index for index, position in enumerate(used)}
-        first = after = len(pending)
-        while order.get(first - 1, after) < order.get(first, len(used)):
-            first -= 1
-        is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
-        is_full = is_split = False
-        for position in range(first, len(pending)):
-            name, statement = pending[position]
-            unnamed = MAX_FOLDED if name.is_foreign else MAX_OWN
-            unnamed = MAX_COMPREHENSION if statement.bound else unnamed
-            limit = MAX_FOREIGN if name.is_given else unnamed
-            fits = statement.term.length() <= limit
-            is_full |= fits and name.is_given and _fills_line(term, statement.term)
-            if is_whole or (fits and not (is_full and name.is_given)):
-                name.folded = statement.term
-            else:  # what was evaluated before it must stay before it
-                is_split = True
-                for earlier in range(first, position):
-                    pending[earlier][0].folded = None
-        del pending[0 if is_split else first :]
-
-    def _note_last_uses(self) -> None:
-        for index, statement in enumerate(self.statements):
-            if statement.loop is not None:
-                for term in statement.loop.terms():
-                    _mark(term, index)
-            elif statement.nested is None and not _is_folded(statement.targets):
-                _mark(statement.term, index)
-        if self.result is not None:
-            _mark(self.result, FOREVER)
-
-
-def _mark(term: Term, index: int) -> None:
-    for ref in term.refs():
-        ref.name.last_use = max(ref.name.last_use, index)
-        if ref.name.folded is not None:
-            _mark(ref.name.folded, index)
-
-
-def flat(targets: Names | None) -> Iterator[Name]:
-    """Yield the names among nested targets."""
-    if isinstance(targets, Name):
-        yield targets
-    elif targets is not None:
-        for target in targets:
-            yield from flat(target)
-
-
-def _shape(targets: Names | None) -> list[Part]:
-    """Return what a tuple of targets looks like as a value."""
-    if not isinstance(targets, tuple):
-        return [Ref(name) for name in flat(targets)]
-    return display("()", [Term(_shape(target)) for target in targets]).parts
-
-
-def _merged(parts: Sequence[Part]) -> list[str | Name]:
-    """Return the parts of a term with text in one piece, whatever it was put together of."""
-    found: list[str | Name] = [""]
-    for part in parts:
-        if isinstance(part, Ref) and not part.path:
-            found += [part.name, ""]
-        else:
-            text = part if isinstance(part, str) else repr(part)
-            found[-1] = f"{found[-1]}{text}"
-    return found
-
-
-def defined(statement: Statement) -> Iterator[Name]:
-    """Yield the names that a statement gives a value, or that are bound inside of it."""
-    if statement.loop is not None:
-        for inner in statement.loop.body:
-            yield from inner.bound if inner.loop is None else defined(inner)
-    yield from statement.bound
-    yield from flat(statement.targets)
-
-
-def _fills_line(around: Term, term: Term) -> bool:
-    """Tell whether one line would be too short for an expression inside another.
-
-    Then values that a library had given a name keep it, all of them. A method of the
-    expression only follows it: `(...).reshape(2, -1)` is no expression around it.
-    """
-    if isinstance(around.parts[0], Ref) and sum(1 for _ in around.refs()) == 1:
-        return False
-    before = around.length()
-    return before <= MAX_LINE < before + term.length()
-
-
-def _keep_foreign(names: Sequence[Name]) -> None:
-    """Keep the names that a library gave, and those of what is evaluated before."""
-    last = max([i for i, name in enumerate(names) if name.is_given], default=-1)
-    for name in names[: last + 1]:
-        name.folded = None
-
-
-def _is_folded(targets: Names | None) -> bool:
-    return isinstance(targets, Name) and targets.folded is not None
 
 
 def _target(targets: Names | None, is_top: bool = True) -> str:
@@ -568,7 +291,7 @@ def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
         written: list[str] = []
         if inner.loop is not None:
             origin = _write_loop(inner.loop, written, origin)
-        elif not _is_folded(inner.targets):
+        elif not is_folded(inner.targets):
             origin = _write(inner, written, origin)
         rows += [(inner.items, line) for line in written]
     lines += [INDENT + line for line in under_contexts(rows)]

@@ -21,6 +21,7 @@ from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
+from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.merging import (
     Merged,
@@ -230,7 +231,7 @@ class Program:
 
     def finish(self, draft: Draft) -> None:
         """Complete a function: outline what repeats, fold single uses."""
-        draft.drop_dead()
+        drop_dead(draft)
         self.references.add(draft)
         unpack_rows(draft)
         contexts = KeptContexts(draft.statements)
@@ -239,7 +240,7 @@ class Program:
         elif contexts.is_regular and self.options.reroll in ("auto", "for"):
             write_loops(draft, self.options.reroll, MAX_IN_LOOP)
             contexts.restore(draft.statements)
-        draft.finish()
+        finish(draft)
 
     def _reroll(self, draft: Draft) -> None:
         """Write loops and functions for statements that repeat."""

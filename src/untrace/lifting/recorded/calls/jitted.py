@@ -28,8 +28,8 @@ from untrace.recovery.snapshots import CONTAINERS
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
-    from untrace.lifting.recorded.function import Statement
     from untrace.lifting.recorded.naming.shapes import Shapes
+    from untrace.lifting.recorded.statements import Statement
     from untrace.lifting.recorded.writer import Writer
 
 

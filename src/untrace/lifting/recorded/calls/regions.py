@@ -28,11 +28,11 @@ from untrace.lifting.recorded.calls.opening import (
     tree_target,
 )
 from untrace.lifting.recorded.calls.retraced import Region, used
-from untrace.lifting.recorded.function import Names, Statement
 from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.leaves import with_leaves
 from untrace.lifting.recorded.naming.naming import rename, targets
 from untrace.lifting.recorded.plan import Restart, place_of, reason
+from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Global, Name, Term, call
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer

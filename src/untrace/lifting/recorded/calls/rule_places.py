@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from untrace.lifting.recorded.calls.leaf_kinds import map_by_kind
 from untrace.lifting.recorded.calls.operators import operator_term
 from untrace.lifting.recorded.calls.tails import tails
 from untrace.lifting.recorded.expressions import built, with_numbers
+from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
 from untrace.lifting.recorded.functions.function_values import Given
@@ -179,7 +180,7 @@ def _written(run: Body, writer: Writer) -> Draft:
     inner.unpack_parameters(run.parameters, run.code)
     inner.body(run.calls)
     draft.result = inner.value(run.result)
-    draft.finish()
+    finish(draft)
     return draft
 
 

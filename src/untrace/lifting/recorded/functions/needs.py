@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from untrace.capture.trees import members
-from untrace.lifting.recorded.function import Draft, Names, Statement
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.recovery.record import Call, Target
 

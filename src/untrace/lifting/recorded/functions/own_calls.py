@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
-from untrace.lifting.recorded.function import Parameter, Statement
+from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
     passed_term,
@@ -28,6 +28,7 @@ from untrace.lifting.recorded.functions.parameters import (
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, rename
 from untrace.lifting.recorded.naming.values import tree_key
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,

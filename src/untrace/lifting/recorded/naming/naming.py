@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from untrace.lifting.recorded.function import Names, flat
 from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.statements import Names, flat
 from untrace.lifting.recorded.terms import Name
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier

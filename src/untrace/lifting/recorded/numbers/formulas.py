@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.naming.values import Found
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     ADD,
     MUL,

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.function import Draft, Loop, Names, Statement, flat
+from untrace.lifting.recorded.folding import fold_all
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
 from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
+from untrace.lifting.recorded.statements import Loop, Names, Statement, flat
 from untrace.lifting.recorded.terms import LAMBDA, OR, Name, Part, Ref, Term, placed
 
 
@@ -115,7 +117,7 @@ def _element(loop: Loop, draft: Draft) -> Statement | None:
     *others, last = loop.body
     if any(not isinstance(statement.targets, Name) for statement in loop.body):
         return None
-    draft.fold_all(loop.body)
+    fold_all(loop.body)
     targets = [statement.targets for statement in others]
     is_whole = all(isinstance(name, Name) and name.folded for name in targets)
     return last if is_whole else None

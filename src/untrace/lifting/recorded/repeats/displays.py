@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.repeats.lists import terms_of
 from untrace.lifting.recorded.repeats.slots import Run, names_in
+from untrace.lifting.recorded.statements import Loop, Statement, flat
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,

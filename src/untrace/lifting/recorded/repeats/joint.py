@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from untrace.lifting.recorded.function import Statement, defined, flat
+from untrace.lifting.recorded.statements import Statement, defined, flat
 from untrace.lifting.recorded.terms import LAMBDA, Name, Part, Ref, Term, placed
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from untrace.lifting.recorded.function import Draft, Loop, Statement, flat
+from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
+from untrace.lifting.recorded.statements import Loop, Statement, flat
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,

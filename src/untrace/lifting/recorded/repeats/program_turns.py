@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 
-from untrace.lifting.recorded.function import Statement
 from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.statements import Statement
 
 MAX_PARTS = 4
 

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from untrace.lifting.recorded.function import Draft, Names, Parameter, Statement, flat
+from untrace.lifting.recorded.folding import finish
+from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
+from untrace.lifting.recorded.statements import Names, Statement, flat
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, call, display
 
 MIN_STATEMENTS = 4
@@ -249,7 +251,7 @@ def _outlined(
         made.statements.append(Statement(targets, term, comment=statement.comment))
     results = [_use(copies[id(first.locals[i])], "") for i in outputs]
     made.result = results[0] if len(results) == 1 else display("()", results)
-    made.finish()
+    finish(made)
     function = Term([Global(define(made))])
     return [_call(function, stretch, groups, outputs) for stretch in stretches]
 

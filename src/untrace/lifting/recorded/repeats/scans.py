@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.function import Statement
+from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 
 _NUMBER = re.compile(r"(?<=\[)\d+(?=\])")

@@ -1,0 +1,184 @@
+"""Put expressions where their values are used, as the user had written them.
+
+Folding never changes the order of evaluation: with another order, cotangents would be
+added in another order too. Pending expressions are kept on a stack; a statement may take
+the topmost ones if it evaluates them in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
+from untrace.lifting.recorded.statements import Names, Statement, flat, is_folded
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.function import Draft
+
+# Characters of an expression that is written inside another, as it was in the program:
+# one of the user's, one of a library's, and one that a library had given a name.
+MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
+MAX_COMPREHENSION = 110
+FOREVER = 1 << 60
+
+
+def finish(draft: Draft) -> None:
+    """Drop statements that nothing uses, fold single uses, note last uses."""
+    drop_dead(draft)
+    _return_call(draft)
+    _fold(draft)
+    _note_last_uses(draft)
+
+
+def drop_dead(draft: Draft) -> None:
+    """Drop the statements whose results nothing uses."""
+    kept: list[Statement] = []
+    for statement in reversed(draft.statements):
+        names = list(flat(statement.targets))
+        is_used = any(name.uses or name.captured for name in names)
+        if statement.is_effect or is_used:
+            kept.append(statement)
+            continue
+        for ref in statement.term.refs():
+            ref.name.uses -= 1
+    draft.statements = kept[::-1]
+
+
+def _return_call(draft: Draft) -> None:
+    """Return the last call as it is, if a library names its parts and returns them."""
+    last = draft.statements[-1] if draft.statements else Statement()
+    names = list(flat(last.targets))
+    is_call = isinstance(last.targets, tuple) and not (last.is_row or last.items)
+    if draft.result is None or not is_call:
+        return
+    if any(name.is_given and not name.is_foreign for name in names):
+        return
+    is_only = all(name.uses == 1 and not name.captured for name in names)
+    if is_only and _merged(draft.result.parts) == _merged(_shape(last.targets)):
+        draft.statements.pop()
+        draft.result = last.term
+
+
+def _fold(draft: Draft) -> None:
+    pending = fold_all(draft.statements)
+    if draft.result is not None:
+        waiting = list(pending)
+        _take(draft.result, pending)
+        if is_long_tuple(draft.result.render()):
+            _keep_foreign([name for name, _ in waiting])
+        if any(name.folded is not None for name, _ in waiting):
+            draft.returned_in = waiting[-1][1].items
+
+
+def fold_all(statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
+    """Fold expressions into statements; return what could be folded after them."""
+    pending: list[tuple[Name, Statement]] = []
+    for statement in statements:
+        if statement.nested is not None:
+            continue
+        if pending and pending[-1][1].items != statement.items:
+            pending.clear()
+        if statement.loop is not None:
+            fold_all(statement.loop.body)
+            pending.clear()
+            continue
+        if statement.bound:  # what is before it is not evaluated in every turn
+            pending.clear()
+        _take(statement.term, pending)
+        name = statement.targets
+        if (
+            isinstance(name, Name)
+            and (not name.is_given or name.is_foreign)
+            and name.uses == 1
+            and not name.captured
+            and not statement.is_effect
+            and not statement.is_start
+        ):
+            pending.append((name, statement))
+        else:
+            pending.clear()
+    return pending
+
+
+def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
+    """Fold the topmost pending expressions into a term that uses them in order."""
+    waiting = {id(name): position for position, (name, _) in enumerate(pending)}
+    used = [waiting[id(r.name)] for r in term.refs() if id(r.name) in waiting]
+    order = {position: index for index, position in enumerate(used)}
+    first = after = len(pending)
+    while order.get(first - 1, after) < order.get(first, len(used)):
+        first -= 1
+    is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
+    is_full = is_split = False
+    for position in range(first, len(pending)):
+        name, statement = pending[position]
+        unnamed = MAX_FOLDED if name.is_foreign else MAX_OWN
+        unnamed = MAX_COMPREHENSION if statement.bound else unnamed
+        limit = MAX_FOREIGN if name.is_given else unnamed
+        fits = statement.term.length() <= limit
+        is_full |= fits and name.is_given and _fills_line(term, statement.term)
+        if is_whole or (fits and not (is_full and name.is_given)):
+            name.folded = statement.term
+        else:  # what was evaluated before it must stay before it
+            is_split = True
+            for earlier in range(first, position):
+                pending[earlier][0].folded = None
+    del pending[0 if is_split else first :]
+
+
+def _note_last_uses(draft: Draft) -> None:
+    for index, statement in enumerate(draft.statements):
+        if statement.loop is not None:
+            for term in statement.loop.terms():
+                _mark(term, index)
+        elif statement.nested is None and not is_folded(statement.targets):
+            _mark(statement.term, index)
+    if draft.result is not None:
+        _mark(draft.result, FOREVER)
+
+
+def _mark(term: Term, index: int) -> None:
+    for ref in term.refs():
+        ref.name.last_use = max(ref.name.last_use, index)
+        if ref.name.folded is not None:
+            _mark(ref.name.folded, index)
+
+
+def _fills_line(around: Term, term: Term) -> bool:
+    """Tell whether one line would be too short for an expression inside another.
+
+    Then values that a library had given a name keep it, all of them. A method of the
+    expression only follows it: `(...).reshape(2, -1)` is no expression around it.
+    """
+    if isinstance(around.parts[0], Ref) and sum(1 for _ in around.refs()) == 1:
+        return False
+    before = around.length()
+    return before <= MAX_LINE < before + term.length()
+
+
+def _keep_foreign(names: Sequence[Name]) -> None:
+    """Keep the names that a library gave, and those of what is evaluated before."""
+    last = max([i for i, name in enumerate(names) if name.is_given], default=-1)
+    for name in names[: last + 1]:
+        name.folded = None
+
+
+def _shape(targets: Names | None) -> list[Part]:
+    """Return what a tuple of targets looks like as a value."""
+    if not isinstance(targets, tuple):
+        return [Ref(name) for name in flat(targets)]
+    return display("()", [Term(_shape(target)) for target in targets]).parts
+
+
+def _merged(parts: Sequence[Part]) -> list[str | Name]:
+    """Return the parts of a term with text in one piece, whatever it was put together of."""
+    found: list[str | Name] = [""]
+    for part in parts:
+        if isinstance(part, Ref) and not part.path:
+            found += [part.name, ""]
+        else:
+            text = part if isinstance(part, str) else repr(part)
+            found[-1] = f"{found[-1]}{text}"
+    return found
