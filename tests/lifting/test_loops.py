@@ -273,7 +273,8 @@ def test_loops_come_back(function, args, lines):
     for line in lines:
         assert line in text, text
     plain = untrace.source(function, reroll="none")(*args)
-    assert plain.report.is_verified and "    for " not in str(plain)
+    program, _, _ = str(plain).partition("def example_args")
+    assert plain.report.is_verified and "    for " not in program
 
 
 @pytest.mark.parametrize("function", [decay, decay_of_a_part, reversed_leaves])

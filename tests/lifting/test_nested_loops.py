@@ -166,7 +166,8 @@ def test_loops_inside_loops_come_back(function, args, lines):
     recover(jax.jit(function), *args)
     recover(lambda *given: jax.vmap(lambda y: function(given[0], y))(X[None]), *args)
     plain = untrace.source(function, reroll="none")(*args)
-    assert plain.report.is_verified and "    for " not in str(plain)
+    program, _, _ = str(plain).partition("def example_args")
+    assert plain.report.is_verified and "    for " not in program
 
 
 @pytest.mark.parametrize("function", [inner_carry, all_layers_again, three_deep])

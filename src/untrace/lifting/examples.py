@@ -3,13 +3,15 @@
 Small arrays that the user passed are written exactly, as are those of a pattern (zeros,
 ranges). Larger or abstract ones are drawn from a fixed seed with the same shape and
 dtype, like those that were passed (`example_arrays.py`): labels and indices remain
-valid, variances positive. Where the program is
-asked to have exactly its inputs (a reproducer), large ones go to the sidecar.
+valid, variances positive. What is alike in large trees is written once
+(`alike_inputs.py`). Where the program is asked to have exactly its inputs (a
+reproducer), large ones go to the sidecar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture import Captured, Tree
 from untrace.ir import Block
+from untrace.lifting.alike_inputs import AlikeInputs, Input, zeros_of_others
+from untrace.lifting.constructing import Shortening
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
 from untrace.lifting.example_arrays import draw
 from untrace.lifting.lifter import Lifter
@@ -40,10 +44,10 @@ def example_lines(
     captured: Captured,
     block: Block,
     lifter: Lifter,
-    construct: Callable[[Tree, list[str]], str],
+    construct: Callable[[Tree, Sequence[str], Shortening], str],
 ) -> list[str]:
     """Write the body of `example_args`, which returns positional and keyword arguments."""
-    texts: list[str] = []
+    inputs: list[Input] = []
     shapes = captured.dimensions.shapes if captured.dimensions else ()
     for position, (value, variable) in enumerate(zip(captured.values, block.inputs)):
         shape = shapes[position] if shapes else ()
@@ -52,8 +56,14 @@ def example_lines(
             text = with_weak_type(text, variable.aval, lifter.imports)
         else:
             text = _leaf(value, variable.aval, lifter, captured.is_exact)
-        texts.append(_placed(text, value, variable.aval, lifter))
-    names = [parameter.name for parameter in captured.parameters]
+        text = _placed(text, value, variable.aval, lifter)
+        inputs.append(Input(value, variable.aval, text))
+    trees = {parameter.name: parameter.tree for parameter in captured.parameters}
+    others, made = {}, {}
+    if not captured.is_exact and not shapes:
+        others, made = _drawn_alike(trees, inputs, lifter)
+    texts = [one.text for one in inputs]
+    names = list(trees)
     lines = [
         f"{name} = {EXAMPLE_SIZE}"
         for name in lifter.imports.dims.values()
@@ -62,12 +72,48 @@ def example_lines(
     if any("rng." in text for text in texts):
         lifter.imports.module("numpy")
         lines.append("rng = np.random.default_rng(0)")
-    pairs = zip(names, captured.parameters)
+    shortening = Shortening({}, shows_stems=not lifter.options.anonymous)
+    for name, tree in others.items():
+        lines.append(f"{name} = {construct(tree, texts, shortening)}")
+    shortening = replace(shortening, known=made)
     # An argument that is called like the generator takes its name when all are drawn.
-    for name, parameter in sorted(pairs, key=lambda pair: pair[0] == "rng"):
-        lines.append(f"{name} = {construct(parameter.tree, texts)}")
+    for name in sorted(names, key=lambda name: name == "rng"):
+        if name not in others:
+            lines.append(f"{name} = {construct(trees[name], texts, shortening)}")
     pairs = ", ".join(f"{name}={name}" for name in names)
     return [*lines, f"return dict({pairs})"]
+
+
+def _drawn_alike(
+    trees: dict[str, Tree], inputs: list[Input], lifter: Lifter
+) -> tuple[dict[str, Tree], dict[int, str]]:
+    """Draw the leaves of alike subtrees alike.
+
+    Returns:
+      The trees that others are made of, and what is written for these, by their `id`.
+    """
+    alike = AlikeInputs(inputs)
+    for tree in trees.values():
+        alike.join(tree)
+    for group in alike.groups():
+        text = _drawn_for([inputs[index] for index in group], lifter)
+        for index in group:
+            inputs[index].text = text
+    others, made = zeros_of_others(trees, alike, lifter.scope)
+    if made:
+        lifter.imports.module("jax")
+        lifter.imports.module("numpy")
+    return others, made
+
+
+def _drawn_for(inputs: Sequence[Input], lifter: Lifter) -> str:
+    """Write an expression that gives an array like each of several ones."""
+    aval = inputs[0].aval
+    if jaxapi.is_key(aval):
+        return _drawn(None, aval, lifter)
+    rows = np.stack([np.asarray(one.value) for one in inputs])
+    text = draw(rows.reshape(len(rows), -1), tuple(aval.shape), aval, lifter)
+    return with_weak_type(text, aval, lifter.imports)
 
 
 def _placed(text: str, value: Any, aval: Any, lifter: Lifter) -> str:
@@ -129,7 +175,9 @@ def _drawn(value: Any, aval: Any, lifter: Lifter, named: tuple[Any, ...] = ()) -
         imports.module("jax")
         impl = jaxapi.key_impl_name(aval)
         count = int(np.prod(aval.shape))
-        text = f'jax.random.key(0, impl="{impl}")'
+        is_default = impl == jaxapi.default_key_impl()
+        option = "" if is_default else f', impl="{impl}"'
+        text = f"jax.random.key(0{option})"
         if aval.shape:
             text = f"jax.random.split({text}, {count})"
         if len(aval.shape) > 1:

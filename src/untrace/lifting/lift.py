@@ -17,14 +17,13 @@ from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import (
     accessors,
-    quoted,
     replaced_key,
     replaced_nodes,
-    shown_settings,
 )
 from untrace.ir import Block, Equation, Value, from_jaxpr
 from untrace.lifting.blocks import calls
 from untrace.lifting.blocks.lost import LostRules
+from untrace.lifting.constructing import construct
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
@@ -34,7 +33,6 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.function_lines import Made
 from untrace.lifting.printing import Function
 from untrace.options import Options
-from untrace.syntax.importable import public_home
 from untrace.syntax.names import Scope, identifier
 
 # Importing them registers their printing functions.
@@ -119,7 +117,9 @@ def lift(
         captured,
         block,
         lifter,
-        lambda tree, texts: construct(tree, texts, lifter, classes),
+        lambda tree, texts, shortening: construct(
+            tree, texts, lifter, classes, shortening=shortening
+        ),
     )
     is_runnable = note_devices(lifter)
     return Listing(lifter, block, classes, main, example, context, is_runnable)
@@ -297,50 +297,11 @@ def _used(body: Block) -> set[Value]:
 # ---- trees as text -----------------------------------------------------------------
 
 
-def construct(
-    tree: Tree,
-    texts: list[str],
-    lifter: Lifter,
-    classes: dict[Any, Any],
-    top: bool = False,
-) -> str:
-    """Write the expression that builds a tree of the given leaf texts."""
-    if isinstance(tree, Leaf):
-        return texts[tree.index]
-    parts = [construct(child, texts, lifter, classes) for child in tree.children]
-    if tree.kind == "none":
-        return "None"
-    if tree.kind == "tuple":
-        inner = ", ".join(parts)
-        if len(parts) == 1:
-            return f"({inner},)"
-        return inner if top and parts else f"({inner})"
-    if tree.kind == "list":
-        return f"[{', '.join(parts)}]"
-    items = ", ".join(f"{quoted(k)}: {p}" for k, p in zip(tree.keys, parts))
-    if tree.kind == "dict":
-        return f"{{{items}}}"
-    if tree.kind == "items":
-        return f"{_class_text(tree.cls, lifter)}({{{items}}})"
-    fields = ", ".join(f"{k}={p}" for k, p in zip(tree.keys, parts))
-    if tree.kind == "fields":
-        return f"{_class_text(tree.cls, lifter)}({fields})"
-    if tree.kind == "sparse":
-        given = [f"{k}={lifter.spell(v)}" for k, v in shown_settings(tree)]
-        arrays = f"({', '.join(parts)})"
-        return f"{_class_text(tree.cls, lifter)}({', '.join([arrays, *given])})"
-    return f"{classes[replaced_key(tree)][0]}({fields})"
-
-
 def _origin(cls: Any) -> str:
     """Say what a class stands for; a jaxpr names fields alone."""
     if not cls.__module__:
         return "a class of which the jaxpr names only the fields"
     return f"{cls.__module__}.{cls.__qualname__}, whose arrays it holds"
-
-
-def _class_text(cls: Any, lifter: Lifter) -> str:
-    return lifter.imports.attribute(*public_home(cls))
 
 
 def _classes(captured: Captured, lifter: Lifter) -> dict[Any, tuple[str, list[str]]]:

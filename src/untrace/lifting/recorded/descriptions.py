@@ -6,7 +6,7 @@ at once; and again when more is known of what flat lists of leaves stand for.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from untrace.capture.trees import Leaf, Tree, plain
@@ -17,8 +17,11 @@ from untrace.lifting.recorded.naming.values import is_array
 Described = tuple[Tree, list[Any]]
 """A tree whose leaves are numbered, and the arrays that these are."""
 
-Known = dict[tuple[int, int, int], tuple[Any, Described]]
+Known = dict[tuple[int, int], tuple[Any, Described]]
 """Values, which stay alive, and how they are described, by identity and what is known."""
+
+ANY_STATE = -1
+"""Whatever is known of flat lists."""
 
 
 class Descriptions:
@@ -43,12 +46,22 @@ class Descriptions:
         """Describe a value and list its arrays."""
         if is_array(value):
             return Leaf(0), [value]
-        key = id(value), self._shapes.state, len(self._unread)
-        found = self._known.get(key)
-        if found is None:
-            arrays: list[Any] = []
-            of_leaves = self._shapes.tree
-            tree = plain(value, is_array, arrays, self._keep_types, of_leaves=of_leaves)
-            found = self._known[key] = value, (tree, arrays)
-        tree, arrays = found[1]
+        found = self._known.get((id(value), ANY_STATE))
+        found = found or self._known.get((id(value), self._shapes.state))
+        tree, arrays = self._described(value) if found is None else found[1]
         return without(tree, self._unread), arrays
+
+    def _described(self, value: Any) -> Described:
+        arrays: list[Any] = []
+        state = (
+            ANY_STATE  # unless a flat list is in it, of which more may be known later
+        )
+
+        def of_leaves(leaves: Sequence[Any]) -> Tree | None:
+            nonlocal state
+            state = self._shapes.state
+            return self._shapes.tree(leaves)
+
+        tree = plain(value, is_array, arrays, self._keep_types, of_leaves=of_leaves)
+        self._known[id(value), state] = value, (tree, arrays)
+        return tree, arrays

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from untrace.capture import Captured
 from untrace.ir import Block
+from untrace.lifting.constructing import construct
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
-from untrace.lifting.lift import Listing, construct, note_devices
+from untrace.lifting.lift import Listing, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.annotations import note_annotations
@@ -133,7 +134,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         captured,
         block,
         lifter,
-        lambda tree, texts: construct(tree, texts, lifter, program.classes),
+        lambda tree, texts, shortening: construct(
+            tree, texts, lifter, program.classes, shortening=shortening
+        ),
     )
     keep_used(program.classes, shown, [*_lines(lifter.functions, main), *example])
     for line in origins(program.classes):

@@ -121,8 +121,8 @@ class Plan:
     complete: set[Call] = field(default_factory=set[Call])
     unnamed: set[str] = field(default_factory=set[str])
     keys: dict[int, Any] = field(default_factory=dict[int, Any])
-    described: dict[tuple[int, int, int], Any] = field(
-        default_factory=dict["tuple[int, int, int]", Any]
+    described: dict[tuple[int, int], Any] = field(
+        default_factory=dict["tuple[int, int]", Any]
     )
     levels: dict[tuple[str, ...], int] = field(
         default_factory=dict["tuple[str, ...]", int]

@@ -16,8 +16,9 @@ import jax
 from untrace import jaxapi
 from untrace.capture.trees import plain
 from untrace.ir import Atom, Literal, Value
+from untrace.lifting.constructing import construct
 from untrace.lifting.frame import Frame
-from untrace.lifting.lift import construct, count_blocks, open_trees
+from untrace.lifting.lift import count_blocks, open_trees
 from untrace.lifting.names.source_names import source_names
 from untrace.lifting.recorded.calls.equations import RESULTS
 from untrace.lifting.recorded.calls.retraced import Region

@@ -21,6 +21,7 @@ from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
 from untrace.lifting.recorded.functions.function_values import Given
 from untrace.lifting.recorded.functions.parameters import passed_parameters
+from untrace.lifting.recorded.functions.run_keys import distinct
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.naming.values import (
     arrays_in,
@@ -101,7 +102,7 @@ def _have_one_text(runs: Sequence[Body], writer: Writer) -> bool:
 
 
 def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
-    texts = (_run_text(run, writer) for run in runs)
+    texts = (_run_text(run, writer) for run in distinct(runs))
     first = next(texts, None)
     return all(text == first for text in texts)
 

@@ -84,10 +84,13 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
 
 def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
     """Take note of what a list of arrays is called."""
-    found = [writer.values.find(id(v)) if is_array(v) else None for v in value]
-    names = [id(one[0]) for one in found if one is not None and not one[1]]
-    if len(names) == len(value):
-        writer.draft.lists[tuple(names)] = identifier(hint)
+    names: list[int] = []
+    for item in value:  # that of a library may be long, and hold what has no name
+        found = writer.values.find(id(item)) if is_array(item) else None
+        if found is None or found[1]:
+            return
+        names.append(id(found[0]))
+    writer.draft.lists[tuple(names)] = identifier(hint)
 
 
 def _note_collection(hint: str, value: Any, writer: Writer) -> None:
