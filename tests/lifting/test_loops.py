@@ -548,3 +548,24 @@ def test_the_turns_of_a_long_loop_are_looked_at_a_few_times_each(monkeypatch):
     src = untrace.source(f)(jnp.ones(3))
     assert "for _ in range(200):" in str(src)
     assert len(seen) < 200 * 12
+
+
+def test_dicts_by_number_are_filled_in_loops():
+    def numbered(layers, x):
+        sums = {}
+        for i, layer in enumerate(layers):
+            x = jnp.tanh(x @ layer["w"]) + layer["b"]
+            sums[i] = jnp.sum(x)
+        return x, sums
+
+    text = recover(numbered, LAYERS, X)
+    assert "sums = {}" in text and "sums[i] = jnp.sum(x)" in text
+
+
+def test_a_comprehension_may_give_its_result_the_name_of_what_it_is_over():
+    def heads(x):
+        q, k, v = jnp.split(x, 3)
+        q, k, v = (jnp.sin(a.reshape(-1, 1)) for a in (q, k, v))
+        return q @ k.T @ v
+
+    assert "q, k, v = (" in recover(heads, np.ones(12, np.float32))

@@ -132,3 +132,7 @@ def test_a_module_that_is_returned_anyway_is_returned_once():
     assert source.report.is_verified
     assert not any("in place" in note for note in source.report.notes)
     assert '{**params, "mean": ' in str(source)
+
+
+def test_a_sharding_over_no_mesh_is_not_said(source):
+    assert "bernoulli(" in str(source) and "out_sharding" not in str(source)

@@ -41,6 +41,11 @@ def is_unspecified(sharding: Any) -> bool:
     return isinstance(sharding, _sharding_impls.UnspecifiedValue)
 
 
+def is_over_nothing(sharding: Any) -> bool:
+    """Tell whether a sharding has an empty mesh: JAX treats it as none."""
+    return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.empty
+
+
 def is_over(sharding: Any, mesh: Any) -> bool:
     """Tell whether a sharding is a plain `NamedSharding` over just this mesh."""
     if not isinstance(sharding, jax.sharding.NamedSharding) or mesh.empty:

@@ -237,10 +237,10 @@ def _give_names(
 ) -> None:
     """Choose the names of what a statement defines; `holders` are those in use.
 
-    In a loop a name is in use until its end, since it begins again.
+    In a loop a name is in use until its end, since it begins again; in a comprehension
+    only for the variables of that.
     """
-    is_block = statement.loop is not None or statement.bound
-    last = index - 1 if is_block else index
+    inner = {id(name) for name in statement.bound}
     shared_texts = taken_up(statement.loop, index, holders) if statement.loop else {}
     for name in defined(statement):
         if name.folded is not None or name.alias is not None:
@@ -254,6 +254,8 @@ def _give_names(
         if name.uses == 0 and not is_shown:
             name.text = "_"
             continue
+        is_inner = statement.loop is not None or id(name) in inner
+        last = index - 1 if is_inner else index
         busy = {
             text
             for text, holder in holders.items()

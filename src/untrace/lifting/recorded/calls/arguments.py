@@ -161,6 +161,8 @@ def given_values(item: Call) -> list[Any]:
 
 def is_default(value: Any, parameter: inspect.Parameter) -> bool:
     """Tell whether a value need not be given for a parameter."""
+    if parameter.name == "out_sharding" and jaxapi.is_over_nothing(value):
+        return parameter.default is None
     return parameter.default is not parameter.empty and _same(value, parameter.default)
 
 

@@ -27,6 +27,7 @@ from untrace.lifting.recorded.terms import (
 )
 
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
+_KEY = re.compile(rf"\d+|{_QUOTED.pattern}")
 _OPEN, _CLOSED = "([{", ")]}"
 
 
@@ -233,7 +234,7 @@ def _display(
     if bracket == "{":
         for item in items:
             key = item.pop(0)
-            is_word = isinstance(key, str) and _QUOTED.fullmatch(key[:-2])
+            is_word = isinstance(key, str) and _KEY.fullmatch(key[:-2])
             if not isinstance(key, str) or not is_word or key[-2:] != ": ":
                 return None
             words.append(key[:-2])

@@ -151,10 +151,12 @@ class Header:
         """Write the key of a dict that a turn makes; None if the loop has no such key.
 
         Args:
-          words: The key of every turn, with quotes.
+          words: The key of every turn, with quotes if it is a string.
         """
         keys = tuple([f"[{word}]" for word in words])
         plain = [ast.literal_eval(word) for word in words]
+        if all(type(key) is int for key in plain):
+            return [self._index(plain)]
         hint = self.program.named(plain)
         if hint or keys in self.items:
             over = Term([f"({', '.join(words)})"])
