@@ -137,3 +137,19 @@ def test_a_rule_that_builds_its_static_tree_anew_recurs() -> None:
     assert not any("rules of rules" in note for note in src.report.unproved)
     loose = jax.make_jaxpr(lambda x: scaled(Pair(2.5, 3.0), x))(X)
     assert equivalent(jax.make_jaxpr(f)(X), loose) is not None
+
+
+def test_a_constant_of_a_converted_function_is_what_it_is_given() -> None:
+    eqx = pytest.importorskip("equinox")
+    table = np.array([0.125, 7.75, 3.5])
+
+    def f(x: Any) -> Any:
+        converted = eqx.filter_closure_convert(
+            lambda y: y * jnp.asarray(table, dtype=jnp.float32), x
+        )
+        (const,) = jax.tree.leaves(eqx.filter(converted, eqx.is_array_like))
+        return converted(x) + jnp.sum(const)
+
+    src = untrace.source(f)(X)
+    assert src.report.strength in ("identical", "equivalent"), str(src.report)
+    assert "jnp.asarray" not in str(src), str(src)
