@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -89,3 +90,66 @@ def test_a_diffrax_solve_that_may_fail_is_written() -> None:
 
     src = untrace.source(f, level="lax")(np.linspace(0, 1, 3, dtype=np.float32), X)
     assert src.report.is_verified, str(src.report)
+
+
+def test_equinox_checks_are_one_helper() -> None:
+    eqx = pytest.importorskip("equinox")
+    internal = pytest.importorskip("equinox.internal")
+
+    def f(x: Any) -> Any:
+        x = eqx.error_if(x, x < 0, "must be positive")
+        pair = internal.branched_error_if(
+            {"a": x, "n": jnp.array(3)},
+            jnp.any(x > 9),
+            jnp.argmax(x),
+            ["one", "two", "three"],
+        )
+        return pair["a"] * pair["n"]
+
+    src = untrace.source(f)(X)
+    assert src.report.strength == "equivalent", str(src.report)
+    assert str(src).count("def error_if(") == 1
+    assert '"must be positive"' in str(src)
+    assert len(str(src).splitlines()) < 90
+    load = src.load()
+    np.testing.assert_array_equal(load(X), f(X))
+    with pytest.raises(Exception, match="must be positive"):
+        jax.block_until_ready(load(-X))
+    np.testing.assert_allclose(jax.jacobian(load)(X), jax.jacobian(f)(X), rtol=1e-6)
+
+
+def test_a_rule_that_builds_its_static_tree_anew_recurs() -> None:
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+    def scaled(settings: Pair, x: Any) -> Any:
+        return x * settings.one
+
+    @scaled.defjvp
+    def _(settings: Pair, primals: Any, tangents: Any) -> Any:
+        again = Pair(settings.one, settings.two)
+        return scaled(again, *primals), scaled(again, *tangents)
+
+    def f(x: Any) -> Any:
+        return scaled(Pair(2.0, 3.0), x)
+
+    src = untrace.source(f)(X)
+    assert src.report.strength in ("identical", "equivalent"), str(src.report)
+    assert str(src).count("@jax.custom_jvp") == 1, str(src)
+    assert not any("rules of rules" in note for note in src.report.unproved)
+    loose = jax.make_jaxpr(lambda x: scaled(Pair(2.5, 3.0), x))(X)
+    assert equivalent(jax.make_jaxpr(f)(X), loose) is not None
+
+
+def test_a_constant_of_a_converted_function_is_what_it_is_given() -> None:
+    eqx = pytest.importorskip("equinox")
+    table = np.array([0.125, 7.75, 3.5])
+
+    def f(x: Any) -> Any:
+        converted = eqx.filter_closure_convert(
+            lambda y: y * jnp.asarray(table, dtype=jnp.float32), x
+        )
+        (const,) = jax.tree.leaves(eqx.filter(converted, eqx.is_array_like))
+        return converted(x) + jnp.sum(const)
+
+    src = untrace.source(f)(X)
+    assert src.report.strength in ("identical", "equivalent"), str(src.report)
+    assert "jnp.asarray" not in str(src), str(src)

@@ -118,3 +118,17 @@ def test_three_kinds_are_written_leaf_by_leaf():
 
     text = recover(f, {**TREE, "d": Other(X)})
     assert "isinstance" not in text and "jnp.cos" in text
+
+
+def test_an_object_inside_one_of_its_class_may_alone_be_a_leaf():
+    def is_inner(x):
+        return isinstance(x, Slot) and not isinstance(x.value, Slot)
+
+    def f(tree):
+        return jax.tree.map(
+            lambda s: s.value if is_inner(s) else jnp.sin(s), tree, is_leaf=is_inner
+        )
+
+    text = recover(f, {"a": Slot(Slot(X, X + 1.0), X + 2.0), "b": X})
+    assert "written from its equations" not in text
+    assert "isinstance" not in text

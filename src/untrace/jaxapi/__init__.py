@@ -92,6 +92,9 @@ from untrace.jaxapi.frames import set_source_info as set_source_info
 from untrace.jaxapi.frames import source_info_of as source_info_of
 from untrace.jaxapi.frames import user_frames as user_frames
 from untrace.jaxapi.frames import whole_tracebacks as whole_tracebacks
+from untrace.jaxapi.host_checks import ErrorCheck as ErrorCheck
+from untrace.jaxapi.host_checks import checked_message as checked_message
+from untrace.jaxapi.host_checks import error_check as error_check
 from untrace.jaxapi.implementations import implementation as implementation
 from untrace.jaxapi.implementations import library_of as library_of
 from untrace.jaxapi.jaxprs import (
@@ -151,6 +154,7 @@ from untrace.jaxapi.params import (
     is_value_box,
     list_devices,
     make_mesh,
+    node_parts,
     plain_attribute,
     tree_structure,
 )
@@ -364,6 +368,7 @@ __all__ = [
     "new_eqn",
     "new_jaxpr",
     "new_var",
+    "node_parts",
     "paused_collection",
     "placement",
     "plain_attribute",

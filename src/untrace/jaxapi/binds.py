@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jax._src import core as _core
@@ -71,14 +72,33 @@ def bind_again(primitive: Any, args: Any, params: Mapping[str, Any]) -> list[Any
     """Bind a primitive once more, to other operands; return its results.
 
     Functions among the params have been traced before: what they stored then is
-    forgotten, since they store it again.
+    forgotten, since they store it again. What is not stored again comes back: JAX keeps
+    the traces of rules that were run, and does not run these again.
     """
-    for function in _wrapped(params):
-        for store in function.stores:
-            if store:
-                store.reset()
-    out = primitive.bind(*args, **params)
+    functions = list(_wrapped(params))
+    with kept_stores(functions):
+        for store in filter(None, chain(*(each.stores for each in functions))):
+            store.reset()
+        out = primitive.bind(*args, **params)
     return list(out) if primitive.multiple_results else [out]
+
+
+@contextlib.contextmanager
+def kept_stores(functions: Iterable[Any]) -> Generator[None]:
+    """Put back what functions stored and what is not stored again."""
+    stores = [s for each in functions for s in each.stores if s is not None]
+    held = [(store, store.val) for store in stores if _is_full(store)]
+    try:
+        yield
+    finally:
+        for store, value in held:
+            if not _is_full(store):
+                store.store(value)
+
+
+def _is_full(store: Any) -> bool:
+    # An `EqualStore` does not say itself whether it is empty.
+    return bool(getattr(store, "_store", store))
 
 
 def _wrapped(params: Mapping[str, Any]) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from jax._src.lib import xla_client as _xla_client
 
 from untrace.jaxapi.exports import Exported
 from untrace.jaxapi.jaxprs import Tracer
-from untrace.jaxapi.params import boxed_value, is_value_box
+from untrace.jaxapi.params import boxed_value, is_value_box, node_parts
 
 # What only says where something came from; never part of a computation.
 ORIGIN_TYPES: tuple[type, ...] = (
@@ -71,6 +71,9 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
         return id(function)
     if is_value_box(function):
         return rule_identity(boxed_value(function), depth + 1)
+    parts = node_parts(function)
+    if parts is not None:
+        return type(function), rule_identity(parts, depth + 1)
     code = getattr(function, "__code__", None)
     if code is None:
         called = getattr(function, "__wrapped__", None)

@@ -80,7 +80,30 @@ def is_value_box(value: Any) -> bool:
 def boxed_value(box: Any) -> Any:
     """Return what is in a value box, with dictionaries as tuples of items."""
     # Other dictionaries around rules are caches, which fill while they are traced.
-    return tuple(box.val.items()) if isinstance(box.val, dict) else box.val
+    return _with_items(box.val)
+
+
+def node_parts(value: Any) -> Any:
+    """Return the children of a node of a tree and what it holds beside; None for others.
+
+    Plain containers are no such nodes; dictionaries in a node are tuples of items.
+    """
+    if type(value) in (tuple, list, dict, type(None)):
+        return None
+    try:
+        parts = jax.tree_util.default_registry.flatten_one_level(value)
+    except Exception:  # flattening runs code of any library
+        return None
+    return None if parts is None else _with_items((tuple(parts[0]), parts[1]))
+
+
+def _with_items(value: Any) -> Any:
+    """Write dictionaries in plain containers as tuples of items."""
+    if type(value) is dict:
+        return tuple((key, _with_items(item)) for key, item in value.items())
+    if type(value) in (tuple, list):
+        return tuple(_with_items(item) for item in value)
+    return value
 
 
 def plain_attribute(value: Any) -> Any:

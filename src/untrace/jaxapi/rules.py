@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 import jax
 from jax._src import ad_util as _ad_util
+from jax._src.interpreters import partial_eval as _pe
+from jax._src.linear_util import WrappedFun
 
 from untrace.jaxapi.avals import short_type
+from untrace.jaxapi.binds import kept_stores
 from untrace.jaxapi.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
@@ -27,6 +30,8 @@ from untrace.jaxapi.tracing import trace_flat
 _ZEROS = (_ad_util.Zero, _ad_util.SymbolicZero)
 MAX_RULE_DEPTH = 12
 MAX_RULE_REPEATS = 2
+# Functions of these modules keep traces of rules, and lift rules that were kept.
+_KEEPING = (_pe.__name__, "jax._src.custom_derivatives")
 SMALL_FUNCTION = 12
 """Equations of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
 
@@ -64,8 +69,32 @@ def custom_jvp_rule(
       symbolic zeros.
     """
     n = n_operands - eqn_params["num_consts"]
-    jaxpr, consts, out_zeros = eqn_params["jvp_jaxpr_fun"].call_wrapped(*[False] * n)
+    thunk = eqn_params["jvp_jaxpr_fun"]
+    with kept_stores(_behind(thunk)):
+        jaxpr, consts, out_zeros = thunk.call_wrapped(*[False] * n)
     return close_jaxpr(jaxpr, consts), list(out_zeros)
+
+
+def _behind(thunk: Any) -> list[Any]:
+    """Return the functions that JAX traces where a rule is asked for.
+
+    It resets what they stored first. If that trace fails, and another one has succeeded
+    before, which is kept, the rule could not be used any more.
+    """
+    found: list[Any] = []
+    stack, seen = [thunk], set[int]()
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, WrappedFun):
+            found += [value] if value.stores else []
+            stack.append(value.f)
+        elif getattr(value, "__module__", None) in _KEEPING:
+            cells = getattr(value, "__closure__", None) or ()
+            stack += [cell.cell_contents for cell in cells]
+    return found
 
 
 def lost_capture(
@@ -151,7 +180,8 @@ def custom_vjp_rules(
     thunk = eqn_params["fwd_jaxpr_thunk"]
     # jax 0.10 makes a plain function of it when a dead result was removed.
     call = getattr(thunk, "call_wrapped", thunk)
-    forward, consts = call(*perturbed)
+    with kept_stores(_behind(thunk)):
+        forward, consts = call(*perturbed)
     # Only now: the trees are stored while `fwd` runs.
     _, res_tree, sources = eqn_params["out_trees"]()
     n_computed = res_tree.num_leaves - sum(s is not None for s in sources)

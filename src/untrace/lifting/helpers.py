@@ -228,6 +228,45 @@ def merged(tree, *parts):
     return tree
 '''
     ),
+    "error_if": Helper(
+        '''\
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def error_if(x, pred, message, *index):
+    """Return `x`, but raise an error on the host if `pred` is true."""
+    leaves, tree = jax.tree.flatten(x)
+    types = jax.eval_shape(lambda: leaves)
+
+    def stand_in(name):
+        def fail(*args):
+            raise RuntimeError(message or f"error {args[-1]}")
+
+        fail.__untrace_stand_in__ = f"equinox._errors._error.<locals>.{name}"
+        fail.__untrace_takes_leaves__ = True
+        return fail
+
+    def handle_error():
+        number = index[0] if index else 0
+        out = jax.pure_callback(stand_in("raises"), types, number)
+        return jax.pure_callback(stand_in("tpu_msg"), types, *out, number)
+
+    return jax.tree.unflatten(tree, jax.lax.cond(pred, handle_error, lambda: leaves))
+
+
+def error_if_jvp(message, primals, tangents):
+    def tangent(tx, x):
+        is_float = jnp.issubdtype(x.dtype, jnp.inexact)
+        zero = jax.custom_derivatives.SymbolicZero.from_primal_value
+        return tx if is_float else zero(x)
+
+    x, pred, *index = primals
+    x = error_if(x, pred, message, *index)
+    return x, jax.tree.map(tangent, tangents[0], x)
+
+
+error_if.defjvp(error_if_jvp, symbolic_zeros=True)
+''',
+        ("functools", "jax", "jax.numpy"),
+    ),
     "known_as": Helper(
         '''\
 def known_as(name):

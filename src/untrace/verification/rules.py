@@ -150,7 +150,7 @@ def identify_rules(eqn: Any) -> Identity:
     same operand types; so tracing them again would give nothing new.
     """
     found: list[Any] = [tuple(v.aval for v in eqn.invars)]
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # kept alive, so that no address is used again
     for name in sorted(OPAQUE_PARAMS[eqn.primitive.name]):
         _collect(eqn.params[name], found, seen)
     return tuple(found)
@@ -165,11 +165,14 @@ _BY_OBJECT = (
 )
 
 
-def _collect(value: Any, found: list[Any], seen: set[int]) -> None:
-    """Append what identifies a callable; look through the functions JAX wraps it in."""
+def _collect(value: Any, found: list[Any], seen: dict[int, Any]) -> None:
+    """Append what identifies a callable; look through the functions JAX wraps it in.
+
+    Rules build static arguments that are trees anew; these are told by their parts.
+    """
     if id(value) in seen:
         return
-    seen.add(id(value))
+    seen[id(value)] = value
     if isinstance(value, str | int | float | complex | bool | None):
         found.append((type(value), value))
     elif isinstance(value, tuple | list):
@@ -189,11 +192,14 @@ def _collect(value: Any, found: list[Any], seen: set[int]) -> None:
         found.append(id(value.__code__))
         for cell in value.__closure__ or ():
             _collect_cell(cell, found, seen)
+    elif (parts := jaxapi.node_parts(value)) is not None:
+        found.append(type(value))
+        _collect(parts, found, seen)
     elif callable(value) or not _is_of_jax(type(value)):
         found.append(id(value))
 
 
-def _collect_cell(cell: types.CellType, found: list[Any], seen: set[int]) -> None:
+def _collect_cell(cell: types.CellType, found: list[Any], seen: dict[int, Any]) -> None:
     try:
         content = cell.cell_contents
     except ValueError:  # not assigned yet

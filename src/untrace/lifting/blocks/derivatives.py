@@ -23,6 +23,7 @@ from untrace.lifting.blocks.derivative_rules import (
     jvp_rule,
     rule_name,
 )
+from untrace.lifting.blocks.error_checks import checked_for_errors
 from untrace.lifting.blocks.foreign import call_of_exported
 from untrace.lifting.blocks.lost import rule_callables
 from untrace.lifting.frame import Frame, plain_results
@@ -71,6 +72,10 @@ def _users_code(eqn: Equation, lifter: Lifter) -> Generator[None]:
 @control("custom_jvp_call")
 def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a function decorated with `jax.custom_jvp`, its rule, and the call."""
+    if not frame.lifter.step(eqn):
+        checked = checked_for_errors(eqn, frame)
+        if checked is not None:
+            return checked
 
     def trace() -> _Rules:
         with _users_code(eqn, frame.lifter):

@@ -11,6 +11,7 @@ from untrace.lifting.recorded.calls.callables import transformed_call
 from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term
 from untrace.lifting.recorded.calls.elementwise import unmapped
 from untrace.lifting.recorded.calls.equations import write_equation
+from untrace.lifting.recorded.calls.error_checks import error_check_term
 from untrace.lifting.recorded.calls.evaluated import write_evaluated
 from untrace.lifting.recorded.calls.jitted import note_result, with_own_arguments
 from untrace.lifting.recorded.calls.new_aux import with_new_aux
@@ -110,6 +111,9 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if isinstance(function, jaxapi.CUSTOM_VMAP):
         made = custom_term(function, item.bodies, writer, item.args)
         return call(made, plain_arguments(item.args, item.kwargs, writer))
+    check = jaxapi.error_check(function, item.args)
+    if check is not None:
+        return error_check_term(check, writer)
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
         return custom_call(item, writer)
     raise Unwritable(f"`{function_name(function)}` has no public name")

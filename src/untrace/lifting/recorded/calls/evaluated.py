@@ -14,7 +14,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.lifting.recorded.naming.naming import name_locals, rename
-from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.naming.values import arrays_in, is_array
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call, is_library
@@ -40,6 +40,7 @@ def write_evaluated(item: Call, writer: Writer) -> None:
     if any(id(value) in writer.passed_on for value in [*closed.consts, *given]):
         raise Unwritable("the jaxpr is evaluated more than once")
     _pass_on([*closed.consts, *given], [*consts, *args], writer)
+    _pass_on(*_made_constants(closed, consts, run), writer)
     is_weak = is_library(run.code)
     writer.n_dissolving += is_weak
     writer.body(run.calls)
@@ -54,6 +55,33 @@ def _pass_on(values: Sequence[Any], given: Sequence[Any], writer: Writer) -> Non
     for value, other in zip(values, given):
         if is_array(value):
             writer.pass_on(value, other)
+
+
+def _made_constants(
+    closed: Any, consts: Sequence[Any], run: Body
+) -> tuple[list[Any], list[Any]]:
+    """Pair what the function made and JAX took as a constant with what is given for it.
+
+    `jnp.asarray` of a NumPy array is such a constant where it is traced.
+    """
+    body, _ = jaxapi.split_jaxpr(closed)
+    given = dict(zip(body.constvars, consts))
+    pairs = [
+        (value, given[var])
+        for value in _results(run)
+        if isinstance(value, jaxapi.Tracer)
+        and (var := jaxapi.var_behind(value)) in given
+        and value is not given[var]
+    ]
+    return [value for value, _ in pairs], [other for _, other in pairs]
+
+
+def _results(body: Body) -> Iterator[Any]:
+    """Yield the arrays that the calls of a run returned, and those of their runs."""
+    for item in body.calls:
+        yield from arrays_in(item.result)
+        for inner in item.bodies:
+            yield from _results(inner)
 
 
 def _traced(body: Body) -> Iterator[tuple[int, tuple[Any, Body]]]:

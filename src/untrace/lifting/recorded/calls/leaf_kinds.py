@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+
 from untrace.capture.trees import Node
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.library import lambda_term
@@ -51,6 +53,8 @@ def map_by_kind(
     marked = [run for run in runs if run not in others]
     if len(set(map(_kinds, marked))) != 1 or not others:
         return None
+    if not _are_outermost(item.args[1], marked):
+        return None
     if not (are_alike(marked) and are_alike(others)):
         return None
     first, second = written(marked[0]), written(others[0])
@@ -84,6 +88,22 @@ def map_by_kind(
     mapped = writer.program.home_term(("jax.tree", "map"))
     function = lambda_term(chosen)
     return call(mapped, [function, *arguments, keyword("is_leaf", is_leaf)])
+
+
+def _are_outermost(tree: Any, runs: Sequence[Body]) -> bool:
+    """Tell whether the objects that runs were given are all of their class in a tree.
+
+    An object may hold another one of its class, which alone is a leaf to the library.
+    """
+    taken = [next(iter(run.parameters.values())) for run in runs]
+    classes = tuple({type(value) for value in taken})
+    leaves = jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, classes))
+    found = [leaf for leaf in leaves if isinstance(leaf, classes)]
+
+    def held(objects: Sequence[Any]) -> list[list[int]]:
+        return [[*map(id, jax.tree.leaves(each))] for each in objects]
+
+    return held(found) == held(taken)
 
 
 def _kinds(run: Body) -> frozenset[Any]:

@@ -21,7 +21,7 @@ from untrace.lifting.recorded.expressions import tree_term
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.terms import Global, Term, call
-from untrace.recovery.record import Call
+from untrace.recovery.record import Body, Call
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
@@ -38,9 +38,15 @@ def rearranges(item: Call) -> bool:
         return False
     made = arrays_in(item.result)
     if not made:
-        return False
+        return bool(item.bodies) and all(map(_hands_on, item.bodies))
     given = set(map(id, arrays_in([item.args, item.kwargs])))
     return all(id(array) in given or _is_zero(array) for array in made)
+
+
+def _hands_on(body: Body) -> bool:
+    """Tell whether a function only returned what it was given."""
+    given = body.parameters.values()
+    return not body.calls and any(body.result is value for value in given)
 
 
 def write_rearranged(item: Call, writer: Writer) -> None:

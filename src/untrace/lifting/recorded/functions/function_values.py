@@ -246,7 +246,7 @@ def _fixed(run: Body, plan: Plan) -> dict[str, Any]:
 
 
 def mark(value: Any) -> Any:
-    """Return what identifies a value that is no array: plain containers by their items.
+    """Return what identifies a value that is no array: trees by their parts.
 
     A derivative rule may build the fixed arguments of its function anew at every call.
     """
@@ -254,6 +254,9 @@ def mark(value: Any) -> Any:
         return (type(value), *map(mark, value))
     if type(value) is dict:
         return (dict, *((mark(key), mark(item)) for key, item in value.items()))
+    parts = jaxapi.node_parts(value)
+    if parts is not None:
+        return (type(value), mark(parts))
     return repr(value) if is_plain(value) else id(value)
 
 

@@ -1,0 +1,45 @@
+"""Derivative rules are traced to compare them; JAX can use them afterwards as before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from untrace import jaxapi
+from untrace.verification.rules import trace_rules
+
+X = np.arange(1, 4, dtype=np.float32)
+
+
+@jax.custom_vjp
+def scaled(x: Any, scale: Any) -> Any:
+    return x * scale
+
+
+def _forward(x: Any, scale: Any) -> Any:
+    if scale.perturbed:
+        raise AssertionError("the scale is no variable")
+    return x.value * scale.value, (scale.value,)
+
+
+def _backward(residuals: Any, cotangent: Any) -> Any:
+    return cotangent * residuals[0], None
+
+
+scaled.defvjp(_forward, _backward, symbolic_zeros=True)
+
+
+def test_a_rule_that_raises_for_some_tangents_is_kept_for_others() -> None:
+    closed = jax.make_jaxpr(scaled)(X, jnp.float32(2.0))
+
+    def along(x: Any) -> Any:
+        return jnp.sum(jaxapi.eval_jaxpr(closed.jaxpr, closed.consts, x, 2.0)[0])
+
+    before = jax.grad(along)(X)
+    (eqn,) = closed.jaxpr.eqns
+    ((label, error),) = trace_rules(eqn, True)
+    assert label == "error" and "no variable" in error
+    np.testing.assert_array_equal(jax.grad(along)(X), before)
