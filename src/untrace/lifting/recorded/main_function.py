@@ -31,11 +31,12 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     if whole is not None:
         body = whole.bodies[-1]
         layer: Any = peel(whole.function)
+        fixed = _fixed_positions(body, captured)
         while layer is not None and layer.kind == "transformed":
             made = layer.value
             if made.maker[1] != "jit" or not program.opens_jit():
                 writer = Writer(program, Draft(""))
-                decorators.append(decorator_term(made, writer))
+                decorators.append(decorator_term(made, writer, fixed))
             layer = peel(layer.inner)
         calls, result = body.calls, body.result
         values = {n: body.parameters.get(n, v) for n, v in values.items()}
@@ -66,6 +67,13 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+def _fixed_positions(body: Body, captured: Captured) -> frozenset[int]:
+    """Return the positions of the arguments that are no parameters of the program."""
+    names = {parameter.name for parameter in captured.parameters}
+    own = [identifier(name, "arg") for name in body.parameters]
+    return frozenset(i for i, name in enumerate(own) if name not in names)
 
 
 def _main_run(whole: Call | None, root: Body) -> Body:
@@ -107,7 +115,7 @@ def _whole_call(root: Body) -> Call | None:
             return None
         function = layer.inner
     body = item.bodies[-1]
-    if body.function is not layer.value or item.kwargs:
+    if body.function is not layer.value or not set(item.kwargs) <= set(body.parameters):
         return None
     if not set(names) <= set(body.parameters):
         return None

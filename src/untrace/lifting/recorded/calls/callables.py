@@ -100,8 +100,10 @@ def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Te
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
         dropped = _fixed_arguments(made, bodies, writer)
+        body = writer.program.runs.given_to(made, bodies)
+        left = set(body.parameters) - dropped if body is not None else ()
         args = [a for i, a in enumerate(args) if i not in dropped]
-        kwargs = {k: v for k, v in kwargs.items() if has_array(v)}
+        kwargs = {k: v for k, v in kwargs.items() if k in left or has_array(v)}
     return call(function, plain_arguments(args, kwargs, writer))
 
 
@@ -153,7 +155,9 @@ def _static_call(
     left = [name for name in body.parameters if name not in static]
     positions = [text_term(str(i)) for i, name in enumerate(left) if name in passed]
     given = positions[0] if len(positions) == 1 else display("()", positions)
-    decorator = decorator_term(made, writer, [keyword("static_argnums", given)])
+    fixed = frozenset(i for i, name in enumerate(body.parameters) if name in static)
+    more = [keyword("static_argnums", given)]
+    decorator = decorator_term(made, writer, fixed, more)
     function = define(
         made.function, body, writer, [decorator], drops_static=True, kept=passed
     )
@@ -174,16 +178,19 @@ def _static_call(
 
 
 def decorator_term(
-    made: jaxapi.Transformed, writer: Writer, more: Sequence[Term] = ()
+    made: jaxapi.Transformed,
+    writer: Writer,
+    fixed: frozenset[Any] = frozenset(),
+    more: Sequence[Term] = (),
 ) -> Term:
     """Write `jax.jit`, or `functools.partial(jax.jit, static_argnums=0)`.
 
-    `more` are options that are written last.
+    `fixed` are the positions of the arguments that the definition leaves out, `more`
+    options that are written last.
     """
     imports = writer.program.lifter.imports
     home = writer.program.home_term(made.maker)
-    given = given_options(made).items()
-    options = [*(keyword(k, writer.value(v)) for k, v in given), *more]
+    options = [*_option_terms(made, fixed, writer), *more]
     if not options:
         return home
     partial = f"{imports.module('functools')}.partial"
@@ -234,12 +241,8 @@ def _transformed(
     inner = _inner(made, bodies, writer)
     writer.program.n_transforming -= 1
     fixed = _fixed_arguments(made, bodies, writer)
-    options = [
-        keyword(k, writer.value(_without(v, fixed) if k == "in_axes" else v))
-        for k, v in given_options(made).items()
-    ]
     home = writer.program.home_term(made.maker)
-    return call(home, [inner, *options])
+    return call(home, [inner, *_option_terms(made, fixed, writer)])
 
 
 def _inner(
@@ -291,7 +294,8 @@ def _decorated(
     body = writer.program.runs.anywhere(function, bodies)
     if body is None:
         raise Unwritable(f"`{function_name(function)}` was not run while recording")
-    decorators = [decorator_term(maker, writer) for maker in makers]
+    fixed = _fixed_arguments(made, bodies, writer)
+    decorators = [decorator_term(maker, writer, fixed) for maker in makers]
     return define(function, body, writer, decorators, drops_static=True)
 
 
@@ -313,8 +317,25 @@ def _fixed_arguments(
     return frozenset({i for i, n in enumerate(names) if n in static} | static)
 
 
-def _without(axes: Any, positions: frozenset[Any]) -> Any:
-    """Drop the axes of arguments that are fixed."""
-    if type(axes) is not tuple:
-        return axes
-    return tuple(axis for i, axis in enumerate(axes) if i not in positions)
+def _option_terms(
+    made: jaxapi.Transformed, fixed: frozenset[Any], writer: Writer
+) -> list[Term]:
+    """Write the options of a function without the arguments that are fixed."""
+    given = given_options(made).items()
+    return [keyword(k, writer.value(_placed(k, v, fixed))) for k, v in given]
+
+
+def _placed(name: str, value: Any, fixed: frozenset[Any]) -> Any:
+    """Return an option for a function without the arguments that are fixed."""
+    if name == "in_axes" and type(value) is tuple:
+        return tuple(axis for i, axis in enumerate(value) if i not in fixed)
+    if name not in ("argnums", "donate_argnums"):
+        return value
+    if type(value) is int:
+        return _moved(value, fixed)
+    return type(value)(_moved(i, fixed) for i in value)
+
+
+def _moved(position: int, fixed: frozenset[Any]) -> int:
+    """Return the position of an argument once those that are fixed are left out."""
+    return position - sum(type(i) is int and 0 <= i < position for i in fixed)

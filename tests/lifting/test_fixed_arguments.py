@@ -1,0 +1,63 @@
+"""Arguments that are fixed are left out, and options count those that are left."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+import untrace
+
+X = jnp.arange(3.0)
+
+
+def recover(function, *args, **kwargs):
+    source = untrace.source(function)(*args, **kwargs)
+    assert source.report.is_verified, source.report
+    assert not any("equations" in note for note in source.report.notes)
+    return str(source).partition('"""\n\n')[2].partition("def example_args")[0]
+
+
+def price(spot, time, rate, sigma=0.3):
+    return spot * jnp.exp(-rate * time) * sigma
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(1,))
+def scaled(n, x, y, *, rate):
+    return x * n + y * rate
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2), donate_argnums=1)
+def mapped(n, x, function):
+    return function(x * n)
+
+
+def test_numbers_are_passed_by_keyword_to_jitted_functions():
+    text = recover(lambda x, y: scaled(3, x, y, rate=0.5), X, X)
+    assert "def scaled(x, y, *, rate):" in text
+    assert "scaled(x, y, rate=0.5)" in text
+
+
+def test_donations_count_the_arguments_that_are_left():
+    text = recover(lambda x, y: scaled(3, x, y, rate=0.5), X, X)
+    assert "donate_argnums=(0,)" in text
+
+
+def test_donations_of_the_program_itself_do_too():
+    text = recover(scaled, 3, X, X, rate=0.5)
+    assert "donate_argnums=(0,)" in text and "def scaled(x, y, *, rate):" in text
+    assert "scaled_jit" not in text
+
+
+def test_donations_beside_functions_that_are_passed_do_too():
+    text = recover(lambda x: mapped(3, x, jnp.sin), X)
+    assert "donate_argnums=(0,), static_argnums=1" in text
+
+
+def test_derivatives_count_the_arguments_that_are_left():
+    def greeks(spot):
+        rho = jax.grad(price, argnums=(0, 2))(spot, 0.5, 0.02)
+        return rho, jax.grad(jax.grad(price, argnums=2))(spot, 0.5, 0.02)
+
+    text = recover(greeks, 2.0)
+    assert "jax.grad(price, argnums=(0, 1))(spot, 0.02)" in text
+    assert "jax.grad(jax.grad(price, argnums=1))(spot, 0.02)" in text
