@@ -61,8 +61,8 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     if opened is not None:
         return opened
     layer = peel(function)
-    if layer is not None and layer.kind == "partial" and public_name(layer.inner):
-        return _partial(layer.value, writer)
+    if layer is not None and layer.kind == "partial" and _is_made(layer.inner):
+        return _partial(layer.value, bodies, writer)
     if layer is None and getattr(function, "__module__", "") == "_operator":
         operator = writer.program.lifter.imports.module("operator")
         return Term([Global(f"{operator}.{function_name(function)}")])
@@ -80,11 +80,29 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     raise Unwritable(f"`{function_name(function)}` was not run while recording")
 
 
-def _partial(function: functools.partial[Any], writer: Writer) -> Term:
-    """Write what binds arguments of a public function."""
+def _is_made(function: Any) -> bool:
+    """Tell whether a function is public, or what a transformation made."""
+    layer = peel(function)
+    made = layer is not None and layer.kind in ("transformed", "custom")
+    return made or bool(public_name(function))
+
+
+def _partial(
+    function: functools.partial[Any], bodies: Sequence[Body], writer: Writer
+) -> Term:
+    """Write what binds arguments of a public or transformed function."""
+    inner = callable_term(function.func, bodies, writer)
+    args, kwargs = list(function.args), dict(function.keywords)
+    layer = peel(function.func)
+    if layer is not None and layer.kind == "transformed":
+        args, kwargs = _left(layer.value, args, kwargs, bodies, writer)
+    elif layer is not None and layer.kind == "custom":
+        fixed = getattr(layer.value, "nondiff_argnums", ())
+        args = [a for i, a in enumerate(args) if i not in fixed]
+    bound = plain_arguments(args, kwargs, writer)
+    if not bound:
+        return inner
     partial = f"{writer.program.lifter.imports.module('functools')}.partial"
-    inner = callable_term(function.func, (), writer)
-    bound = plain_arguments(function.args, function.keywords, writer)
     return call(Term([Global(partial)]), [inner, *bound])
 
 
@@ -99,12 +117,23 @@ def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Te
     function = make(made, bodies, writer, is_called=True)
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
-        dropped = _fixed_arguments(made, bodies, writer)
-        body = writer.program.runs.given_to(made, bodies)
-        left = set(body.parameters) - dropped if body is not None else ()
-        args = [a for i, a in enumerate(args) if i not in dropped]
-        kwargs = {k: v for k, v in kwargs.items() if k in left or has_array(v)}
+        args, kwargs = _left(made, args, kwargs, bodies, writer)
     return call(function, plain_arguments(args, kwargs, writer))
+
+
+def _left(
+    made: jaxapi.Transformed,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    bodies: Sequence[Body],
+    writer: Writer,
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that are not fixed."""
+    dropped = _fixed_arguments(made, bodies, writer)
+    body = writer.program.runs.given_to(made, bodies)
+    left = set(body.parameters) - dropped if body is not None else ()
+    args = [a for i, a in enumerate(args) if i not in dropped]
+    return args, {k: v for k, v in kwargs.items() if k in left or has_array(v)}
 
 
 def _is_inlined(made: jaxapi.Transformed, item: Call, writer: Writer) -> bool:
@@ -254,6 +283,8 @@ def _inner(
     """Write the function that a transformation was given."""
     layer = peel(made.function)
     is_plain = layer is not None and layer.kind in ("function", "method", "partial")
+    if layer is not None and layer.kind == "partial" and _is_made(layer.inner):
+        is_plain = False
     if is_plain and public_name(made.function) is None:
         body = writer.program.runs.last(made.function, bodies)
         if body is not None and writer.find_function(made.function) is None:
@@ -321,8 +352,10 @@ def _option_terms(
     made: jaxapi.Transformed, fixed: frozenset[Any], writer: Writer
 ) -> list[Term]:
     """Write the options of a function without the arguments that are fixed."""
-    given = given_options(made).items()
-    return [keyword(k, writer.value(_placed(k, v, fixed))) for k, v in given]
+    given = {k: _placed(k, v, fixed) for k, v in given_options(made).items()}
+    if given.get("argnums") == 0:  # the default, now that others are left out
+        del given["argnums"]
+    return [keyword(k, writer.value(v)) for k, v in given.items()]
 
 
 def _placed(name: str, value: Any, fixed: frozenset[Any]) -> Any:
