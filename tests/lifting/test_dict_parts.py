@@ -107,3 +107,35 @@ def test_a_program_may_have_functions_of_the_helpers_names():
         return STATES.update(model, lambda p, x: p * x, y)
 
     recover(step, MODEL, X)
+
+
+MASKS = library(
+    """
+import jax
+
+def masked(tree, has):
+    return {
+        name: {key: v if key in has else () for key, v in part.items()}
+        for name, part in tree.items()
+    }
+
+def combined(tree, part):
+    if isinstance(tree, dict):
+        return {k: combined(v, part[k]) for k, v in tree.items()}
+    return part if isinstance(tree, tuple) else tree
+
+def update(tree, first, second):
+    first = jax.tree.map(first, masked(tree, ("bias",)))
+    second = jax.tree.map(second, masked(tree, ("kernel",)))
+    return combined(first, second)
+"""
+)
+
+
+def test_trees_that_hold_nothing_in_each_other_s_places():
+    model = {n: {"bias": X, "kernel": X * 2} for n in ["first", "second", "third"]}
+
+    def step(model):
+        return MASKS.update(model, lambda x: x * 2.0, lambda x: jnp.sin(x))
+
+    assert "filled(" in recover(step, model)

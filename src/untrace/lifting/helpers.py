@@ -267,6 +267,15 @@ error_if.defjvp(error_if_jvp, symbolic_zeros=True)
 ''',
         ("functools", "jax", "jax.numpy"),
     ),
+    "filled": Helper(
+        '''\
+def filled(tree, part):
+    """Put a part into nested dicts, in the places that hold nothing."""
+    if isinstance(tree, dict):
+        return {k: filled(v, part[k]) for k, v in tree.items()}
+    return part if isinstance(tree, tuple) and not tree else tree
+'''
+    ),
     "known_as": Helper(
         '''\
 def known_as(name):

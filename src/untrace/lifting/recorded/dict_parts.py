@@ -86,9 +86,26 @@ def of_dicts(
     if is_flat:
         inner = [(k, write(child, arrays, writer)) for k, child in _items(left)]
         return dict_term(inner, terms)
-    if rest:
-        terms.append(write(left, arrays, writer))
-    return _helper_call("merged", terms, writer)
+    if not rest:
+        return _helper_call("merged", terms, writer)
+    terms.append(write(left, arrays, writer))
+    found = writer.locate(tree_key(left, arrays))
+    more = _named_entries(found, writer).keys() - rest if found is not None else ()
+    if not more:
+        return _helper_call("merged", terms, writer)
+    # What is written for the rest holds nothing in the places of the other parts.
+    holes = {way for part in parts for way, key in part.entries.items() if key is None}
+    is_filled = len(parts) == 1 and holes == rest and more == wanted.keys() - rest
+    return _helper_call("filled", terms, writer) if is_filled else None
+
+
+def _named_entries(found: Found, writer: Writer) -> Entries:
+    """Return the entries of a dict that has a name."""
+    name, path = found
+    node = node_at(name, path, writer)
+    if node is None:
+        return {}
+    return dict(_entries(node, writer.values.tree(name.held)[1]))
 
 
 def _replaces_whole_keys(wanted: Entries, layers: Sequence[set[Way]]) -> bool:
