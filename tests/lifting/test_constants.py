@@ -75,3 +75,12 @@ def test_constants_of_jax_are_made_by_jax_and_have_their_names():
         "MOVES = jnp.array([[0, 1], [1, 0], [0, -1], [-1, 0]], dtype=jnp.int32)" in text
     )
     assert "x[..., WINDOWS]" in text
+
+
+RATE, COUNT = jnp.sqrt(jnp.float32(0.3)), jnp.int32(7)
+
+
+def test_scalars_of_jax_are_made_by_their_type():
+    src = untrace.source(lambda x: x * RATE + COUNT)(jnp.arange(4.0))
+    assert src.report.strength == "identical"
+    assert "RATE = jnp.float32(0.5477226)\nCOUNT = jnp.int32(7)\n" in str(src)

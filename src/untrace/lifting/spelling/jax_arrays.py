@@ -6,6 +6,7 @@ constant of the jaxpr. NumPy knows no weak types, which `jnp.full(3, 2.0)` has.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -16,6 +17,8 @@ from untrace.lifting.spelling.arrays import spell_array
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.numbers import read_number
 
+# A number of NumPy whose type makes an array of JAX under the same name.
+_SCALAR = re.compile(r"\w+\.((?:u?int(?:8|16|32|64)|float(?:16|32|64))\([-+.\w]+\))")
 _PYTHON_TYPES = {"i": int, "f": float, "c": complex}
 
 
@@ -26,7 +29,8 @@ def spell_constant(value: Any, imports: Imports, *, inline_limit: int) -> str | 
         return spell_typed_array(value, imports, inline_limit=inline_limit)
     scalar = np.asarray(value)[()]
     text = str(scalar) if scalar.dtype == bool else spell_array(scalar, imports)
-    return f"{imports.module('jax.numpy')}.asarray({text})"
+    jnp, plain = imports.module("jax.numpy"), _SCALAR.fullmatch(text or "")
+    return f"{jnp}.{plain[1]}" if plain else f"{jnp}.asarray({text})"
 
 
 def spell_typed_array(value: Any, imports: Imports, *, inline_limit: int) -> str | None:
