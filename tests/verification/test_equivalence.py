@@ -225,3 +225,31 @@ def test_constants_that_are_read_count() -> None:
     )
     assert equivalent(one, two) is not None
     assert equivalent(one, same) is None
+
+
+def test_operands_that_are_given_twice_do_not_count() -> None:
+    one, other = np.ones(4), np.ones(4)  # JAX takes them for two constants
+
+    def program(x: Any, a: Any, b: Any) -> Any:
+        def body(carry: Any, _: Any) -> Any:
+            return carry * a + b, a - b
+
+        def branch() -> Any:
+            return jnp.sin(a) * b
+
+        return (
+            jax.lax.scan(body, x, None, length=3),
+            jax.lax.while_loop(lambda c: (c < a + b)[0], lambda c: c * a + b, x),
+            jax.lax.cond(x[0] > 0, branch, lambda: a - b),
+            jax.checkpoint(lambda x: x * a + b)(x),
+        )
+
+    def traced_with(a: Any, b: Any) -> Any:
+        return jax.make_jaxpr(lambda x: program(x, jnp.asarray(a), jnp.asarray(b)))(X)
+
+    twice, once = traced_with(one, other), traced_with(one, one)
+    assert compare(twice, once) is not None
+    assert equivalent(twice, once) is None
+    assert equivalent(once, twice) is None
+    assert equivalent(once, traced_with(one, 2 * other)) is not None
+    assert equivalent(traced_with(one, 2 * other), traced_with(2 * one, other))

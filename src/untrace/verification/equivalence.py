@@ -5,15 +5,16 @@ operands. Both programs share one table, so values computed alike have one numbe
 the programs are equivalent if their results and their effectful equations, in order,
 have the same numbers. Plain calls (`jit` without options, `closed_call`, `core_call`)
 are opened while numbering, and the name of any other `jit` is left out. So names, dead
-equations, operands that only these read, repeated subexpressions and the order of pure
-equations do not count. Nothing is simplified.
+equations, operands that only these read, repeated subexpressions, operands that a loop
+or branch is given twice and the order of pure equations do not count. Nothing is
+simplified.
 
 The method is value numbering, Cocke & Schwartz 1970.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -126,15 +127,16 @@ class _Graph(KeyMaker):
         jaxpr: Any,
         parent: KeyScope | None,
         unread: frozenset[int] = frozenset(),
+        repeated: tuple[tuple[int, int], ...] = (),
     ) -> Key:
-        known = self.bodies.get((id(jaxpr), unread))
+        known = self.bodies.get((id(jaxpr), unread, repeated))
         if known is not None:
             return ("jaxpr", known)
         uses = self.n_outer_uses
-        key = self._enter(jaxpr, parent, unread)
+        key = self._enter(jaxpr, parent, unread, repeated)
         number = self.number(("body", *key), Node("body", ()))
         if uses == self.n_outer_uses:
-            self.bodies[id(jaxpr), unread] = number
+            self.bodies[id(jaxpr), unread, repeated] = number
             self._alive.append(jaxpr)
         return ("jaxpr", number)
 
@@ -150,14 +152,22 @@ class _Graph(KeyMaker):
         jaxpr: Any,
         parent: KeyScope | None,
         unread: frozenset[int] = frozenset(),
+        repeated: tuple[tuple[int, int], ...] = (),
     ) -> tuple[tuple[Key, ...], tuple[int, ...], tuple[int, ...]]:
-        """Number a jaxpr over inputs of its own, of which only dead equations use some."""
+        """Number a jaxpr over inputs of its own.
+
+        Only dead equations use those that are `unread`. `repeated` pairs inputs with
+        earlier ones that are given the same value.
+        """
         body, consts = jaxapi.split_jaxpr(jaxpr)
-        inputs = [*([] if consts else body.constvars), *body.invars]
-        read = [var for i, var in enumerate(inputs) if i not in unread]
+        inputs = _inputs(jaxpr)
+        dropped = unread | {i for i, _ in repeated}
+        read = [var for i, var in enumerate(inputs) if i not in dropped]
         avals = tuple([self.aval(var.aval) for var in read])
         positions = {var: i for i, var in enumerate(read)}
         arguments = [self._input(positions.get(var), var) for var in inputs]
+        for i, earlier in repeated:
+            arguments[i] = arguments[earlier]
         outer, self.sequence = self.sequence, []
         results = self._run(body, consts, inputs, arguments, parent)
         effects, self.sequence = tuple(self.sequence), outer
@@ -178,8 +188,7 @@ class _Graph(KeyMaker):
         if known is None:
             uses = self.n_outer_uses
             _, effects, results = self._enter(jaxpr, scope)
-            body, consts = jaxapi.split_jaxpr(jaxpr)
-            inputs = [*([] if consts else body.constvars), *body.invars]
+            inputs = _inputs(jaxpr)
             live = self._operands_of([*effects, *results])
             numbers = [self._input(i, var) for i, var in enumerate(inputs)]
             known = frozenset([i for i, n in enumerate(numbers) if n not in live])
@@ -187,6 +196,22 @@ class _Graph(KeyMaker):
                 self.reading[id(jaxpr)] = known
                 self._alive.append(jaxpr)
         return frozenset([i for i in known if i < n])
+
+    def _repeated(
+        self, jaxprs: Sequence[Any], operands: Sequence[int], unread: frozenset[int]
+    ) -> tuple[tuple[int, int], ...]:
+        """Pair the first inputs of jaxprs with earlier ones that are the same value."""
+        first: dict[Key, int] = {}
+        found: list[tuple[int, int]] = []
+        each = [_inputs(jaxpr) for jaxpr in jaxprs]
+        for i, operand in enumerate(operands):
+            if i in unread:
+                continue
+            avals = tuple([self.aval(inputs[i].aval) for inputs in each])
+            earlier = first.setdefault((operand, avals), i)
+            if earlier != i:
+                found.append((i, earlier))
+        return tuple(found)
 
     def _operands_of(self, numbers: list[int]) -> set[int]:
         """Return all that some values are computed from, and these themselves."""
@@ -210,11 +235,14 @@ class _Graph(KeyMaker):
             n = reader.n_operands
             each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
             unread = frozenset.intersection(*each)
-            dropped.update(reader.first + i for i in unread)
-            keys = [self.jaxpr(jaxpr, scope, unread) for jaxpr in reader.jaxprs]
+            given = operands[reader.first : reader.first + n]
+            repeated = self._repeated(reader.jaxprs, given, unread)
+            left = unread | {i for i, _ in repeated}
+            dropped.update(reader.first + i for i in left)
+            keys = [self.jaxpr(j, scope, unread, repeated) for j in reader.jaxprs]
             changed[reader.param] = tuple(keys)
             if reader.counted:
-                changed[reader.counted] = (n - len(unread), reader.n_more)
+                changed[reader.counted] = (n - len(left), reader.n_more)
         if not changed:
             return params, operands
         kept = [i for i in range(len(operands)) if i not in dropped]
@@ -308,6 +336,12 @@ class _Graph(KeyMaker):
         key = ("constant", bits, self.aval(aval))
         text = f"constant {difference.short_type(aval)}"
         return self.number(key, Node("constant", (), text=text))
+
+
+def _inputs(jaxpr: Any) -> list[Any]:
+    """List the inputs of a jaxpr, before them what it closes over without its value."""
+    body, consts = jaxapi.split_jaxpr(jaxpr)
+    return [*([] if consts else body.constvars), *body.invars]
 
 
 def _plain_call(eqn: Any) -> Any:
