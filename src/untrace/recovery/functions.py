@@ -80,6 +80,34 @@ def innermost(function: Any) -> types.FunctionType | None:
     return None
 
 
+def running(
+    frame: types.FrameType, functions: Sequence[types.FunctionType]
+) -> types.FunctionType:
+    """Return which of some functions of one code a frame runs.
+
+    What they close over tells, and their defaults (`lambda x, w=w: x @ w`).
+    """
+    values, code = frame.f_locals, frame.f_code
+    names = code.co_varnames[: code.co_argcount]
+
+    def has(function: types.FunctionType) -> bool:
+        cells = zip(code.co_freevars, map(_content, function.__closure__ or ()))
+        defaults = function.__defaults__ or ()
+        given = zip(names[len(names) - len(defaults) :], defaults)
+        keywords = (function.__kwdefaults__ or {}).items()
+        held = [*cells, *given, *keywords]
+        return all(values.get(name, values) is value for name, value in held)
+
+    return next(filter(has, functions), functions[-1])
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return cell
+
+
 def is_function(value: Any) -> bool:
     """Tell whether a value is a function, wrapped or not; no other callable object."""
     if isinstance(value, types.BuiltinFunctionType):

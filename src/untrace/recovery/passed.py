@@ -52,7 +52,8 @@ class PassedFunctions:
     ) -> dict[int, Any]:
         """Return what is watched for in a call, by the `id` of the code.
 
-        That is a function, or a list of wrappers of transformations that share their code.
+        That is a function, a tuple of functions that share their code, or a list of
+        wrappers of transformations that do.
 
         Args:
           called: What is called.
@@ -70,7 +71,7 @@ class PassedFunctions:
         if passed.code is not None:
             codes.setdefault(id(passed.code), []).append(passed.wrapper)
         if passed.inner is not None:
-            codes[id(passed.inner.__code__)] = passed.inner
+            _add(passed.inner, codes)
         for rule in passed.rules:
             self.rule_codes[id(rule.__code__)] = call, rule
 
@@ -93,6 +94,17 @@ class PassedFunctions:
             None if inner is None or is_inside_jax(inner.__code__) else inner,
             tuple([r for r in plain_rules if r and not is_inside_jax(r.__code__)]),
         )
+
+
+def _add(function: Any, codes: dict[int, Any]) -> None:
+    """Watch for a function, and for others of the same code that are watched for."""
+    key = id(function.__code__)
+    known = codes.get(key, ())
+    if type(known) is list:
+        return
+    several = known if type(known) is tuple else (known,)
+    if all(one is not function for one in several):
+        codes[key] = (*several, function) if several else function
 
 
 def is_same(wrapper: Any, called: Any) -> bool:

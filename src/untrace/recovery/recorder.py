@@ -24,7 +24,7 @@ from untrace.recovery import bytecode, held
 from untrace.recovery.around import caller, enters_context, is_direct, locate
 from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
-from untrace.recovery.functions import given_arguments, innermost
+from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import BIND, Kinds, Own, Reader, Readers, parameter_names
 from untrace.recovery.numbers import (
     held_numbers,
@@ -335,6 +335,8 @@ class Recorder:
         if type(function) is list:
             self._begin_opened(frame, kind, call, function)
             return
+        if type(function) is tuple:
+            function = running(frame, function)
         if type(kind) is Own:
             names, defaults = kind.parameters, kind.float_defaults(frame)
         else:

@@ -148,13 +148,16 @@ def bound_parameters(function: Any, body: Body) -> frozenset[str]:
 
 
 def default_names(function: Any, body: Body) -> frozenset[str]:
-    """Return the parameters that hold their default, which is no array."""
+    """Return the parameters that hold their default.
+
+    That of `lambda x, w=w: x @ w` is an array of the function around it.
+    """
     plain = innermost(function)
     defaults = all_defaults(plain) if plain is not None else {}
     return frozenset(
         name
         for name, value in body.parameters.items()
-        if not has_array(value) and (name in defaults and value is defaults[name])
+        if name in defaults and value is defaults[name]
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from untrace import jaxapi
+from untrace.lifting.recorded.functions.function_values import bound, is_run_of
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.plan import Plan
 from untrace.recovery.functions import innermost, peel
@@ -96,11 +97,21 @@ def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
     plain = innermost(function)
     if plain is None:
         return []
-    return [
+    runs = [
         b
         for b in bodies
         if b.code is plain.__code__ and b.is_finished and b.opened is None
     ]
+    own = [b for b in runs if b.function is plain]  # if others share the code
+    exact = [b for b in own if _has_bound(function, b)]
+    return exact or [b for b in own if is_run_of(function, b)] or own or runs
+
+
+def _has_bound(function: Any, run: Body) -> bool:
+    """Tell whether a run was given the very objects that a callable has bound."""
+    _, args, kwargs = bound(function)
+    held = dict(zip(run.parameters, args)) | kwargs
+    return all(run.parameters.get(name) is value for name, value in held.items())
 
 
 def _identity(function: Any) -> Any:
