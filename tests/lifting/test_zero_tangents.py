@@ -87,3 +87,22 @@ def test_one_rule_is_enough_if_zeros_make_no_difference():
 
     text = recover(f, X, X)
     assert "first.defjvp(first_jvp, symbolic_zeros=True)" in text
+
+
+def test_many_tangents_are_told_by_those_that_are_given():
+    @jax.custom_jvp
+    def weighted(weights):
+        return sum(w * i for i, w in enumerate(weights))
+
+    @functools.partial(weighted.defjvp, symbolic_zeros=True)
+    def weighted_jvp(primals, tangents):
+        given = [
+            t * i for i, t in enumerate(tangents[0]) if not isinstance(t, SymbolicZero)
+        ]
+        return weighted(*primals), sum(given)
+
+    def f(x, y):
+        return jax.grad(lambda x: jnp.sum(weighted([y, x, *[y] * 8])))(x)
+
+    text = recover(f, X, X)
+    assert "if given == [1]:" in text

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
 
 Zeros = tuple[bool, ...]
+MAX_SHOWN = 8
+"""Most tangents of which it is said one by one whether they are zero."""
 
 
 def zero_cases(code: types.CodeType, recording: Body) -> list[Zeros]:
@@ -58,13 +60,23 @@ def chosen_rule(
     lifter = program.lifter
     zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
     leaves = f"{lifter.imports.module('jax')}.tree.leaves(tangents)"
-    lines = [f"zeros = [isinstance(t, {zero}) for t in {leaves}]"]
+    if max(map(len, others)) > MAX_SHOWN:
+        test = f"not isinstance(t, {zero})"
+        lines = [f"given = [i for i, t in enumerate({leaves}) if {test}]"]
+        shown = {zeros: f"given == {_given(zeros)}" for zeros in others}
+    else:
+        lines = [f"zeros = [isinstance(t, {zero}) for t in {leaves}]"]
+        shown = {zeros: f"zeros == {[*zeros]}" for zeros in others}
     for zeros, rule in others.items():
-        lines += [f"if zeros == {[*zeros]}:", f"    return {rule}(primals, tangents)"]
+        lines += [f"if {shown[zeros]}:", f"    return {rule}(primals, tangents)"]
     lines.append(f"return {names[0]}(primals, tangents)")
     rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
     lifter.functions.append(Function(rule, "primals, tangents", lines))
     return Term([Global(rule)])
+
+
+def _given(zeros: Zeros) -> list[int]:
+    return [index for index, is_zero in enumerate(zeros) if not is_zero]
 
 
 def _is_zero(tangent: object) -> bool:
