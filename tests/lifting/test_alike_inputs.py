@@ -129,7 +129,11 @@ def test_params_in_a_state_get_a_name():
 def test_moments_are_like_each_other():
     moments = zeros(without_keys({i: layer() for i in range(6)}))
     text, _ = example(Moments(moments, moments), {"rngs": layer()})
-    assert "mu=mu" in text and "nu=jax.tree.map(np.zeros_like, mu)" in text
+    assert (
+        text.count(" = {") == 2
+        and "mu=mu" in text
+        and "nu=jax.tree.map(np.zeros_like, mu)" in text
+    )
 
 
 def test_variables_do_not_hide_what_is_mentioned():
@@ -137,4 +141,5 @@ def test_variables_do_not_hide_what_is_mentioned():
     assert short_dict([0, 1], [part, part], True) == f"{{j: {part} for j in range(2)}}"
     text = short_dict(["a b", "c"], [part, part], True)
     assert text == f'{{key: {part} for key in ("a b", "c")}}'
-    assert list(short_row(["x", "x", part])) == ["x", "x", part]
+    assert short_row("list", ["x", "x", part]) == ""
+    assert short_row("tuple", [part, part]) == f"tuple({part} for _ in range(2))"

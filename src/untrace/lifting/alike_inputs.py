@@ -146,11 +146,15 @@ def zeros_of_others(
         name_it(key, node)
     others: dict[str, Tree] = {}
     made: dict[int, str] = {}
+    inside: set[int] = set()  # nodes of trees that are made of others as a whole
     for _, node in zeros:
         name, other = named.get(alike.kind(node), ("", node))
-        if other is not node and others.setdefault(name, other) is other:
+        if id(node) in inside or other is node:
+            continue
+        if others.setdefault(name, other) is other:
             made[id(node)] = f"jax.tree.map(np.zeros_like, {name})"
             made[id(other)] = name
+            inside.update(id(inner) for _, inner in _nodes("", node))
     return others, made
 
 

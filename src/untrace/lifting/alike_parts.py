@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from untrace.capture.trees import quoted
@@ -46,14 +46,22 @@ def short_dict(keys: Sequence[Any], parts: Sequence[str], shows_stems: bool) -> 
     return entries[0] if len(alike) == 1 else f"{{{', '.join(entries)}}}"
 
 
-def short_row(parts: Sequence[str]) -> Iterator[str]:
-    """Yield the items of a list or a tuple; equal ones in a row as `*(... for ...)`."""
+def short_row(kind: str, parts: Sequence[str]) -> str:
+    """Write a list or a tuple; "" if there are no equal items in a row."""
+    items: list[str] = []
     for part, held in itertools.groupby(parts):
         n = sum(1 for _ in held)
-        if _is_shorter(part, n):
-            yield f"*({part} for _ in range({n}))"
+        turns = f"{part} for _ in range({n})"
+        if not _is_shorter(part, n):
+            items += [part] * n
+        elif n == len(parts):
+            return f"[{turns}]" if kind == "list" else f"tuple({turns})"
         else:
-            yield from [part] * n
+            items.append(f"*({turns})")
+    if len(items) == len(parts):
+        return ""
+    inner = ", ".join(items)
+    return f"[{inner}]" if kind == "list" else f"({inner})"
 
 
 def _is_shorter(part: str, n: int) -> bool:

@@ -54,7 +54,9 @@ def construct(
     if tree.kind == "none":
         return "None"
     if shortening is not None and tree.kind in ("tuple", "list"):
-        parts = list(short_row(parts))
+        short = short_row(tree.kind, parts)
+        if short:
+            return short
     if tree.kind == "tuple":
         inner = ", ".join(parts)
         if len(parts) == 1:
