@@ -31,6 +31,9 @@ VAGUE = frozenset(
     | {"f", "g", "fn", "fun", "func", "function"}
 )
 
+LONGEST_ABBREVIATION = 4
+"""Most letters of the name of a class such as `ViT`, which is one word."""
+
 
 def start(body: Body, levels: dict[Names, int], is_called: bool = False) -> Draft:
     """Begin the function that is made of a run.
@@ -201,9 +204,11 @@ def _cleaned(name: str) -> str:
 def snake_case(name: str) -> str:
     """Write a class name as a function name.
 
-    >>> snake_case("LayerNorm"), snake_case("MLP"), snake_case("GRUCell")
-    ('layer_norm', 'mlp', 'gru_cell')
+    >>> snake_case("LayerNorm"), snake_case("MLP"), snake_case("GRUCell"), snake_case("ViT")
+    ('layer_norm', 'mlp', 'gru_cell', 'vit')
     """
+    if len(name) <= LONGEST_ABBREVIATION and name[-1:].isupper():
+        return name.lower()
     text = ""
     for position, char in enumerate(name):
         follows = position and (
