@@ -143,3 +143,15 @@ def test_variables_do_not_hide_what_is_mentioned():
     assert text == f'{{key: {part} for key in ("a b", "c")}}'
     assert short_row("list", ["x", "x", part]) == ""
     assert short_row("tuple", [part, part]) == f"tuple({part} for _ in range(2))"
+
+
+def test_argument_called_as_the_generator():
+    def f(rng, mu, x):
+        return jax.tree.map(jnp.add, rng, mu), x
+
+    given = {f"w{i}": NOISE.normal(size=(8, 8)).astype(np.float32) for i in range(16)}
+    zeros = jax.tree.map(np.zeros_like, given)
+    src = untrace.source(f)(given, zeros, NOISE.normal(size=64).astype(np.float32))
+    scope = {}
+    exec(compile(str(src), "given.py", "exec"), scope)
+    assert set(scope["example_args"]()) == {"rng", "mu", "x"}

@@ -129,8 +129,8 @@ def zeros_of_others(
     named: dict[int, tuple[str, Node]] = {}
 
     def name_it(key: str, node: Node) -> None:
-        is_free = identifier(key) == key and key not in ("rng", *trees)
-        is_free = (is_free and not scope.is_taken(key)) or trees.get(key) is node
+        is_free = identifier(key) == key and not (key in trees or scope.is_taken(key))
+        is_free = (is_free or trees.get(key) is node) and key != "rng"  # the generator
         if is_free and all(leaf.is_drawn() for leaf in alike.of(node)):
             named.setdefault(alike.kind(node), (key, node))
 

@@ -92,11 +92,5 @@ def _numbers(numbers: Sequence[int]) -> str:
 def _variable(part: str, names: Sequence[str]) -> str:
     """Choose a name that an expression does not mention."""
     words = {*_WORD.findall(part)}
-    free = [name for name in names if name not in words]
-    return (
-        free[0]
-        if free
-        else next(
-            name for n in itertools.count(2) if (name := f"{names[0]}_{n}") not in words
-        )
-    )
+    numbered = (f"{names[0]}_{n}" for n in itertools.count(2))
+    return next(name for name in itertools.chain(names, numbered) if name not in words)

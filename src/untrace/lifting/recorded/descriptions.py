@@ -53,9 +53,7 @@ class Descriptions:
 
     def _described(self, value: Any) -> Described:
         arrays: list[Any] = []
-        state = (
-            ANY_STATE  # unless a flat list is in it, of which more may be known later
-        )
+        state = ANY_STATE  # of a flat list in it more may be known later
 
         def of_leaves(leaves: Sequence[Any]) -> Tree | None:
             nonlocal state

@@ -40,7 +40,15 @@ class _Keys:
         calls = tuple(map(self._call, run.calls))
         held = tuple([(name, self._value(value)) for name, value in run.locals.items()])
         opened = run.opened is not None and self._call(run.opened)
-        return run.code, given, calls, self._value(run.result), held, opened
+        return (
+            run.code,
+            run.setting,
+            given,
+            calls,
+            self._value(run.result),
+            held,
+            opened,
+        )
 
     def _call(self, item: Call) -> Hashable:
         args = tuple(map(self._value, item.args))
@@ -50,7 +58,7 @@ class _Keys:
         names = item.numbers, item.held, item.constants, arrays, repr(item.formulas)
         is_sign = isinstance(item.function, tuple)  # an operator or a method
         function = item.function if is_sign else id(item.function)
-        where = item.place, repr(item.target)
+        where = item.place, repr(item.target), item.setting
         return function, where, args, kwargs, bodies, names, self._made(item.result)
 
     def _number(self, key: int) -> int:
