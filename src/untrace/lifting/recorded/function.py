@@ -111,10 +111,10 @@ class Draft:
             lines,
             decorators,
             comment=self.types,
-            signature=self._signature(),
+            signature=self.signature(),
         )
 
-    def _signature(self) -> str:
+    def signature(self) -> str:
         """Write the annotated parameters and result, if there are annotations."""
         if not self.annotations:
             return ""
@@ -176,8 +176,7 @@ class Draft:
 
     def _foreign_names(self, imported: Set[str]) -> Iterator[str]:
         """Yield the names from outside that the function mentions."""
-        own = {id(p.name) for p in self.parameters}
-        own |= {id(n) for s in self.statements for n in defined(s)}
+        own = set(map(id, self.locals()))
         for part in self.parts():
             if type(part) is Global:
                 yield from _FIRST_WORD.findall(part.text)

@@ -19,6 +19,7 @@ from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.function_values import Given, function_key
 from untrace.lifting.recorded.functions.library import skip_move
+from untrace.lifting.recorded.functions.nested import join
 from untrace.lifting.recorded.functions.short_types import short_types
 from untrace.lifting.recorded.naming.containers import Containers
 from untrace.lifting.recorded.naming.naming import targets
@@ -483,10 +484,24 @@ class Writer:
                 self.values.add(id(array), name)
 
     def nest(self, draft: Draft) -> Term:
-        """Define a function inside this one; return its name."""
+        """Define a function inside this one, unless it can be seen; return its name."""
+        known = self._nested(draft)
+        if known is not None:
+            return self.ref((known, ""))
         name = Name(draft.name, True)
         self.draft.statements.append(Statement(name, nested=draft))
         return self.ref((name, ""))
+
+    def _nested(self, draft: Draft) -> Name | None:
+        """Return the name of a nested function that is the same, from here outwards."""
+        for statement in self.draft.statements:
+            known, name = statement.nested, statement.targets
+            if known is not None and isinstance(name, Name) and join(known, draft):
+                return name
+        found = self.parent._nested(draft) if self.parent is not None else None
+        if found is not None:
+            self.is_closure = found.captured = True
+        return found
 
 
 def _is_object_map(item: Call) -> bool:

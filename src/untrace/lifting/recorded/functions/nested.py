@@ -1,0 +1,41 @@
+"""Tell which nested functions are one: they have the same text and see the same values."""
+
+from __future__ import annotations
+
+from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.functions.sameness import meaning
+from untrace.lifting.recorded.terms import Ref
+
+
+def join(known: Draft, draft: Draft) -> bool:
+    """Let a nested function stand for another one if it is the same; tell whether it is."""
+    if not _is_same(known, draft):
+        return False
+    if known.types != draft.types:
+        known.types = ""  # called at several types
+    if known.signature() != draft.signature():
+        known.annotations = {}
+    for ref in _seen(draft):
+        ref.name.uses -= 1
+    return True
+
+
+def _is_same(known: Draft, draft: Draft) -> bool:
+    """Compare two nested functions.
+
+    What they see of the function around them has no final names yet, so it is compared
+    by identity.
+    """
+    if known.name != draft.name or len(known.statements) != len(draft.statements):
+        return False
+    seen = [[(id(ref.name), ref.path) for ref in _seen(d)] for d in (known, draft)]
+    if seen[0] != seen[1]:
+        return False
+    return meaning(known.render()) == meaning(draft.render())
+
+
+def _seen(draft: Draft) -> list[Ref]:
+    """List what a function refers to of those around it."""
+    own = set(map(id, draft.locals()))
+    refs = [part.resolved() for part in draft.parts() if type(part) is Ref]
+    return [ref for ref in refs if id(ref.name) not in own]
