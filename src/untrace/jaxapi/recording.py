@@ -90,7 +90,7 @@ def call_readers(
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
     operators = _sparse_operators()
-    for code, maker in makers().items():
+    for code, maker in makers().values():
         readers[code] = functools.partial(_read_transformed, maker, operators)
     return readers
 
@@ -319,8 +319,9 @@ def is_debugging(function: Any) -> bool:
 
 def is_tree_function(function: Any) -> bool:
     """Tell whether a function only takes trees apart or puts them together."""
-    module = str(getattr(function, "__module__", ""))
-    return module.startswith(("jax._src.tree", "jax.tree"))
+    if type(function) is not types.FunctionType:
+        return False
+    return str(function.__module__).startswith(("jax._src.tree", "jax.tree"))
 
 
 # ---- caches ------------------------------------------------------------------------

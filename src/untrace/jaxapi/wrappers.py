@@ -52,7 +52,9 @@ class Transformed:
 FUNCTION_RESULTS: tuple[type, ...] = (_api.VJP, jax.tree_util.Partial)
 """What `jax.vjp` and `jax.linearize` return as functions."""
 
-SCOPE_FILES = (contextlib.__file__, _source_info_util.__file__, _config.__file__)
+SCOPE_FILES = frozenset(
+    {contextlib.__file__, _source_info_util.__file__, _config.__file__}
+)
 """Files whose wrappers only enter a context, such as `jax.named_scope` or a setting."""
 
 UFUNC = _ufunc_api.ufunc
@@ -77,8 +79,8 @@ def transformed(function: Any) -> Transformed | None:
     function = open_boundary(function)
     if type(function) is not types.FunctionType:
         return None
-    maker = makers().get(function.__code__)
-    return maker.read(_closure(function)) if maker is not None else None
+    maker = makers().get(id(function.__code__))
+    return maker[1].read(_closure(function)) if maker is not None else None
 
 
 def _read_ufunc(function: Any) -> Transformed | None:
@@ -141,13 +143,17 @@ def is_default(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and value == default)
 
 
-def makers() -> dict[types.CodeType, Maker]:
-    """Return what makes the functions that run a code object."""
+def makers() -> dict[int, tuple[types.CodeType, Maker]]:
+    """Return what makes the functions that run a code object, by its `id`.
+
+    The hash of a code object is computed anew every time, from all of its parts.
+    """
     if not _MAKERS:
-        _MAKERS.update(_usual_makers())
+        _MAKERS.update((id(code), (code, made)) for code, made in _usual_makers())
     sparse = sparse_module()
     if sparse is not None and not _SPARSE_MAKERS:
-        _SPARSE_MAKERS.update(_sparse_makers(sparse))
+        several = _sparse_makers(sparse)
+        _SPARSE_MAKERS.update((id(code), (code, made)) for code, made in several)
         _MAKERS.update(_SPARSE_MAKERS)
     return _MAKERS
 
@@ -184,8 +190,8 @@ def _sparse_makers(sparse: Any) -> Iterator[tuple[types.CodeType, Maker]]:
 
 
 _CHECKIFY = ("jax.experimental.checkify", "checkify")
-_MAKERS: dict[types.CodeType, Maker] = {}
-_SPARSE_MAKERS: dict[types.CodeType, Maker] = {}
+_MAKERS: dict[int, tuple[types.CodeType, Maker]] = {}
+_SPARSE_MAKERS: dict[int, tuple[types.CodeType, Maker]] = {}
 
 
 def elementwise_rules(function: Any) -> list[Any]:

@@ -13,15 +13,14 @@ from untrace.recovery.targets import loops_around
 
 
 def locate(
-    frame: types.FrameType, parent: types.FrameType
+    back: types.FrameType | None, parent: types.FrameType
 ) -> tuple[Place | None, Turn]:
-    """Return where the call was written that runs in `frame`, and in which turns of loops.
+    """Return where a call was written, and in which turns of loops.
 
     Args:
-      frame: That of the call.
+      back: The frame that made the call.
       parent: That of the recorded function around it, whose loops count, too.
     """
-    back = caller(frame)
     if back is None:
         return None, ()
     place = _place(back.f_code, back.f_lasti)
@@ -55,14 +54,6 @@ def caller(frame: types.FrameType) -> types.FrameType | None:
     while back is not None and _passes_on(back.f_code):
         back = back.f_back
     return back
-
-
-def is_direct(frame: types.FrameType, parent: types.FrameType) -> bool:
-    """Tell whether `parent` itself made the call that runs in `frame`."""
-    back = frame.f_back
-    while back is not None and back is not parent and _passes_on(back.f_code):
-        back = back.f_back
-    return back is parent
 
 
 def enters_context(frame: types.FrameType) -> bool:

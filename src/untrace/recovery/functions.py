@@ -29,6 +29,8 @@ class Layer:
 
 def peel(function: Any) -> Layer | None:
     """Take one wrapper off a callable; None if it is no callable that we know."""
+    if type(function) is types.FunctionType:
+        return _peel_function(function)
     if isinstance(function, jaxapi.Transformed):
         return Layer("transformed", function, function.function)
     if isinstance(function, functools.partial):
@@ -43,18 +45,23 @@ def peel(function: Any) -> Layer | None:
     made = jaxapi.transformed(function)
     if made is not None:
         return Layer("transformed", made, made.function)
-    if isinstance(function, types.FunctionType):
-        plain = jaxapi.open_boundary(function)
-        inner = getattr(plain, "__wrapped__", None)
-        if inner is not None and plain.__code__.co_filename in jaxapi.SCOPE_FILES:
-            return Layer("wrapper", plain, inner)  # `jax.named_scope` as a decorator
-        return Layer("function", plain, None)
     if isinstance(function, type):
         return None
     call = _plain_method(type(function))
     if call is not None:
         return Layer("method", types.MethodType(call, function), call)
     return None
+
+
+def _peel_function(function: types.FunctionType) -> Layer:
+    made = jaxapi.transformed(function)
+    if made is not None:
+        return Layer("transformed", made, made.function)
+    plain = jaxapi.open_boundary(function)
+    inner = getattr(plain, "__wrapped__", None)
+    if inner is not None and plain.__code__.co_filename in jaxapi.SCOPE_FILES:
+        return Layer("wrapper", plain, inner)  # `jax.named_scope` as a decorator
+    return Layer("function", plain, None)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -70,14 +77,7 @@ def _plain_method(kind: type) -> types.FunctionType | None:
 
 def innermost(function: Any) -> types.FunctionType | None:
     """Return the Python function inside all wrappers."""
-    for _ in range(64):
-        layer = peel(function)
-        if layer is None:
-            return None
-        if layer.kind == "function":
-            return layer.value
-        function = layer.inner
-    return None
+    return opened(function)[0]
 
 
 def running(
@@ -152,17 +152,19 @@ def rules(function: Any) -> list[Any]:
     return []
 
 
-def rules_inside(function: Any) -> list[Any]:
-    """Return the rules of the custom functions that a callable is made of."""
+def opened(function: Any) -> tuple[types.FunctionType | None, list[Any]]:
+    """Return the Python function inside all wrappers, and the rules of custom ones."""
     found: list[Any] = []
     for _ in range(64):
         layer = peel(function)
-        if layer is None or layer.kind == "function":
+        if layer is None:
             break
+        if layer.kind == "function":
+            return layer.value, found
         if layer.kind == "custom":
             found += [rule for rule in rules(function) if rule is not None]
         function = layer.inner
-    return found
+    return None, found
 
 
 def starred(code: types.CodeType) -> tuple[str, ...]:

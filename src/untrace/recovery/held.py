@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator, ValuesView
+from collections.abc import Iterable, Iterator, ValuesView
 from typing import Any
 
 import jax
@@ -39,24 +39,24 @@ def parameters(
 
 
 def variables(
-    frame: types.FrameType, take: Callable[[Any], Any]
+    frame: types.FrameType, snapshots: Snapshots | None
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Return the local variables of a frame that ends: those that may hold arrays, integers.
 
     Args:
       frame: The frame.
-      take: Returns what is kept of what a variable holds.
+      snapshots: Copies what they hold; None if that is kept as it is.
     """
     arrays: dict[str, Any] = {}
     integers: dict[str, int] = {}
     for name, value in frame.f_locals.items():
-        if name.startswith(("_", ".")):
+        if name[:1] in "_.":
             continue
         kind = type(value)
         if kind is int:
             integers[name] = value
         elif kind not in _PLAIN and not isinstance(value, _NO_ARRAYS):
-            arrays[name] = take(value)
+            arrays[name] = value if snapshots is None else snapshots.take(value)
     return arrays, integers
 
 

@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 import types
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import jax
@@ -47,17 +47,19 @@ def is_plain_number(key: NumberKey) -> bool:
 
 
 def number_names(
-    frame: types.FrameType, values: Iterable[Any]
+    frame: types.FrameType, values: Iterable[Any], flat: Sequence[Any]
 ) -> dict[NumberKey, set[bytecode.Chain]]:
     """Return what the calling expression loads that holds the numbers given.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given.
+      flat: The same with the parts of indices, which a loop's variable may be.
     """
+    if not any(type(value) in _NUMBERS for value in flat):
+        return {}
     turning = loop_variables(frame.f_code)
-    flat = _flat(values) if turning else values
-    numbers = [value for value in flat if type(value) in _NUMBERS]
+    numbers = [v for v in (flat if turning else values) if type(v) in _NUMBERS]
     given = {k for v in numbers if (k := _key(v, bool(turning))) is not None}
     names: dict[NumberKey, set[bytecode.Chain]] = {key: set() for key in given}
     if not given:
@@ -106,12 +108,12 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
     return number_key(value)
 
 
-def _flat(values: Iterable[Any]) -> list[Any]:
+def flattened(values: Iterable[Any]) -> list[Any]:
     """List what a call was given, with the parts of indices."""
     found: list[Any] = []
     for value in values:
         if type(value) is tuple:
-            found += _flat(value)
+            found += flattened(value)
         elif type(value) is slice:
             found += value.start, value.stop, value.step
         else:
@@ -126,13 +128,13 @@ def named_arrays(
 
     Args:
       frame: The caller's, which is at the call.
-      values: What the call was given.
+      values: What the call was given, with the parts of indices.
       shared: The `id` of other arrays whose names are wanted.
 
     Returns:
       The identity of each array, and its name.
     """
-    given = {id(v) for v in _flat(values) if id(v) in shared or _is_constant(v)}
+    given = {id(v) for v in values if id(v) in shared or _is_constant(v)}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)

@@ -10,7 +10,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_inside_jax
-from untrace.recovery.functions import innermost, rules_inside
+from untrace.recovery.functions import innermost, opened
 from untrace.recovery.record import Call
 from untrace.recovery.transformations import opened_layer
 
@@ -61,7 +61,8 @@ class PassedFunctions:
           is_tree: Whether that is one of JAX's functions on trees.
         """
         codes: dict[int, Any] = {}
-        self._watch(self._called(called.function), call, codes)
+        if not isinstance(called.function, tuple):  # an operator or a method
+            self._watch(self._called(called.function), call, codes)
         for item in _passed(called, is_tree):
             self._watch(self._examine(item, skipped=0), call, codes)
         return codes
@@ -86,8 +87,8 @@ class PassedFunctions:
     def _examine(self, item: Any, skipped: int) -> _Passed:
         wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
         code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
-        inner = innermost(item)
-        plain_rules = [innermost(rule) for rule in rules_inside(item)]
+        inner, rules = opened(item)
+        plain_rules = [innermost(rule) for rule in rules]
         return _Passed(
             code,
             wrapper,

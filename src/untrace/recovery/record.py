@@ -7,6 +7,7 @@ program may change its own later.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Mapping
@@ -206,7 +207,12 @@ class Call:
 
 def is_library(code: types.CodeType) -> bool:
     """Tell whether code belongs to an installed library, and not to the user."""
-    return _INSTALLED in code.co_filename
+    return _is_installed(code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(filename: str) -> bool:
+    return _INSTALLED in filename
 
 
 def is_library_class(cls: type) -> bool:

@@ -21,12 +21,13 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
-from untrace.recovery.around import caller, enters_context, is_direct, locate
+from untrace.recovery.around import caller, enters_context, locate
 from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import BIND, Kinds, Own, Reader, Readers, parameter_names
 from untrace.recovery.numbers import (
+    flattened,
     held_numbers,
     named_arrays,
     named_containers,
@@ -181,7 +182,7 @@ class Recorder:
         self._finish(call, entry)
         named = call.target is not None
         call.result = body.result = self._snapshots.take(value) if named else value
-        body.locals, body.integers = held.variables(entry.frame, _as_it_is)
+        body.locals, body.integers = held.variables(entry.frame, None)
         body.is_finished = True
 
     def _end_bind(self, entry: _Entry, bound: jaxapi.Bound, value: Any) -> None:
@@ -200,8 +201,8 @@ class Recorder:
             entry.around.calls.append(entry.call)
         if entry.body is not None and (entry.body.calls or not entry.is_tree):
             # Those of a library only name what they hold, and often are large.
-            take = _as_it_is if is_library(entry.code) else self._snapshots.take
-            found = held.variables(entry.frame, take)
+            snapshots = None if is_library(entry.code) else self._snapshots
+            found = held.variables(entry.frame, snapshots)
             entry.body.locals, entry.body.integers = found
         if entry.call is not None:
             entry.call.result = value
@@ -213,7 +214,8 @@ class Recorder:
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
         parent = self.stack[-1]
-        call.place, call.turn = locate(entry.frame, parent.frame)
+        back = caller(entry.frame)
+        call.place, call.turn = locate(back, parent.frame)
         call.setting = entry.setting or jaxapi.current_setting()
         body = parent.body
         if body is None and parent.own is not None:
@@ -221,10 +223,10 @@ class Recorder:
         if body is None:
             return
         call.is_apart = parent.trace is not entry.trace
-        if is_direct(entry.frame, parent.frame):
+        if back is parent.frame:
             self._read_site(call, entry, parent.frame, body)
         else:
-            names = element_names(caller(entry.frame), parent.frame)
+            names = element_names(back, parent.frame)
             call.target = self._element(names, call)
         body.calls.append(call)
 
@@ -244,9 +246,10 @@ class Recorder:
         if entry.is_tree and is_library(code):
             return
         given = _given(call)
-        names = number_names(frame, given)
-        call.numbers = only_names(names)
-        call.arrays = named_arrays(frame, given, body.shared)
+        flat = flattened(given)
+        names = number_names(frame, given, flat)
+        call.numbers = only_names(names) if names else ()
+        call.arrays = named_arrays(frame, flat, body.shared)
         if not is_library(code):
             call.held = held_numbers(frame, names)
             call.constants = constant_arguments(frame, call, given)
@@ -410,10 +413,6 @@ class Recorder:
 
 
 _NO_CODES: Mapping[int, Any] = types.MappingProxyType({})
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _given(call: Call) -> list[Any]:

@@ -7,8 +7,8 @@ dataclasses only if they hold such. Everything else is kept as it is.
 from __future__ import annotations
 
 import functools
+import inspect
 import types
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -59,8 +59,7 @@ class Snapshots:
         return any(map(self._changes, value.values() if known == "dict" else value))
 
     def _frozen_changes(self, kind: Any, value: Any) -> bool:
-        fields: Mapping[str, Any] = kind.__dataclass_fields__
-        held = [_field(kind, value, name) for name in fields]
+        held = _fields(kind, value)
         changes = any([self._changes(item) for item in held])
         is_fixed = not changes and not any(
             item is _MISSING or type(item) in (list, dict) for item in held
@@ -70,16 +69,38 @@ class Snapshots:
         return changes
 
 
-def _field(kind: Any, value: Any, name: str) -> Any:
-    """Return what an instance itself holds in a field.
+def _fields(kind: Any, value: Any) -> list[Any]:
+    """Return what an instance itself holds in its fields.
 
     Of one that is still being made, the class may make a bound method of a function that
     is the field's default; in equinox that holds the instance, and so on without end.
+    Classes may have an own `__getattribute__`, which is not run either.
     """
-    is_slot = isinstance(getattr(kind, name, None), types.MemberDescriptorType)
-    if is_slot or not hasattr(value, "__dict__"):
-        return getattr(value, name, _MISSING)
-    return vars(value).get(name, _MISSING)
+    slots = _slots(kind)
+    found = [_slot(value, slot) for slot in slots.values()]
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # it has only slots
+        return found
+    names = kind.__dataclass_fields__
+    return found + [held.get(n, _MISSING) for n in names if n not in slots]
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: Any) -> dict[str, types.MemberDescriptorType]:
+    """Return the fields of a dataclass that are no entries of its instances' dicts."""
+    found = {
+        n: inspect.getattr_static(kind, n, None) for n in kind.__dataclass_fields__
+    }
+    is_slot = types.MemberDescriptorType
+    return {name: slot for name, slot in found.items() if isinstance(slot, is_slot)}
+
+
+def _slot(value: Any, slot: types.MemberDescriptorType) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return _MISSING
 
 
 def _learn(kind: type, value: Any) -> str:

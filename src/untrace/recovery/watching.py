@@ -11,6 +11,7 @@ way is JAX calling itself: it is sorted out before a frame is made.
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import threading
 import types
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 
 from untrace.recovery.kinds import Kinds
 
+_LESS = 100
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
 
 
@@ -59,12 +61,27 @@ class Watcher(Protocol):
         ...
 
 
-def watching(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which a watcher is told of the frames of this thread."""
+@contextlib.contextmanager
+def watching(watcher: Watcher) -> Generator[None, None, None]:
+    """Tell a watcher of the frames of this thread."""
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is not None and monitoring.get_tool(_TOOL) is None:
-        return _monitored(watcher, monitoring)
-    return _profiled(watcher)
+        watched = _monitored(watcher, monitoring)
+    else:
+        watched = _profiled(watcher)
+    with _collecting_less(), watched:
+        yield
+
+
+@contextlib.contextmanager
+def _collecting_less() -> Generator[None, None, None]:
+    """Let Python look for garbage less often: what was recorded is none, and much."""
+    first, *others = before = gc.get_threshold()
+    gc.set_threshold(first * _LESS, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager
