@@ -175,3 +175,21 @@ def test_class_of_a_result_is_not_imported_where_only_equations_are_written():
     assert "class Doubled(NamedTuple):" in str(source)
     kept = untrace.source(mapped, expand="vmap", keep_types=True)(X)
     assert "class Doubled" not in str(kept)
+
+
+class Parts(eqx.Module):
+    """An object with optional fields."""
+
+    a: Any = None
+    b: Any = None
+    c: Any = None
+    d: Any = None
+
+
+def test_objects_with_other_fields_are_of_one_class_whatever_comes_first():
+    def f(x):
+        return Parts(a=x, d=x * 2), Parts(b=x, c=x + 1), Parts(x, x * 2, x + 1, x + 3)
+
+    source = untrace.source(f)(X)
+    assert source.report.is_verified
+    assert str(source).count("class Parts") == 1

@@ -11,6 +11,7 @@ import pytest
 
 import untrace
 from untrace.ir import from_jaxpr, to_jaxpr
+from untrace.lifting.idioms.attempts import attempt
 from untrace.lifting.idioms.learned import learned, trace_example
 from untrace.lifting.idioms.rewriting import lift_idioms
 from untrace.lifting.idioms.table import IDIOMS
@@ -274,3 +275,11 @@ def test_what_is_compared_is_a_jaxpr_without_complaints():
         warnings.simplefilter("error", DeprecationWarning)
         made = to_jaxpr(replace(from_jaxpr(jaxpr), debug_info=None))
     assert str(made) == str(jaxpr)
+
+
+def test_lines_that_python_warns_of_are_not_used():
+    aval = jax.core.ShapedArray((3,), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert attempt("v0[0[:, None]]", [aval]) is None
+        assert attempt("v0[0]", [aval]) is not None

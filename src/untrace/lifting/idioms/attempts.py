@@ -57,10 +57,10 @@ def attempt(
         contextlib.nullcontext() if context is None else jaxapi.rule_context(context)
     )
     try:
-        function = _function(text, len(avals), tuple(imports))
         with warnings.catch_warnings(), jaxapi.whole_tracebacks(), manager:
-            # Nobody would write what JAX warns of.
+            # Nobody would write what JAX warns of, or Python: `0[:, None]`.
             warnings.simplefilter("error")
+            function = _function(text, len(avals), tuple(imports))
             jaxpr = jaxapi.trace_flat(flat, avals, "idiom")
     except Exception:  # a line that is tried may be wrong in any way; it is not used
         return None

@@ -72,9 +72,12 @@ class StandIns:
 
 
 def _all_fields(variants: Sequence[Fields]) -> Fields | None:
-    """Merge the fields of several objects; None if their orders disagree."""
+    """Merge the fields of several objects; None if their orders disagree.
+
+    The most fields come first: they tell the order of those that are not together elsewhere.
+    """
     made: Fields | None = ()
-    for fields in variants:
+    for fields in sorted(variants, key=len, reverse=True):
         made = merged(made, fields) if made is not None else None
     return made
 
