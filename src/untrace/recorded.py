@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
 from untrace.capture.stand_ins import with_stand_ins
-from untrace.emission import Module, emit
+from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
@@ -126,7 +126,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
         if report.is_verified or not options.verify or plan.n_rounds == MAX_ROUNDS:
             return source
         plan.n_rounds += 1
-        line = report.line or _line_of(report.difference, source.module)
+        lines = [report.line] if report.line else _lines_of(report.difference)
+        line = lines[0] if lines else ""
         if plan.unread:
             plan.unread.clear()
             plan.prunes = False
@@ -142,10 +143,25 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             continue
         wrong = rewriter.lines_in(line) - plan.excluded
         plan.excluded |= wrong
-        if not wrong and not program.lower_line(
-            line, " ".join(report.difference_lines()[0].split())
-        ):
+        why = " ".join(report.difference_lines()[0].split())
+        if not (wrong or _lower(lines, why, plan, program)):
             return source
+
+
+def _lower(lines: Sequence[str], why: str, plan: Plan, program: Program) -> bool:
+    """Write a call one step lower: that of a line, or else one around the last of them.
+
+    Args:
+      lines: Where the program differs or raises, and the lines that called these.
+      why: How it differs.
+      plan: What is known about the program.
+      program: As it was written.
+
+    Returns:
+      Whether there is one.
+    """
+    tried = lines[:1] if plan.lowered else lines
+    return any(program.lower_line(line, why) for line in tried) or plan.widen(why)
 
 
 def _merged_again(
@@ -172,13 +188,13 @@ def _merged_again(
     return best
 
 
-def _line_of(error: object, module: Module) -> str:
-    """Return the line of the generated text that an error was raised in."""
+def _lines_of(error: object) -> list[str]:
+    """Return the lines of the generated text that an error was raised in, inner first."""
     if not isinstance(error, Exception):
-        return ""
+        return []
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.line for frame in frames if frame.filename.startswith("<untrace")]
-    return (lines[-1] if lines else "") or ""
+    return [line for line in reversed(lines) if line]
 
 
 def _attempt(

@@ -37,10 +37,16 @@ def error_check(function: Any, args: Any) -> ErrorCheck | None:
     return ErrorCheck(x, pred, index, _only(settings["msgs"]))
 
 
+def is_error_function(function: Any) -> bool:
+    """Tell whether a host function belongs to such a check."""
+    return function_origin(function).startswith(f"{_CHECK}.<locals>.")
+
+
 def checked_message(call_jaxpr: Any) -> tuple[str | None] | None:
     """Return the only message of the check that a function makes, in a tuple.
 
-    None if the function makes no check; the message is None if there are several.
+    None if the function makes no check, or one that `jax.vmap` has made another of: its
+    host functions return less then. The message is None if there are several.
     """
     body, _ = split_jaxpr(call_jaxpr)
     if [eqn.primitive.name for eqn in body.eqns[-1:]] != ["cond"]:
@@ -51,8 +57,14 @@ def checked_message(call_jaxpr: Any) -> tuple[str | None] | None:
             callback = eqn.params.get("callback")
             call = host_call(callback) if callback is not None else None
             if call is not None and function_origin(call.function) == _RAISES:
+                if _shapes(eqn.outvars) != _shapes(body.outvars):
+                    return None
                 return (_only(_closed_over(call.function)["msgs"]),)
     return None
+
+
+def _shapes(variables: Any) -> list[tuple[int, ...]]:
+    return [variable.aval.shape for variable in variables]
 
 
 def _only(messages: Any) -> str | None:

@@ -55,7 +55,9 @@ def _value_callback(
         return None
     avals = eqn.params["result_avals"]
     args = call_texts(call, eqn.operands, frame)
-    if args is not None and not any(text.startswith("**") for text in args):
+    is_plain = args is not None and not any(text.startswith("**") for text in args)
+    # All that stand in for one function are called alike, those of the helper, too.
+    if args is not None and is_plain and not jaxapi.is_error_function(call.function):
         host = host_function(call.function, avals, frame.lifter)
     elif call.static_args:
         return None

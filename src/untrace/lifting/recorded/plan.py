@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import untrace
+from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Block
 from untrace.lifting.recorded.functions.fields import Field
@@ -40,6 +41,7 @@ from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
+MAX_WIDENED = 2
 MAX_BAKED = 16  # passes that may be spent on them
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
@@ -93,6 +95,7 @@ class Plan:
       passes_functions: Whether functions are passed to the user's functions.
       has_passed: Whether some were.
       n_rounds: How often it was written without being proved.
+      n_widened: How often a call around one that was lowered was lowered, too.
     """
 
     recording: Body
@@ -150,6 +153,7 @@ class Plan:
     passes_functions: bool = True
     has_passed: bool = False
     n_rounds: int = 0
+    n_widened: int = 0
 
     def bake_parameter(self, key: tuple[int, str, int]) -> None:
         """Write a function into the one that it is passed to; after many, all of them.
@@ -177,6 +181,22 @@ class Plan:
             return False
         self.lowered[item] = why
         return True
+
+    def widen(self, why: str) -> bool:
+        """Write a transformation around the last call that was lowered from its equations.
+
+        It is the innermost one, and the next time the outermost: what a library's
+        primitive does under `jax.vmap` is only seen outside. `jax.jit` changes nothing.
+
+        Returns:
+          Whether there is one.
+        """
+        around = calls_around(self.recording, next(reversed(self.lowered), None))
+        wider = [one for one in around if _transforms(one) and one not in self.lowered]
+        if not wider or self.n_widened == MAX_WIDENED:
+            return False
+        self.n_widened += 1
+        return self.lower(wider[0 if self.n_widened == MAX_WIDENED else -1], why)
 
     def learn(self, references: References, lines: Sequence[str]) -> bool:
         """Learn from a program that is written what it has no need for.
@@ -369,6 +389,25 @@ def _walk(
 
 def _holds(result: Any, array: Any) -> bool:
     return any(leaf is array for leaf in arrays_in(result))
+
+
+def calls_around(body: Body, item: Call | None) -> tuple[Call, ...]:
+    """Return the calls that one was made in, the outermost first."""
+    for call in body.calls:
+        if call is item:
+            return ()
+        for run in call.bodies:
+            inner = calls_around(run, item)
+            if inner or any(one is item for one in run.calls):
+                return call, *inner
+    return ()
+
+
+def _transforms(item: Call) -> bool:
+    """Tell whether a call is of a transformation other than `jax.jit`."""
+    made = item.function
+    is_jitted = isinstance(made, jaxapi.Transformed) and made.maker[1] == "jit"
+    return not (item.is_own or is_jitted) and bool(item.bodies)
 
 
 def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
