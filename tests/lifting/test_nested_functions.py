@@ -55,6 +55,34 @@ def test_types_that_differ_are_not_said():
     assert text.count("def scaled") == 1 and "def scaled(x):\n" in text
 
 
+def test_types_of_functions_inside_are_not_said_either():
+    def f(w, xs):
+        def scaled(x):
+            def shifted(y):
+                z = y + x.sum()
+                return jnp.sin(z) * w[0, 0]
+
+            return jax.vmap(shifted)(x), jax.vmap(shifted)(-x)
+
+        return jax.vmap(scaled)(xs), jax.vmap(scaled)(xs[:, :2])
+
+    text = recover(f, W, XS)
+    assert text.count("def scaled(x):\n") == 1
+    assert text.count("def shifted(y):  # f32[] -> f32[]\n") == 1
+
+    def g(w, xs):
+        def scaled(x):
+            def shifted(y):
+                z = y + x.sum()
+                return jnp.sin(z) * w[0, 0]
+
+            return jax.vmap(shifted)(x), jax.vmap(shifted)(-x)
+
+        return jax.vmap(scaled)(xs), jax.vmap(scaled)(xs[None])
+
+    assert recover(g, W, XS).count("def shifted(y):\n") == 1
+
+
 def test_closures_over_other_values_are_other_functions():
     def f(w, xs):
         def made(v):

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from untrace.recovery.kinds import Kinds
 
-_LESS = 100
+_LESS = 100  # times as many new objects as usual before garbage is looked for
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
 
 

@@ -11,13 +11,21 @@ def join(known: Draft, draft: Draft) -> bool:
     """Let a nested function stand for another one if it is the same; tell whether it is."""
     if not _is_same(known, draft):
         return False
-    if known.types != draft.types:
-        known.types = ""  # called at several types
-    if known.signature() != draft.signature():
-        known.annotations = {}
+    _keep_same_types(known, draft)
     for ref in _seen(draft):
         ref.name.uses -= 1
     return True
+
+
+def _keep_same_types(known: Draft, draft: Draft) -> None:
+    """Leave out the types of a function that is called at several, and inside of it."""
+    if known.types != draft.types:
+        known.types = ""
+    if known.signature() != draft.signature():
+        known.annotations = {}
+    for statement, other in zip(known.statements, draft.statements):
+        if statement.nested is not None and other.nested is not None:
+            _keep_same_types(statement.nested, other.nested)
 
 
 def _is_same(known: Draft, draft: Draft) -> bool:
