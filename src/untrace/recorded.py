@@ -21,7 +21,7 @@ from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.passes import lift_recorded
-from untrace.lifting.recorded.plan import Plan, reason
+from untrace.lifting.recorded.plan import Plan, reason, reworded
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.options import Options
@@ -90,7 +90,7 @@ def untrace_recorded(
         else:
             if source.report.is_verified or not options.verify:
                 return source
-            why = "; ".join(source.report.difference_lines())
+            why = reworded("; ".join(source.report.difference_lines()))
     note = f"Written from its equations, not from the calls that were made: {why}"
     lower = replace(captured, notes=(*captured.notes, note))
     return untrace_captured(_without_calls(lower, options), options, progress)
@@ -143,7 +143,7 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             continue
         wrong = rewriter.lines_in(line) - plan.excluded
         plan.excluded |= wrong
-        why = " ".join(report.difference_lines()[0].split())
+        why = reworded(report.difference_lines()[0])
         if not (wrong or _lower(lines, why, plan, program)):
             return source
 

@@ -44,6 +44,7 @@ MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
 MAX_BAKED = 16  # passes that may be spent on them
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_FOLDERS = re.compile(r"(?<!\S)\S*[\\/](?=[\w-]+\.py\b)")
 
 
 class Restart(Exception):
@@ -353,8 +354,17 @@ def reason(error: Exception) -> str:
     text = str(error)
     if not isinstance(error, LiftingError):
         text = f"{type(error).__name__}: {text}"
-    text = " ".join(text.split())
-    return _ADDRESS.sub("0x...", text)  # another one in every process
+    return reworded(text)
+
+
+def reworded(text: str) -> str:
+    """Write a message in one line, without addresses and folders of this machine.
+
+    >>> reworded("an error\\n at /home/me/rules.py:7 in <f at 0x7f00aa11bb22>")
+    'an error at rules.py:7 in <f at 0x...>'
+    """
+    text = _ADDRESS.sub("0x...", " ".join(text.split()))
+    return _FOLDERS.sub("", text)
 
 
 def place_of(item: Call) -> str:
