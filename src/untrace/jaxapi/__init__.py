@@ -76,6 +76,7 @@ from untrace.jaxapi.contexts import (
 from untrace.jaxapi.error_checks import error_set_names as error_set_names
 from untrace.jaxapi.error_checks import own_error_codes as own_error_codes
 from untrace.jaxapi.evaluation import eval_jaxpr as eval_jaxpr
+from untrace.jaxapi.evaluation import quiet_callbacks as quiet_callbacks
 from untrace.jaxapi.exports import (
     Exported,
     SymbolicScope,

@@ -7,9 +7,10 @@ bound under the equation's context, name stack and traceback.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+from jax._src import callback as _callback
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _pe
@@ -18,6 +19,17 @@ from untrace.jaxapi.contexts import manual_region
 from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
 
 eval_jaxpr: Any = _core.eval_jaxpr
+
+
+@contextlib.contextmanager
+def quiet_callbacks() -> Generator[None, None, None]:
+    """Keep JAX from logging what host functions raise, which reaches the caller anyway."""
+    logger = _callback.logger
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def bind(eqn: Any, params: Mapping[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
