@@ -208,10 +208,10 @@ def test_what_a_call_binds_at_its_own_trace_is_seen():
     _, body = record(f, X)
     call = next(c for c in body.calls if c.bodies)
     sine = call.bodies[0].calls[0]
-    assert [bind.bound.primitive.name for bind in sine.span.binds()] == ["jit"]
-    outer = [bind.bound for bind in call.span.binds()]
+    assert [bind.primitive.name for bind in sine.span.binds()] == ["jit"]
+    outer = call.span.binds()
     assert len(outer) > 3  # forward and backward
-    assert all(bound.trace is call.span.trace for bound in outer)
+    assert all(bind.trace is call.span.trace for bind in outer)
     assert sine.span.trace is not call.span.trace
 
 

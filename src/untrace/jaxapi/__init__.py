@@ -36,7 +36,6 @@ from untrace.jaxapi.batching import BATCH_SIZES as BATCH_SIZES
 from untrace.jaxapi.batching import CUSTOM_VMAP as CUSTOM_VMAP
 from untrace.jaxapi.batching import batching_rule as batching_rule
 from untrace.jaxapi.batching import is_sequential as is_sequential
-from untrace.jaxapi.binds import Bound as Bound
 from untrace.jaxapi.binds import bind_again as bind_again
 from untrace.jaxapi.binds import bind_codes as bind_codes
 from untrace.jaxapi.binds import current_axes as current_axes

@@ -14,20 +14,11 @@ import contextlib
 import types
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from jax._src import core as _core
 from jax._src import linear_util as _linear_util
 from jax._src import source_info_util as _source_info_util
-
-
-class Bound(NamedTuple):
-    """A primitive that is bound: at which trace, to which operands."""
-
-    trace: Any
-    primitive: Any
-    args: Sequence[Any]
-    params: Mapping[str, Any]
 
 
 def current_trace() -> Any:
@@ -62,10 +53,12 @@ def bind_codes() -> Iterator[types.CodeType]:
             yield method.__code__
 
 
-def read_bind(frame: types.FrameType) -> Bound:
-    """Read what is bound from the frame of such a method."""
+def read_bind(
+    frame: types.FrameType,
+) -> tuple[Any, Any, Sequence[Any], Mapping[str, Any]]:
+    """Read from the frame of such a method at which trace what is bound to what."""
     values = frame.f_locals
-    return Bound(values["trace"], values["self"], values["args"], values["params"])
+    return values["trace"], values["self"], values["args"], values["params"]
 
 
 def bind_again(primitive: Any, args: Any, params: Mapping[str, Any]) -> list[Any]:

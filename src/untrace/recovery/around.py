@@ -6,10 +6,10 @@ import types
 from dataclasses import replace
 
 from untrace import jaxapi
-from untrace.recovery.looping import turn_of
+from untrace.recovery import bytecode
+from untrace.recovery.classifying import reads_attribute
+from untrace.recovery.looping import turn_at, turn_of
 from untrace.recovery.record import Place, Turn
-from untrace.recovery.sites import once_per_site
-from untrace.recovery.targets import loops_around
 
 
 def locate(
@@ -23,35 +23,23 @@ def locate(
     """
     if back is None:
         return None, ()
-    place = _place(back.f_code, back.f_lasti)
-    if back is parent and place.loop is None:
-        return place, ()
+    site = bytecode.site(back.f_code, back.f_lasti)
+    place = site.place
+    if back is parent:
+        return place, turn_at(site.loops, back) if site.loops else ()
     loops, turn = turn_of(back, parent)
     if len(loops) == place.depth:
         return place, turn
     return replace(place, loop=loops[0], depth=len(loops)), turn
 
 
-@once_per_site
-def _place(code: types.CodeType, lasti: int) -> Place:
-    """Return where an instruction is, with the loops around it in its function."""
-    line, loops = _line(code, lasti), loops_around(code, lasti)
-    place = Place(code.co_filename, line, lasti, code.co_qualname)
-    return replace(place, loop=loops[0], depth=len(loops)) if loops else place
+def caller(frame: types.FrameType, expected: types.FrameType) -> types.FrameType | None:
+    """Return the frame that called a function, behind those that only pass it on.
 
-
-def _line(code: types.CodeType, lasti: int) -> int:
-    """Return the line of an instruction, as `f_lineno` does."""
-    for first, last, line in code.co_lines():
-        if first <= lasti < last:
-            return line or code.co_firstlineno
-    return code.co_firstlineno
-
-
-def caller(frame: types.FrameType) -> types.FrameType | None:
-    """Return the frame that called a function, behind those that only pass it on."""
+    It most often is the one that is expected.
+    """
     back = frame.f_back
-    while back is not None and _passes_on(back.f_code):
+    while back is not None and back is not expected and _passes_on(back.f_code):
         back = back.f_back
     return back
 
@@ -64,4 +52,5 @@ def enters_context(frame: types.FrameType) -> bool:
 
 def _passes_on(code: types.CodeType) -> bool:
     """Tell whether a frame only passes a call on: JAX's, or a context as a decorator."""
-    return code.co_filename in jaxapi.SCOPE_FILES or jaxapi.is_wrapper(code)
+    is_scope = code.co_filename in jaxapi.SCOPE_FILES
+    return is_scope or reads_attribute(code) or jaxapi.is_wrapper(code)

@@ -15,26 +15,56 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from untrace.recovery.instructions import instructions_of
-from untrace.recovery.record import RETURNED, Spelling, Target
+from untrace.recovery.record import RETURNED, Place, Spelling, Target, is_library
 from untrace.recovery.sites import once_per_site
-from untrace.recovery.targets import appended, target, target_at
+from untrace.recovery.targets import appended, loops_around, target, target_at
 
 
 class Site(NamedTuple):
-    """What surrounds a call: the names that take its result, and its arguments.
+    """What surrounds a call, as far as the code tells.
 
-    `elements` are the names of all elements if it makes one of a list that is unpacked.
+    Attributes:
+      place: Where it is.
+      loops: The variables of the loops around it, those of the innermost one first.
+      target: The names that take its result.
+      elements: Those of all elements if it makes one of a list that is unpacked.
+      spelling: How its arguments are written.
+      is_starred: Whether some are given with a star.
+      is_library: Whether it is in an installed library.
     """
 
+    place: Place
+    loops: tuple[tuple[str, ...], ...]
     target: Target
-    spelling: Spelling | None
     elements: tuple[Target, ...]
+    spelling: Spelling | None
+    is_starred: bool
+    is_library: bool
 
 
 @once_per_site
 def site(code: types.CodeType, lasti: int) -> Site:
     """Return what surrounds the call at `lasti`."""
-    return Site(target(code, lasti), spelling(code, lasti), appended(code, lasti))
+    loops = loops_around(code, lasti)
+    innermost = loops[0] if loops else None
+    where = code.co_filename, _line(code, lasti), lasti, code.co_qualname
+    return Site(
+        Place(*where, innermost, len(loops)),
+        loops,
+        target(code, lasti),
+        appended(code, lasti),
+        spelling(code, lasti),
+        _is_starred(code, lasti),
+        is_library(code),
+    )
+
+
+def _line(code: types.CodeType, lasti: int) -> int:
+    """Return the line of an instruction, as `f_lineno` does."""
+    for first, last, line in code.co_lines():
+        if first <= lasti < last:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
 
 
 def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
@@ -60,9 +90,7 @@ def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
     return Spelling((call.arg or 0) - len(keywords), keywords)
 
 
-@once_per_site
-def is_starred(code: types.CodeType, lasti: int) -> bool:
-    """Tell whether the call at `lasti` is given arguments with a star."""
+def _is_starred(code: types.CodeType, lasti: int) -> bool:
     instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti) - 1
     return index >= 0 and instructions[index].opname == "CALL_FUNCTION_EX"

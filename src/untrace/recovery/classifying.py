@@ -26,7 +26,14 @@ def is_recorded(code: types.CodeType) -> bool:
         return False
     if code.co_name.startswith("<") and code.co_name != "<lambda>":
         return False
+    if reads_attribute(code):
+        return False
     return not _is_ignored(code.co_filename)
+
+
+def reads_attribute(code: types.CodeType) -> bool:
+    """Tell whether code runs when an attribute is read, which is no call."""
+    return code.co_name == "__getattribute__"
 
 
 def is_inside_jax(code: types.CodeType) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
+from untrace.recovery.classifying import is_inside_jax
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,6 +55,9 @@ def peel(function: Any) -> Layer | None:
 
 
 def _peel_function(function: types.FunctionType) -> Layer:
+    code = function.__code__
+    if not is_inside_jax(code) and code.co_filename not in jaxapi.SCOPE_FILES:
+        return Layer("function", function, None)  # no wrapper of JAX or Python
     made = jaxapi.transformed(function)
     if made is not None:
         return Layer("transformed", made, made.function)

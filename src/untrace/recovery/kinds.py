@@ -23,6 +23,12 @@ BIND = object()
 """The kind of the methods that bind primitives."""
 
 MIN_IDLE_RUNS = 2
+MIN_QUIET_RUNS = 32
+_NEVER = -1_000_000_000
+MAX_IGNORED = 65536
+_IGNORED: dict[int, types.CodeType] = {}
+"""Code that is never recorded, by its `id`; most of it is JAX's, and runs every time."""
+"""After so many runs that led to nothing a library's function is not watched any more."""
 _NO_FLOATS: Mapping[str, float] = types.MappingProxyType({})
 Reader = Callable[[types.FrameType], Any]
 Readers = Callable[[], Mapping[int, Reader]]
@@ -40,6 +46,8 @@ class Own:
       can_wait: Whether what it was given can be seen as well when JAX is called in it.
       waits: Whether that is done. It is, too, if JAX was called in none of some runs.
       n_idle: How many runs those were.
+      n_idle_maps: In how many calls it was mapped over trees and did not call JAX.
+      n_quiet: How many runs led to nothing since one did not.
       defaults: The floats that it has as defaults, if it is the user's.
     """
 
@@ -49,6 +57,8 @@ class Own:
     can_wait: bool
     waits: bool
     n_idle: int = 0
+    n_idle_maps: int = 0
+    n_quiet: int = 0
     defaults: Mapping[str, float] | None = None
 
     def was_idle(self) -> None:
@@ -60,6 +70,20 @@ class Own:
     def was_busy(self) -> None:
         """Take note of a run that calls JAX."""
         self.n_idle, self.waits = 0, self.can_wait
+        self.counted()
+
+    def counted(self) -> None:
+        """Take note of a run that led to something."""
+        self.n_quiet = min(self.n_quiet, 0)
+
+    def was_mapped(self, *, is_idle: bool) -> None:
+        """Take note of a call that mapped it over trees."""
+        self.n_idle_maps = self.n_idle_maps + 1 if is_idle else _NEVER
+
+    @property
+    def is_idle_map(self) -> bool:
+        """Tell whether its runs are left out where it is mapped over trees."""
+        return self.is_library and self.n_idle_maps >= MIN_IDLE_RUNS
 
     def float_defaults(self, frame: types.FrameType) -> Mapping[str, float]:
         """Return the floats that the user's function has as defaults."""
@@ -78,22 +102,46 @@ class Kinds:
     Attributes:
       known: The kind of a code object by its `id`: `BIND`, an `Own`, the reader of a public
         function, or None if it is not recorded.
+      binds: Those that bind primitives.
     """
 
     def __init__(self, readers: Readers) -> None:
         self._alive = list(jaxapi.bind_codes())
+        self._quiet: dict[int, Own] = {}
         self._readers, self._n_modules = readers, len(sys.modules)
-        self.known: dict[int, Any] = dict(readers())
-        self.known.update((id(code), BIND) for code in self._alive)
+        self.known: dict[int, Any] = dict.fromkeys(_IGNORED)
+        self.known.update(readers())
+        self.binds = {id(code): BIND for code in self._alive}
+        self.known.update(self.binds)
 
     def learn(self, code: types.CodeType) -> Any:
         """Decide what a code object is that runs for the first time."""
-        self._alive.append(code)
         found = _own(code) if is_recorded(code) else None
+        if found is None and len(_IGNORED) < MAX_IGNORED:
+            _IGNORED[id(code)] = code
+        else:
+            self._alive.append(code)
         self.known[id(code)] = found
         if found is None and self._n_modules != len(sys.modules):
             self._read_again()
         return self.known[id(code)]
+
+    def leave(self, own: Own) -> None:
+        """Do not watch a function any more that leads to nothing."""
+        key = id(own.code)
+        self._quiet[key], self.known[key] = own, None
+
+    def watch_again(self, key: int) -> Own | None:
+        """Watch a function again that turns out to count, and go on doing so."""
+        own = self._quiet.pop(key, None)
+        if own is not None:
+            self.known[key], own.n_quiet = own, _NEVER
+        return own
+
+    def own(self, key: int) -> Own | None:
+        """Return the function of the user or a framework that has a code object."""
+        kind = self.known.get(key) or self._quiet.get(key)
+        return kind if type(kind) is Own else None
 
     def _read_again(self) -> None:
         """Look for public functions that the program has imported since it began."""

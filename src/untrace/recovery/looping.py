@@ -29,10 +29,16 @@ def turn_of(
     while back is not None:
         loops = loops_around(back.f_code, back.f_lasti)
         around += loops
-        if any(loops):
-            values = back.f_locals
-            for name in (name for names in loops for name in names):
-                if name in values:
-                    held.setdefault(name, values[name])
+        for name, value in turn_at(loops, back):
+            held.setdefault(name, value)
         back = None if back is parent else back.f_back
     return tuple(around), tuple(held.items())
+
+
+def turn_at(loops: tuple[tuple[str, ...], ...], frame: types.FrameType) -> Turn:
+    """Return what the variables of loops hold in a frame."""
+    names = [name for variables in loops for name in variables]
+    if not names:
+        return ()
+    values = frame.f_locals
+    return tuple([(n, values[n]) for n in dict.fromkeys(names) if n in values])

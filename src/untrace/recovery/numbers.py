@@ -27,6 +27,9 @@ MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
 _NUMBERS = frozenset({int, float})
+_SAY_NOTHING: set[type] = {bool, str, type, type(None), types.FunctionType}
+"""Classes whose values are neither numbers nor constant arrays, and hold none."""
+NO_NUMBERS: frozenset[NumberKey] = frozenset()
 _PLAIN = frozenset({"0.0", "0.5", "1.0", "2.0"} | {repr(math.pi), repr(2 * math.pi)})
 
 
@@ -44,6 +47,23 @@ def number_key(value: Any) -> NumberKey | None:
 def is_plain_number(key: NumberKey) -> bool:
     """Tell whether a number reads better than any name for it."""
     return key[1].lstrip("-") in _PLAIN
+
+
+def say_nothing(values: Iterable[Any]) -> bool:
+    """Tell whether a call was given nothing but traced arrays, functions, flags and words.
+
+    Which variables hold these is known otherwise, or does not matter.
+    """
+    return _SAY_NOTHING.issuperset(map(type, values)) or all(map(_says_nothing, values))
+
+
+def _says_nothing(value: Any) -> bool:
+    kind = type(value)
+    if kind in _SAY_NOTHING:
+        return True
+    if issubclass(kind, jaxapi.Tracer) and not issubclass(kind, tuple):
+        _SAY_NOTHING.add(kind)
+    return kind in _SAY_NOTHING
 
 
 def number_names(
@@ -153,7 +173,7 @@ def named_containers(
       frame: The caller's, which is at the call.
       values: What the call was given.
     """
-    is_starred = bytecode.is_starred(frame.f_code, frame.f_lasti)
+    is_starred = bytecode.site(frame.f_code, frame.f_lasti).is_starred
     if not is_starred and not any(map(_is_container, values)):
         return []
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
@@ -187,5 +207,8 @@ def _held(frame: types.FrameType, chain: bytecode.Chain) -> Any:
     first, *rest = chain.path
     value = (frame.f_globals if chain.is_global else frame.f_locals).get(first)
     for name in rest:
-        value = inspect.getattr_static(value, name, None)
+        if type(value) is types.ModuleType:
+            value = vars(value).get(name)
+        else:
+            value = inspect.getattr_static(value, name, None)
     return value

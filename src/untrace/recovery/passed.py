@@ -31,6 +31,9 @@ class _Passed(NamedTuple):
     rules: tuple[types.FunctionType, ...]
 
 
+_NOTHING = _Passed(None, None, None, ())
+
+
 class PassedFunctions:
     """Knows what opaque calls were given.
 
@@ -62,7 +65,9 @@ class PassedFunctions:
         """
         codes: dict[int, Any] = {}
         if not isinstance(called.function, tuple):  # an operator or a method
-            self._watch(self._called(called.function), call, codes)
+            passed = self._called(called.function)
+            if passed is not _NOTHING:
+                self._watch(passed, call, codes)
         for item in _passed(called, is_tree):
             self._watch(self._examine(item, skipped=0), call, codes)
         return codes
@@ -88,13 +93,13 @@ class PassedFunctions:
         wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
         code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
         inner, rules = opened(item)
+        if inner is not None and is_inside_jax(inner.__code__):
+            inner = None
         plain_rules = [innermost(rule) for rule in rules]
-        return _Passed(
-            code,
-            wrapper,
-            None if inner is None or is_inside_jax(inner.__code__) else inner,
-            tuple([r for r in plain_rules if r and not is_inside_jax(r.__code__)]),
-        )
+        known = [r for r in plain_rules if r and not is_inside_jax(r.__code__)]
+        if code is None and inner is None and not known:
+            return _NOTHING
+        return _Passed(code, wrapper, inner, tuple(known))
 
 
 def _add(function: Any, codes: dict[int, Any]) -> None:
@@ -133,11 +138,21 @@ def _add_callables(values: Iterable[Any], found: list[Any]) -> None:
     """Add the callables among arguments, and in the containers among them."""
     for value in values:
         kind = type(value)
+        if kind in _NO_CALLABLES:
+            continue
         if kind is dict:
             _add_callables(value.values(), found)
         elif kind is tuple or kind is list:
             _add_callables(value, found)
-        elif callable(value) and not isinstance(
-            value, (type, jaxapi.Tracer, jax.Array)
-        ):
+        elif callable(value) and not isinstance(value, _NO_FUNCTIONS):
             found.append(value)
+        else:
+            if len(_NO_CALLABLES) > MAX_CLASSES:  # those that are made in every run
+                _NO_CALLABLES.clear()
+            _NO_CALLABLES.add(kind)
+
+
+MAX_CLASSES = 4096
+_NO_FUNCTIONS = type, jaxapi.Tracer, jax.Array
+_NO_CALLABLES: set[type] = set()
+"""Classes whose values are none and hold none."""

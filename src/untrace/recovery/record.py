@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,14 +55,20 @@ class Bind:
     """A primitive that was bound, which becomes an equation.
 
     Attributes:
-      bound: The primitive, its operands and params, and the trace that it was bound at.
-      results: What it returned.
+      trace: The trace that it was bound at.
+      primitive: What was bound,
+      args: its operands,
+      params: and its params.
       first: How many had been bound when it began: it bound the others since itself.
+      results: What it returned.
     """
 
-    bound: jaxapi.Bound
-    results: tuple[Any, ...]
+    trace: Any
+    primitive: Any
+    args: Sequence[Any]
+    params: Mapping[str, Any]
     first: int
+    results: tuple[Any, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +96,7 @@ class Span:
         while position >= self.first:
             bind = self.log[position]
             position -= 1
-            if bind.bound.trace is self.trace:
+            if bind.trace is self.trace:
                 found.append(bind)
                 position = bind.first - 1
         return found[::-1]
@@ -164,6 +170,7 @@ class Call:
       bodies: The runs of functions that were passed to it.
       returns: Tells that the caller returned the result at once.
       span: What was bound meanwhile.
+      is_partial: Not all runs are among `bodies`: none of the others called JAX.
       is_apart: It was made at another trace than the function around it began at.
       numbers: The names that the caller's source has for numbers among the arguments
         (`recovery.numbers`).
@@ -189,6 +196,7 @@ class Call:
     bodies: list[Body] = field(default_factory=_no_bodies)
     result: Any = None
     span: Span | None = None
+    is_partial: bool = False
     is_apart: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
     held: frozenset[Any] | None = None

@@ -15,8 +15,8 @@ import contextlib
 import sys
 import types
 from collections import Counter
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
@@ -25,14 +25,24 @@ from untrace.recovery.around import caller, enters_context, locate
 from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
 from untrace.recovery.functions import given_arguments, innermost, running
-from untrace.recovery.kinds import BIND, Kinds, Own, Reader, Readers, parameter_names
+from untrace.recovery.kinds import (
+    BIND,
+    MIN_QUIET_RUNS,
+    Kinds,
+    Own,
+    Reader,
+    Readers,
+    parameter_names,
+)
 from untrace.recovery.numbers import (
+    NO_NUMBERS,
     flattened,
     held_numbers,
     named_arrays,
     named_containers,
     number_names,
     only_names,
+    say_nothing,
 )
 from untrace.recovery.passed import PassedFunctions, is_same
 from untrace.recovery.record import (
@@ -47,36 +57,47 @@ from untrace.recovery.record import (
 )
 from untrace.recovery.snapshots import Snapshots
 from untrace.recovery.targets import element_names
-from untrace.recovery.watching import watching
+from untrace.recovery.watching import report_again, watching
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class _Entry:
     """A frame that is being recorded.
 
     Attributes:
+      frame: The frame.
+      code: The code that it runs.
+      call: The opaque call that it belongs to, if it does.
+      body: The run that it is, if that is recorded.
+      expected: What may count in it, by the `id` of the code; None stands for everything.
+      own: The function of the user or a framework that it runs.
       is_idle: Whether JAX has not been called in the function of a library that it runs.
-      is_waiting: Whether it has not been looked at what the function was given.
+      is_waiting: Whether it has not been looked at what the function was given, or runs of
+        what is mapped over a tree are left out.
       is_tree: Whether it is a call of one of JAX's functions on trees, or a run of what
         is mapped there. What only calls these is idle: it is written as what they do.
+      bind: The primitive that it binds.
+      mapped: What is mapped over a tree, if something is, as in `expected`.
     """
 
-    frame: Any
+    frame: types.FrameType
     code: types.CodeType
     call: Call | None
     body: Body | None
-    codes: Mapping[int, Any]
-    own: Own | None = None
-    is_idle: bool = False
-    is_waiting: bool = False
-    is_tree: bool = False
-    is_first: bool = False
-    trace: Any = None
-    axes: Any = None
-    start: int = 0
-    bound: jaxapi.Bound | None = None
-    around: Body | None = None
-    setting: jaxapi.Setting = ()
+    expected: Mapping[int, Any] | None
+    # The others are attributes of the class until they are set, which is cheaper.
+    own: Own | None = field(default=None, init=False)
+    is_idle: bool = field(default=False, init=False)
+    is_waiting: bool = field(default=False, init=False)
+    is_tree: bool = field(default=False, init=False)
+    is_first: bool = field(default=False, init=False)
+    trace: Any = field(default=None, init=False)
+    axes: Any = field(default=None, init=False)
+    start: int = field(default=0, init=False)
+    bind: Bind | None = field(default=None, init=False)
+    around: Body | None = field(default=None, init=False)
+    mapped: Mapping[int, Any] | None = field(default=None, init=False)
+    setting: jaxapi.Setting = field(default=(), init=False)
 
 
 class Recorder:
@@ -90,6 +111,7 @@ class Recorder:
     Attributes:
       kinds: What the code objects are that have run.
       stack: The frames that are being recorded, the innermost one last.
+      always: The derivative rules that may run at any time, by the `id` of their code.
       error: What went wrong while recording, if something did; the trace goes on.
     """
 
@@ -102,7 +124,8 @@ class Recorder:
         self._is_short = is_short
         self.kinds = Kinds(readers)
         self._passed = PassedFunctions(expand)
-        self._rule_codes = self._passed.rule_codes
+        self.always = self._passed.rule_codes
+        self._binds = self.kinds.binds
         self._snapshots = Snapshots()
         self._log: list[Bind] = []
         self.stack: list[_Entry] = []
@@ -114,20 +137,19 @@ class Recorder:
     def recording(self, body: Body) -> Generator[None, None, None]:
         """Record all calls below the caller's frame into `body`."""
         frame = sys._getframe(2)  # below `contextmanager`'s own frame
-        trace = jaxapi.current_trace()
         body.setting = jaxapi.current_setting()
-        self.stack.append(_Entry(frame, frame.f_code, None, body, {}, trace=trace))
+        entry = _Entry(frame, frame.f_code, None, body, None)
+        entry.trace = jaxapi.current_trace()
+        self.stack.append(entry)
         with jaxapi.without_trace_caches(), watching(self):
             yield
 
     # ---- what the watcher asks -----------------------------------------------------
 
-    def expects(self, key: int, kind: Any) -> bool:
-        """Tell whether a frame counts: inside an opaque call, most do not."""
-        top = self.stack[-1]
-        if top.call is not None:
-            return kind is BIND or key in top.codes or key in self._rule_codes
-        if top.is_waiting and type(kind) is Own and kind.waits:
+    def expects(self, kind: Any) -> bool:
+        """Tell whether a frame counts that begins in a function that is recorded."""
+        if type(kind) is Own and kind.waits and self.stack[-1].is_waiting:
+            self._was_quiet(kind)
             return False  # `_enter_late` finds it, if JAX is called in it
         return kind is not BIND
 
@@ -135,9 +157,12 @@ class Recorder:
         """Take note of a frame that begins."""
         top = self.stack[-1]
         if top.call is not None:
-            self._begin_inside(frame, kind, top)
-            return
-        if top.is_waiting:
+            if not top.is_waiting:
+                self._begin_inside(frame, kind, top)
+                return
+            if not self._enter_leaf_late(frame, top):
+                return
+        elif top.is_waiting:
             self._enter_late(frame, top)
         if type(kind) is Own:
             self._begin_own(frame, kind)
@@ -155,8 +180,12 @@ class Recorder:
         if entry.frame is not frame or len(self.stack) == 1:
             return
         self.stack.pop()
-        if entry.bound is not None:
-            self._end_bind(entry, entry.bound, value)
+        bind = entry.bind
+        if bind is not None:
+            if value is not None:  # it did not raise
+                several = bind.primitive.multiple_results
+                bind.results = tuple(value) if several else (value,)
+                self._log.append(bind)
             return
         if entry.own is not None:
             body = entry.body
@@ -164,7 +193,10 @@ class Recorder:
                 self._n_idle -= 1
                 entry.own.was_idle()
             if not (body and body.calls) and not held.has_array(value):
+                if entry.is_idle:
+                    self._was_quiet(entry.own)
                 return
+            entry.own.counted()
             if body is None:
                 body = entry.body = Body(None, entry.code, {})
             body.wrapped = held.wrapped(frame)
@@ -185,12 +217,6 @@ class Recorder:
         body.locals, body.integers = held.variables(entry.frame, None)
         body.is_finished = True
 
-    def _end_bind(self, entry: _Entry, bound: jaxapi.Bound, value: Any) -> None:
-        if value is not None:  # it did not raise
-            several = bound.primitive.multiple_results
-            results = tuple(value) if several else (value,)
-            self._log.append(Bind(bound, results, entry.start))
-
     def _end_run(self, entry: _Entry, value: Any) -> None:
         value = self._snapshots.take(value[0] if entry.is_first and value else value)
         for one in (entry.around, entry.body):
@@ -206,7 +232,28 @@ class Recorder:
             entry.body.locals, entry.body.integers = found
         if entry.call is not None:
             entry.call.result = value
+            if entry.is_tree:
+                self._end_map(entry.call, entry)
             self._finish(entry.call, entry)
+
+    def _end_map(self, call: Call, entry: _Entry) -> None:
+        """Learn whether functions that were mapped over a tree call JAX."""
+        is_idle = not any(body.calls for body in call.bodies)
+        if is_idle and call.is_partial:
+            return  # that was known
+        for key in entry.mapped or ():
+            own = self.kinds.own(key)
+            if own is not None:
+                own.was_mapped(is_idle=is_idle)
+
+    def _was_quiet(self, own: Own) -> None:
+        """Take note of a run that led to nothing; do not watch what always does."""
+        own.n_quiet += 1
+        if own.n_quiet >= MIN_QUIET_RUNS:
+            own.counted()
+            # The end of a frame that is being recorded has to be reported.
+            if own.is_library and all(e.code is not own.code for e in self.stack):
+                self.kinds.leave(own)
 
     def _finish(self, call: Call, entry: _Entry) -> None:
         """Add a call to those of the function that made it."""
@@ -214,7 +261,7 @@ class Recorder:
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
         parent = self.stack[-1]
-        back = caller(entry.frame)
+        back = caller(entry.frame, parent.frame)
         call.place, call.turn = locate(back, parent.frame)
         call.setting = entry.setting or jaxapi.current_setting()
         body = parent.body
@@ -224,7 +271,7 @@ class Recorder:
             return
         call.is_apart = parent.trace is not entry.trace
         if back is parent.frame:
-            self._read_site(call, entry, parent.frame, body)
+            self._read_site(call, entry, back, body)
         else:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
@@ -234,8 +281,7 @@ class Recorder:
         self, call: Call, entry: _Entry, frame: types.FrameType, body: Body
     ) -> None:
         """Read how the code around a call takes its result and names its arguments."""
-        code = frame.f_code
-        site = bytecode.site(code, frame.f_lasti)
+        site = bytecode.site(frame.f_code, frame.f_lasti)
         if site.target == RETURNED:
             call.returns = True
         else:
@@ -243,15 +289,19 @@ class Recorder:
         call.spelling = site.spelling
         if entry.is_idle:  # nothing that it was given is written
             return
-        if entry.is_tree and is_library(code):
+        if entry.is_tree and site.is_library:
             return
         given = _given(call)
+        if not site.is_library:
+            call.held = NO_NUMBERS
+        if not site.is_starred and not body.shared and say_nothing(given):
+            return
         flat = flattened(given)
         names = number_names(frame, given, flat)
         call.numbers = only_names(names) if names else ()
         call.arrays = named_arrays(frame, flat, body.shared)
-        if not is_library(code):
-            call.held = held_numbers(frame, names)
+        if not site.is_library:
+            call.held = held_numbers(frame, names) if names else NO_NUMBERS
             call.constants = constant_arguments(frame, call, given)
             call.formulas = formulas(frame, given)
             take = self._snapshots.take
@@ -271,7 +321,8 @@ class Recorder:
 
     def _begin_own(self, frame: types.FrameType, own: Own) -> None:
         """Note the frame of a function that is the user's or a framework's."""
-        entry = _Entry(frame, own.code, None, None, _NO_CODES, own)
+        entry = _Entry(frame, own.code, None, None, None)
+        entry.own = own
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes, entry.is_idle = jaxapi.current_axes(), own.is_library
         self._n_idle += own.is_library
@@ -290,13 +341,19 @@ class Recorder:
         left_out: list[tuple[types.FrameType, Own]] = []
         back = frame.f_back
         while back is not None and back is not top.frame:
-            kind = self.kinds.known.get(id(back.f_code))
-            if type(kind) is Own:
-                left_out.append((back, kind))
+            own = self.kinds.own(id(back.f_code))
+            if own is not None:
+                left_out.append((back, own))
             back = back.f_back
         if back is not None:
+            self._watch_again([id(own.code) for _, own in left_out])
             for inner, own in reversed(left_out):
                 self._begin_own(inner, own)
+
+    def _watch_again(self, keys: Iterable[int]) -> None:
+        """Watch functions that led to nothing until now."""
+        if any([self.kinds.watch_again(key) for key in keys]):
+            report_again()
 
     def _look_at(self, entry: _Entry, own: Own) -> None:
         """Look at what a function was given."""
@@ -326,14 +383,15 @@ class Recorder:
         """Record what an opaque call binds, and runs of functions passed to it."""
         code = frame.f_code
         if kind is BIND:
-            entry = _Entry(frame, code, top.call, None, top.codes)
-            entry.bound, entry.start = jaxapi.read_bind(frame), len(self._log)
+            entry = _Entry(frame, code, top.call, None, top.expected)
+            entry.bind = Bind(*jaxapi.read_bind(frame), len(self._log))
             self.stack.append(entry)
             return
-        function = top.codes.get(id(code))
+        assert top.expected is not None
+        function = top.expected.get(id(code))
         call = top.call
         if function is None:
-            call, function = self._rule_codes[id(code)]
+            call, function = self.always[id(code)]
         assert call is not None
         if type(function) is list:
             self._begin_opened(frame, kind, call, function)
@@ -349,16 +407,35 @@ class Recorder:
         if top.is_tree:
             self._enter_leaf(frame, body, top)
             return
-        entry = self._enter(frame, None, body, _NO_CODES)
+        entry = self._enter(frame, None, body, None)
         is_decorated = enters_context(frame)  # the setting is a part of what it does
         body.setting = top.setting if is_decorated else entry.setting
 
     def _enter_leaf(self, frame: types.FrameType, body: Body, top: _Entry) -> None:
         """Note the frame of a function that is mapped over a tree: nothing has changed."""
-        entry = _Entry(frame, frame.f_code, None, body, _NO_CODES, is_tree=True)
-        entry.trace, entry.axes, entry.start = top.trace, top.axes, len(self._log)
+        entry = _Entry(frame, frame.f_code, None, body, None)
+        entry.is_tree, entry.start = True, len(self._log)
+        entry.trace, entry.axes = top.trace, top.axes
         body.setting = entry.setting = top.setting
         self.stack.append(entry)
+
+    def _enter_leaf_late(self, frame: types.FrameType, top: _Entry) -> bool:
+        """Note the run of a function that is mapped over a tree, if a frame is inside one.
+
+        Those of a function that has never called JAX are left out before.
+        """
+        mapped, back = top.mapped or {}, frame.f_back
+        while back is not top.frame and back is not None:
+            key = id(back.f_code)
+            if key in mapped:
+                top.expected, top.is_waiting = {**mapped, **self._binds}, False
+                self._watch_again(mapped)
+                kind = self.kinds.known.get(key)
+                self._begin_inside(back, kind, top)
+                self._enter_late(frame, self.stack[-1])
+                return True
+            back = back.f_back
+        return False
 
     def _body(
         self,
@@ -375,9 +452,9 @@ class Recorder:
         frame: types.FrameType,
         call: Call | None,
         body: Body | None,
-        codes: Mapping[int, Any],
+        expected: Mapping[int, Any] | None,
     ) -> _Entry:
-        entry = _Entry(frame, frame.f_code, call, body, codes)
+        entry = _Entry(frame, frame.f_code, call, body, expected)
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes, entry.setting = jaxapi.current_axes(), jaxapi.current_setting()
         self.stack.append(entry)
@@ -407,12 +484,22 @@ class Recorder:
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
         call = Call(called.function, args, kwargs, None)
         codes = self._passed.watched(called, call, is_tree)
-        entry = self._enter(frame, call, None, codes)
+        entry = self._enter(frame, call, None, self._binds)
         entry.is_first, entry.is_tree = called.is_first, is_tree
+        if codes:
+            self._expect(codes, entry, call)
         return entry
 
-
-_NO_CODES: Mapping[int, Any] = types.MappingProxyType({})
+    def _expect(self, codes: Mapping[int, Any], entry: _Entry, call: Call) -> None:
+        """Watch for runs of the functions that a call was given."""
+        if entry.is_tree:
+            entry.mapped = codes
+            owns = map(self.kinds.own, codes)
+            if all(own is not None and own.is_idle_map for own in owns):
+                entry.expected, entry.is_waiting, call.is_partial = None, True, True
+                return
+        self._watch_again(codes)
+        entry.expected = {**codes, **self._binds}
 
 
 def _given(call: Call) -> list[Any]:

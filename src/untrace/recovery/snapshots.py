@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import types
 from typing import Any
 
@@ -22,33 +23,52 @@ class Snapshots:
     """Copies values, and remembers the frozen ones that hold nothing that may change."""
 
     def __init__(self) -> None:
-        self._fixed: dict[int, Any] = {}  # kept alive, so that each `id` stays its own
+        # What they know by its `id` is kept alive.
+        self._fixed: dict[int, Any] = {}
+        self._copies: dict[int, tuple[Any, Any, list[Any], Any]] = {}
 
     def take(self, value: Any) -> Any:
         """Copy the containers that a program may change in place."""
         kind = type(value)
+        if kind in _WHOLE:
+            return value
         known = _KINDS.get(kind) or _learn(kind, value)
         if known == "whole":
             return value
         if known == "dict":
+            if _WHOLE.issuperset(map(type, value.values())):
+                return dict(value)
             return {key: self.take(item) for key, item in value.items()}
         if known == "list":
             return [self.take(item) for item in value]
         if kind is tuple:
+            if _WHOLE.issuperset(map(type, value)):
+                return value
             return tuple([self.take(item) for item in value])
         return self._copied(value) if self._changes(value) else value
 
     def _copied(self, value: Any) -> Any:
-        """Copy a pytree of a registered class: take it apart, put it together again."""
+        """Copy a pytree of a registered class: take it apart, put it together again.
+
+        One that has not changed since it was copied has one copy.
+        """
         try:
             parts, treedef = jax.tree.flatten(value, is_leaf=lambda p: p is not value)
-            return jax.tree.unflatten(treedef, [self.take(part) for part in parts])
+            taken = [self.take(part) for part in parts]
+            known = self._copies.get(id(value))
+            if known and known[1] == treedef and _are_same(known[2], taken):
+                return known[3]
+            copied = jax.tree.unflatten(treedef, taken)
         except Exception:  # such as that of an object that is still being made
             return value
+        self._copies[id(value)] = value, treedef, taken, copied
+        return copied
 
     def _changes(self, value: Any) -> bool:
         """Tell whether a pytree, or one of a registered class in it, may change."""
         kind = type(value)
+        if kind in _WHOLE:
+            return False
         known = _KINDS.get(kind) or _learn(kind, value)
         if known == "whole":
             return False
@@ -60,6 +80,9 @@ class Snapshots:
 
     def _frozen_changes(self, kind: Any, value: Any) -> bool:
         held = _fields(kind, value)
+        if _WHOLE.issuperset(map(type, held)):
+            self._fixed[id(value)] = value
+            return False
         changes = any([self._changes(item) for item in held])
         is_fixed = not changes and not any(
             item is _MISSING or type(item) in (list, dict) for item in held
@@ -67,6 +90,10 @@ class Snapshots:
         if is_fixed:
             self._fixed[id(value)] = value
         return changes
+
+
+def _are_same(first: list[Any], second: list[Any]) -> bool:
+    return len(first) == len(second) and all(map(operator.is_, first, second))
 
 
 def _fields(kind: Any, value: Any) -> list[Any]:
@@ -108,7 +135,10 @@ def _learn(kind: type, value: Any) -> str:
     if len(_KINDS) > _MAX_KINDS:  # classes that are made anew in every run
         _KINDS.clear()
         _KINDS.update({kind: kind.__name__ for kind in CONTAINERS})
+        _WHOLE.clear()
     _KINDS[kind] = known = _kind(kind, value)
+    if known == "whole" and kind is not object:  # that is what `_MISSING` is
+        _WHOLE.add(kind)
     return known
 
 
@@ -132,4 +162,6 @@ def _is_frozen(kind: type) -> bool:
 _MISSING = object()  # a field without a value: the object is still being made
 _FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
 _KINDS: dict[type, str] = {kind: kind.__name__ for kind in CONTAINERS}
+_WHOLE: set[type] = set()
+"""The classes among them whose values are never copied: most are looked up here alone."""
 _MAX_KINDS = 4096

@@ -15,7 +15,7 @@ import gc
 import sys
 import threading
 import types
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
 from untrace.recovery.kinds import Kinds
@@ -25,9 +25,16 @@ _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use o
 
 
 class Entry(Protocol):
-    """A frame whose end matters."""
+    """A frame whose end matters.
+
+    Attributes:
+      code: The code that it runs.
+      expected: The `id` of the code of the frames that may count in it; None if the watcher
+        has to be asked.
+    """
 
     code: types.CodeType
+    expected: Mapping[int, Any] | None
 
 
 class Watcher(Protocol):
@@ -35,7 +42,8 @@ class Watcher(Protocol):
 
     Attributes:
       stack: The frames whose end matters, the innermost one last; never empty. It is
-        read at each return, which is why no method is called for it.
+        read at each event, which is why no method is called for it.
+      always: The `id` of the code of frames that count wherever they begin.
       kinds: What functions are; None stands for those of no interest, now and later.
       error: What went wrong while it listened; it is not told anything then.
     """
@@ -48,8 +56,11 @@ class Watcher(Protocol):
     @property
     def stack(self) -> Sequence[Entry]: ...
 
-    def expects(self, key: int, kind: Any) -> bool:
-        """Tell whether a frame may count that begins now; `key` is `id(code)`."""
+    @property
+    def always(self) -> Mapping[int, Any]: ...
+
+    def expects(self, kind: Any) -> bool:
+        """Tell whether a frame may count that begins now."""
         ...
 
     def begin(self, frame: types.FrameType, kind: Any) -> None:
@@ -73,6 +84,13 @@ def watching(watcher: Watcher) -> Generator[None, None, None]:
         yield
 
 
+def report_again() -> None:
+    """Report functions again that were of no interest until now."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None:
+        monitoring.restart_events()
+
+
 @contextlib.contextmanager
 def _collecting_less() -> Generator[None, None, None]:
     """Let Python look for garbage less often: what was recorded is none, and much."""
@@ -87,7 +105,7 @@ def _collecting_less() -> Generator[None, None, None]:
 @contextlib.contextmanager
 def _profiled(watcher: Watcher) -> Generator[None, None, None]:
     known, learn = watcher.kinds.known, watcher.kinds.learn
-    expects, stack = watcher.expects, watcher.stack
+    expects, stack, always = watcher.expects, watcher.stack, watcher.always
 
     def profile(frame: types.FrameType, event: str, value: Any) -> None:
         try:  # most events are calls of builtins, and of functions of no interest
@@ -95,7 +113,14 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
                 code = frame.f_code
                 key = id(code)
                 kind = known[key] if key in known else learn(code)
-                if kind is not None and expects(key, kind) and not watcher.error:
+                if kind is None:
+                    return
+                expected = stack[-1].expected
+                if expected is None:
+                    counts = expects(kind)
+                else:
+                    counts = key in expected or key in always
+                if counts and not watcher.error:
                     watcher.begin(frame, kind)
             elif (
                 event == "return"
@@ -122,38 +147,45 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
     events, disable = monitoring.events, monitoring.DISABLE
     thread, this_thread = threading.get_ident(), threading.get_ident
     known, learn = watcher.kinds.known, watcher.kinds.learn
-    expects, stack, getframe = watcher.expects, watcher.stack, sys._getframe
+    expects, stack, always = watcher.expects, watcher.stack, watcher.always
+    getframe = sys._getframe
 
     def begins(code: types.CodeType, offset: int) -> Any:
         key = id(code)
         kind = known[key] if key in known else learn(code)
         if kind is None:
             return disable
-        if not expects(key, kind) or this_thread() != thread or watcher.error:
+        expected = stack[-1].expected
+        if expected is None:
+            if not expects(kind):
+                return None
+        elif key not in expected and key not in always:
             return None
-        try:
-            watcher.begin(getframe(1), kind)
-        except Exception as error:  # it must not reach the user's function
-            watcher.error = error
+        if this_thread() == thread and watcher.error is None:
+            try:
+                watcher.begin(getframe(1), kind)
+            except Exception as error:  # it must not reach the user's function
+                watcher.error = error
         return None
 
     def ends(code: types.CodeType, offset: int, value: Any) -> Any:
-        if stack[-1].code is code:
-            end(getframe(1), value)
-            return None
-        key = id(code)
-        return (
-            disable if (known[key] if key in known else learn(code)) is None else None
-        )
-
-    def unwinds(code: types.CodeType, offset: int, error: Any) -> Any:
-        if stack[-1].code is code:
-            end(getframe(1), None)
-
-    def end(frame: types.FrameType, value: Any) -> None:
+        if stack[-1].code is not code:
+            key = id(code)
+            kind = known[key] if key in known else learn(code)
+            return disable if kind is None else None
         if this_thread() == thread and watcher.error is None:
             try:
-                watcher.end(frame, value)
+                watcher.end(getframe(1), value)
+            except Exception as error:  # as above
+                watcher.error = error
+        return None
+
+    def unwinds(code: types.CodeType, offset: int, raised: Any) -> Any:
+        if stack[-1].code is not code:
+            return
+        if this_thread() == thread and watcher.error is None:
+            try:
+                watcher.end(getframe(1), None)
             except Exception as error:  # as above
                 watcher.error = error
 

@@ -93,7 +93,7 @@ def _traced(binds: Sequence[Bind], results: Sequence[Any]) -> tuple[list[Any], B
     made: set[int] = set()
     needed: dict[int, Any] = {}
     for bind in binds:
-        for arg in bind.bound.args:
+        for arg in bind.args:
             if _is_free(arg) and id(arg) not in made:
                 needed.setdefault(id(arg), arg)
         made.update(map(id, bind.results))
@@ -106,9 +106,8 @@ def _traced(binds: Sequence[Bind], results: Sequence[Any]) -> tuple[list[Any], B
     def again(*values: Any) -> list[Any]:
         env = dict(zip(needed, values))
         for bind in binds:
-            bound = bind.bound
-            args = [read(env, arg) for arg in bound.args]
-            outs = jaxapi.bind_again(bound.primitive, args, bound.params)
+            args = [read(env, arg) for arg in bind.args]
+            outs = jaxapi.bind_again(bind.primitive, args, bind.params)
             jaxapi.set_source_info(outs, _source_info(bind))
             env.update(zip(map(id, bind.results), outs))
         return [read(env, result) for result in results]

@@ -52,6 +52,8 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
       Unwritable: If it makes arrays of what is none.
     """
     is_map = home[1] in ("map", "tree_map")
+    if item.is_partial:
+        raise Unrolled
     if writer.in_library and is_map and _is_leaf_map(item):
         return _leaf_call(item, writer)
     runs = _runs_on_arrays(item)
