@@ -149,9 +149,22 @@ class Recorder:
     def expects(self, kind: Any) -> bool:
         """Tell whether a frame counts that begins in a function that is recorded."""
         if type(kind) is Own and kind.waits and self.stack[-1].is_waiting:
-            self._was_quiet(kind)
+            self.was_quiet(kind)
             return False  # `_enter_late` finds it, if JAX is called in it
         return kind is not BIND
+
+    def was_quiet(self, own: Own) -> None:
+        """Take note of a run that led to nothing; do not watch what always does."""
+        own.n_quiet += 1
+        if own.n_quiet >= MIN_QUIET_RUNS:
+            own.counted()
+            is_expected = id(own.code) in self.always
+            # The end of a frame that is being recorded has to be reported.
+            if own.waits and not (is_expected or self._is_running(own.code)):
+                self.kinds.leave(own)
+
+    def _is_running(self, code: types.CodeType) -> bool:
+        return any(entry.code is code for entry in self.stack)
 
     def begin(self, frame: types.FrameType, kind: Any) -> None:
         """Take note of a frame that begins."""
@@ -162,7 +175,7 @@ class Recorder:
                 return
             if not self._enter_leaf_late(frame, top):
                 return
-        elif top.is_waiting:
+        elif top.is_waiting or frame.f_back is not top.frame:
             self._enter_late(frame, top)
         if type(kind) is Own:
             self._begin_own(frame, kind)
@@ -194,7 +207,7 @@ class Recorder:
                 entry.own.was_idle()
             if not (body and body.calls) and not held.has_array(value):
                 if entry.is_idle:
-                    self._was_quiet(entry.own)
+                    self.was_quiet(entry.own)
                 return
             entry.own.counted()
             if body is None:
@@ -246,15 +259,6 @@ class Recorder:
             if own is not None:
                 own.was_mapped(is_idle=is_idle)
 
-    def _was_quiet(self, own: Own) -> None:
-        """Take note of a run that led to nothing; do not watch what always does."""
-        own.n_quiet += 1
-        if own.n_quiet >= MIN_QUIET_RUNS:
-            own.counted()
-            # The end of a frame that is being recorded has to be reported.
-            if own.is_library and all(e.code is not own.code for e in self.stack):
-                self.kinds.leave(own)
-
     def _finish(self, call: Call, entry: _Entry) -> None:
         """Add a call to those of the function that made it."""
         call.span = Span(
@@ -271,7 +275,7 @@ class Recorder:
             return
         call.is_apart = parent.trace is not entry.trace
         if back is parent.frame:
-            self._read_site(call, entry, back, body)
+            self._read_site(call, entry, parent.frame, body)
         else:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
@@ -335,8 +339,8 @@ class Recorder:
     def _enter_late(self, frame: types.FrameType, top: _Entry) -> None:
         """Note the frames that were left out between a frame and the innermost one noted.
 
-        Functions of libraries that other such functions call count only if something
-        that does is called in them.
+        Functions of libraries that other such functions call, or that led to nothing
+        before, count only if something that does is called in them.
         """
         left_out: list[tuple[types.FrameType, Own]] = []
         back = frame.f_back
@@ -345,7 +349,7 @@ class Recorder:
             if own is not None:
                 left_out.append((back, own))
             back = back.f_back
-        if back is not None:
+        if back is not None and left_out:
             self._watch_again([id(own.code) for _, own in left_out])
             for inner, own in reversed(left_out):
                 self._begin_own(inner, own)

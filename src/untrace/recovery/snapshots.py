@@ -10,7 +10,8 @@ import functools
 import inspect
 import operator
 import types
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import jax
 
@@ -19,13 +20,32 @@ from untrace import jaxapi
 CONTAINERS = frozenset({tuple, list, dict})
 
 
+class _Copy(NamedTuple):
+    """A copy of an object, and what the object was.
+
+    Attributes:
+      value: The object, which is kept alive so that its `id` stays its own.
+      state: All that it held.
+      parts: Its children as a pytree.
+      treedef: How it is made of them.
+      taken: Copies of these.
+      copied: The copy.
+    """
+
+    value: Any
+    state: list[Any]
+    parts: list[Any]
+    treedef: Any
+    taken: list[Any]
+    copied: Any
+
+
 class Snapshots:
     """Copies values, and remembers the frozen ones that hold nothing that may change."""
 
     def __init__(self) -> None:
-        # What they know by its `id` is kept alive.
-        self._fixed: dict[int, Any] = {}
-        self._copies: dict[int, tuple[Any, Any, list[Any], Any]] = {}
+        self._fixed: dict[int, Any] = {}  # kept alive, so that each `id` stays its own
+        self._copies: dict[int, _Copy] = {}
 
     def take(self, value: Any) -> Any:
         """Copy the containers that a program may change in place."""
@@ -40,6 +60,8 @@ class Snapshots:
                 return dict(value)
             return {key: self.take(item) for key, item in value.items()}
         if known == "list":
+            if _WHOLE.issuperset(map(type, value)):
+                return value.copy()
             return [self.take(item) for item in value]
         if kind is tuple:
             if _WHOLE.issuperset(map(type, value)):
@@ -52,16 +74,20 @@ class Snapshots:
 
         One that has not changed since it was copied has one copy.
         """
+        state, known = _state(value), self._copies.get(id(value))
         try:
-            parts, treedef = jax.tree.flatten(value, is_leaf=lambda p: p is not value)
-            taken = [self.take(part) for part in parts]
-            known = self._copies.get(id(value))
-            if known and known[1] == treedef and _are_same(known[2], taken):
-                return known[3]
+            if known is not None and _are_same(known.state, state):
+                parts, treedef = known.parts, known.treedef
+            else:
+                known = None
+                parts, treedef = jax.tree.flatten(value, lambda p: p is not value)
+            taken = list(map(self.take, parts))
+            if known is not None and _are_same(known.taken, taken):
+                return known.copied
             copied = jax.tree.unflatten(treedef, taken)
         except Exception:  # such as that of an object that is still being made
             return value
-        self._copies[id(value)] = value, treedef, taken, copied
+        self._copies[id(value)] = _Copy(value, state, parts, treedef, taken, copied)
         return copied
 
     def _changes(self, value: Any) -> bool:
@@ -92,8 +118,40 @@ class Snapshots:
         return changes
 
 
-def _are_same(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(map(operator.is_, first, second))
+def _state(value: Any) -> list[Any]:
+    """List the attributes of an object and what they hold, without running its code."""
+    kind = type(value)
+    found = [_slot(value, slot) for slot in _all_slots(kind)]
+    if not kind.__dictoffset__:  # it has only slots
+        return found
+    held = object.__getattribute__(value, "__dict__")
+    return [*found, *held, *held.values()]
+
+
+@functools.lru_cache(maxsize=4096)
+def _all_slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
+    held = [item for base in kind.__mro__ for item in vars(base).values()]
+    return tuple([i for i in held if isinstance(i, types.MemberDescriptorType)])
+
+
+def _are_same(first: Collection[Any], second: Collection[Any]) -> bool:
+    if len(first) != len(second):
+        return False
+    return all(map(operator.is_, first, second)) or all(map(_is_same, first, second))
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Tell whether copies are one object, or containers of such."""
+    if first is second:
+        return True
+    kind = type(first)
+    if kind is not type(second) or kind not in CONTAINERS:
+        return False
+    if kind is dict:
+        return first.keys() == second.keys() and all(
+            _is_same(item, second[key]) for key, item in first.items()
+        )
+    return _are_same(first, second)
 
 
 def _fields(kind: Any, value: Any) -> list[Any]:

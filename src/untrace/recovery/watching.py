@@ -18,7 +18,7 @@ import types
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
-from untrace.recovery.kinds import Kinds
+from untrace.recovery.kinds import Kinds, Own
 
 _LESS = 100  # times as many new objects as usual before garbage is looked for
 _TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
@@ -61,6 +61,10 @@ class Watcher(Protocol):
 
     def expects(self, kind: Any) -> bool:
         """Tell whether a frame may count that begins now."""
+        ...
+
+    def was_quiet(self, own: Own) -> None:
+        """Take note of a run of a function that does not count."""
         ...
 
     def begin(self, frame: types.FrameType, kind: Any) -> None:
@@ -118,8 +122,12 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
                 expected = stack[-1].expected
                 if expected is None:
                     counts = expects(kind)
+                elif key in expected or key in always:
+                    counts = True
                 else:
-                    counts = key in expected or key in always
+                    if type(kind) is Own:
+                        watcher.was_quiet(kind)
+                    return
                 if counts and not watcher.error:
                     watcher.begin(frame, kind)
             elif (
@@ -148,46 +156,48 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
     thread, this_thread = threading.get_ident(), threading.get_ident
     known, learn = watcher.kinds.known, watcher.kinds.learn
     expects, stack, always = watcher.expects, watcher.stack, watcher.always
-    getframe = sys._getframe
+    getframe, quiet = sys._getframe, watcher.was_quiet
 
     def begins(code: types.CodeType, offset: int) -> Any:
-        key = id(code)
-        kind = known[key] if key in known else learn(code)
-        if kind is None:
-            return disable
-        expected = stack[-1].expected
-        if expected is None:
-            if not expects(kind):
+        try:
+            key = id(code)
+            kind = known[key] if key in known else learn(code)
+            if kind is None:
+                return disable
+            expected = stack[-1].expected
+            if expected is None:
+                if not expects(kind):
+                    return None
+            elif key not in expected and key not in always:
+                if type(kind) is Own:
+                    quiet(kind)
                 return None
-        elif key not in expected and key not in always:
-            return None
-        if this_thread() == thread and watcher.error is None:
-            try:
+            if this_thread() == thread and watcher.error is None:
                 watcher.begin(getframe(1), kind)
-            except Exception as error:  # it must not reach the user's function
-                watcher.error = error
+        except Exception as error:  # it must not reach the user's function
+            watcher.error = error
         return None
 
     def ends(code: types.CodeType, offset: int, value: Any) -> Any:
-        if stack[-1].code is not code:
-            key = id(code)
-            kind = known[key] if key in known else learn(code)
-            return disable if kind is None else None
-        if this_thread() == thread and watcher.error is None:
-            try:
+        try:
+            if stack[-1].code is not code:
+                key = id(code)
+                kind = known[key] if key in known else learn(code)
+                return disable if kind is None else None
+            if this_thread() == thread and watcher.error is None:
                 watcher.end(getframe(1), value)
-            except Exception as error:  # as above
-                watcher.error = error
+        except Exception as error:  # as above
+            watcher.error = error
         return None
 
     def unwinds(code: types.CodeType, offset: int, raised: Any) -> Any:
-        if stack[-1].code is not code:
-            return
-        if this_thread() == thread and watcher.error is None:
-            try:
+        try:
+            if stack[-1].code is not code:
+                return
+            if this_thread() == thread and watcher.error is None:
                 watcher.end(getframe(1), None)
-            except Exception as error:  # as above
-                watcher.error = error
+        except Exception as error:  # as above
+            watcher.error = error
 
     monitoring.use_tool_id(_TOOL, "untrace")
     try:

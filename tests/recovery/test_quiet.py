@@ -1,0 +1,141 @@
+"""What leads to nothing is not watched, and counts again once it leads to something."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from tests.lifting.installed import library
+from tests.recovery.test_recorder import X, names, record
+from untrace.recovery.kinds import MIN_IDLE_RUNS, MIN_QUIET_RUNS
+from untrace.recovery.snapshots import Snapshots
+
+LAYERS = """
+def choose(x, is_last):
+    return jnp.tanh(x) if is_last else None
+
+
+def nested(x, depth):
+    if depth:
+        nested(x, depth - 1)
+        return jnp.sin(x) if depth == 40 else None
+    return None
+
+
+def marked(tree, n_axes):
+    return jax.tree.map(lambda x: x if x.ndim < n_axes else None, tree)
+
+
+def scaled(tree, factor):
+    def leaf(x):
+        return x if factor is None or x.ndim > 1 else x * factor
+
+    return jax.tree.map(leaf, tree)
+"""
+
+
+@pytest.fixture
+def layers():
+    return library(LAYERS)
+
+
+def owns(body):
+    """Return the names of the recorded functions that a run called."""
+    return [call.bodies[0].code.co_name for call in body.calls if call.is_own]
+
+
+def test_a_function_that_led_to_nothing_is_recorded_once_it_calls_jax(layers):
+    def f(x):
+        for _ in range(3 * MIN_QUIET_RUNS):
+            layers.choose(x, False)
+        y = layers.choose(x, True)
+        return layers.choose(y, True)
+
+    _, body = record(f, X)
+    assert owns(body) == ["choose", "choose"]
+    assert [names(call.bodies[0]) for call in body.calls] == [["tanh"], ["tanh"]]
+    text = untrace.source(f)(X)
+    assert text.report.strength == "identical"
+
+
+def test_a_function_that_is_running_is_watched_to_its_end(layers):
+    def f(x):
+        for _ in range(3):
+            y = layers.nested(x, 40)
+        return jnp.cos(y)
+
+    _, body = record(f, X)
+    assert owns(body) == ["nested"] * 3
+    assert names(body)[-1] == "cos"
+
+
+def test_a_quiet_function_that_is_passed_to_a_transformation_is_its_body(layers):
+    def f(x):
+        for _ in range(2 * MIN_QUIET_RUNS):
+            layers.choose(x, False)
+        return jax.vmap(layers.choose, in_axes=(0, None))(x, True)
+
+    _, body = record(f, X)
+    call = body.calls[-1]
+    assert [run.code.co_name for run in call.bodies] == ["choose"]
+    assert untrace.source(f)(X).report.strength == "identical"
+
+
+def test_runs_of_what_is_mapped_over_trees_and_does_nothing_are_left_out(layers):
+    tree = {"w": X, "b": X[0], "n": X[0]}
+
+    def f(tree):
+        for _ in range(MIN_IDLE_RUNS + 2):
+            tree = layers.marked(tree, 3)
+        return jnp.sum(tree["w"]) + jnp.sum(tree["b"])
+
+    text = untrace.source(f)(tree)
+    assert text.report.strength == "identical"
+    assert "tree.map" not in str(text)
+    _, body = record(f, tree)
+    maps = [call.bodies[0].calls[0] for call in body.calls if call.is_own]
+    assert [call.is_partial for call in maps] == [False] * MIN_IDLE_RUNS + [True] * 2
+    assert [len(call.bodies) for call in maps] == [3] * MIN_IDLE_RUNS + [0] * 2
+
+
+@pytest.mark.parametrize("n_idle", [0, MIN_IDLE_RUNS + 1])
+def test_what_was_mapped_idly_and_calls_jax_later_comes_back(layers, n_idle):
+    tree = {"w": X, "b": X[0], "n": X[0]}
+
+    def f(tree):
+        for _ in range(n_idle):
+            tree = layers.scaled(tree, None)
+        return layers.scaled(layers.scaled(tree, 2.0), 3.0)
+
+    text = untrace.source(f)(tree)
+    assert text.report.strength == "identical"
+    assert not text.report.notes
+
+
+class Node:
+    __slots__ = ("__dict__", "left")
+
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+
+jax.tree_util.register_pytree_node(
+    Node, lambda n: ((n.left, n.right), None), lambda _, children: Node(*children)
+)
+
+
+def test_an_object_is_copied_again_once_it_has_changed():
+    take = Snapshots().take
+    inner = Node(np.zeros(2), [])
+    outer = Node(inner, {"inner": inner})
+    first = take(outer)
+    assert take(outer).left is first.left is not inner
+    inner.left = np.ones(2)
+    second = take(outer)
+    assert second is not first
+    assert second.left.left is inner.left is not first.left.left
+    inner.right.append(1)
+    third = take(outer)
+    assert third.left.right == [1]
+    assert second.left.right == []
