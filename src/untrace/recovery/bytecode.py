@@ -30,6 +30,8 @@ class Site(NamedTuple):
       elements: Those of all elements if it makes one of a list that is unpacked.
       spelling: How its arguments are written.
       is_starred: Whether some are given with a star.
+      literals: The numbers that stand there as operands or arguments, with their types, if
+        nothing but these and variables does.
       is_library: Whether it is in an installed library.
     """
 
@@ -39,6 +41,7 @@ class Site(NamedTuple):
     elements: tuple[Target, ...]
     spelling: Spelling | None
     is_starred: bool
+    literals: frozenset[tuple[type, float]]
     is_library: bool
 
 
@@ -55,6 +58,7 @@ def site(code: types.CodeType, lasti: int) -> Site:
         appended(code, lasti),
         spelling(code, lasti),
         _is_starred(code, lasti),
+        frozenset(_literals(code, lasti)),
         is_library(code),
     )
 
@@ -94,6 +98,24 @@ def _is_starred(code: types.CodeType, lasti: int) -> bool:
     instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti) - 1
     return index >= 0 and instructions[index].opname == "CALL_FUNCTION_EX"
+
+
+def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
+    """Yield the numbers that the call or operation at `lasti` is given literally."""
+    instructions, offsets = instructions_of(code)
+    index = bisect.bisect_right(offsets, lasti) - 1
+    where = _positions(instructions[index]) if index >= 0 else None
+    if where is None:
+        return
+    operands = _operands(instructions, where)
+    names = {o.opname for o in operands if o is not instructions[index]}
+    if all(name.startswith("LOAD_") or name in _BEFORE_CALLS for name in names):
+        for operand in operands:
+            if type(operand.argval) in (int, float) and operand.opname in _CONSTANTS:
+                yield type(operand.argval), operand.argval
+
+
+_BEFORE_CALLS = ("CACHE", "KW_NAMES", "PRECALL", "PUSH_NULL")
 
 
 def unpacked(code: types.CodeType) -> Mapping[str, Target]:

@@ -49,12 +49,16 @@ def is_plain_number(key: NumberKey) -> bool:
     return key[1].lstrip("-") in _PLAIN
 
 
-def say_nothing(values: Iterable[Any]) -> bool:
-    """Tell whether a call was given nothing but traced arrays, functions, flags and words.
+def say_nothing(values: Iterable[Any], site: bytecode.Site) -> bool:
+    """Tell whether a call was given nothing whose name would be found here.
 
-    Which variables hold these is known otherwise, or does not matter.
+    Those are traced arrays, functions, flags and words: which variables hold these is known
+    otherwise, or does not matter. One number that stands in the source has no name.
     """
-    return _SAY_NOTHING.issuperset(map(type, values)) or all(map(_says_nothing, values))
+    others = [value for value in values if type(value) not in _SAY_NOTHING]
+    if len(others) == 1 and type(others[0]) in _NUMBERS:
+        return (type(others[0]), others[0]) in site.literals
+    return all(map(_says_nothing, others))
 
 
 def _says_nothing(value: Any) -> bool:

@@ -298,7 +298,7 @@ class Recorder:
         given = _given(call)
         if not site.is_library:
             call.held = NO_NUMBERS
-        if not site.is_starred and not body.shared and say_nothing(given):
+        if not site.is_starred and not body.shared and say_nothing(given, site):
             return
         flat = flattened(given)
         names = number_names(frame, given, flat)
