@@ -24,11 +24,11 @@ BIND = object()
 
 MIN_IDLE_RUNS = 2
 MIN_QUIET_RUNS = 32
+"""After so many runs that led to nothing a library's function is not watched any more."""
 _NEVER = -1_000_000_000
 MAX_IGNORED = 65536
 _IGNORED: dict[int, types.CodeType] = {}
 """Code that is never recorded, by its `id`; most of it is JAX's, and runs every time."""
-"""After so many runs that led to nothing a library's function is not watched any more."""
 _NO_FLOATS: Mapping[str, float] = types.MappingProxyType({})
 Reader = Callable[[types.FrameType], Any]
 Readers = Callable[[], Mapping[int, Reader]]

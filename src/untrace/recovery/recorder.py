@@ -16,14 +16,13 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
+from untrace.recovery.argument_names import name_arguments
 from untrace.recovery.around import caller, enters_context, locate
-from untrace.recovery.constant_arguments import constant_arguments
-from untrace.recovery.formulas import formulas
+from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import (
     BIND,
@@ -33,16 +32,6 @@ from untrace.recovery.kinds import (
     Reader,
     Readers,
     parameter_names,
-)
-from untrace.recovery.numbers import (
-    NO_NUMBERS,
-    flattened,
-    held_numbers,
-    named_arrays,
-    named_containers,
-    number_names,
-    only_names,
-    say_nothing,
 )
 from untrace.recovery.passed import PassedFunctions, is_same
 from untrace.recovery.record import (
@@ -58,46 +47,6 @@ from untrace.recovery.record import (
 from untrace.recovery.snapshots import Snapshots
 from untrace.recovery.targets import element_names
 from untrace.recovery.watching import report_again, watching
-
-
-@dataclass(eq=False)
-class _Entry:
-    """A frame that is being recorded.
-
-    Attributes:
-      frame: The frame.
-      code: The code that it runs.
-      call: The opaque call that it belongs to, if it does.
-      body: The run that it is, if that is recorded.
-      expected: What may count in it, by the `id` of the code; None stands for everything.
-      own: The function of the user or a framework that it runs.
-      is_idle: Whether JAX has not been called in the function of a library that it runs.
-      is_waiting: Whether it has not been looked at what the function was given, or runs of
-        what is mapped over a tree are left out.
-      is_tree: Whether it is a call of one of JAX's functions on trees, or a run of what
-        is mapped there. What only calls these is idle: it is written as what they do.
-      bind: The primitive that it binds.
-      mapped: What is mapped over a tree, if something is, as in `expected`.
-    """
-
-    frame: types.FrameType
-    code: types.CodeType
-    call: Call | None
-    body: Body | None
-    expected: Mapping[int, Any] | None
-    # The others are attributes of the class until they are set, which is cheaper.
-    own: Own | None = field(default=None, init=False)
-    is_idle: bool = field(default=False, init=False)
-    is_waiting: bool = field(default=False, init=False)
-    is_tree: bool = field(default=False, init=False)
-    is_first: bool = field(default=False, init=False)
-    trace: Any = field(default=None, init=False)
-    axes: Any = field(default=None, init=False)
-    start: int = field(default=0, init=False)
-    bind: Bind | None = field(default=None, init=False)
-    around: Body | None = field(default=None, init=False)
-    mapped: Mapping[int, Any] | None = field(default=None, init=False)
-    setting: jaxapi.Setting = field(default=(), init=False)
 
 
 class Recorder:
@@ -128,7 +77,7 @@ class Recorder:
         self._binds = self.kinds.binds
         self._snapshots = Snapshots()
         self._log: list[Bind] = []
-        self.stack: list[_Entry] = []
+        self.stack: list[Entry] = []
         self._n_idle = 0
         self._n_elements: Counter[Place] = Counter()
         self.error: Exception | None = None
@@ -138,7 +87,7 @@ class Recorder:
         """Record all calls below the caller's frame into `body`."""
         frame = sys._getframe(2)  # below `contextmanager`'s own frame
         body.setting = jaxapi.current_setting()
-        entry = _Entry(frame, frame.f_code, None, body, None)
+        entry = Entry(frame, frame.f_code, None, body, None)
         entry.trace = jaxapi.current_trace()
         self.stack.append(entry)
         with jaxapi.without_trace_caches(), watching(self):
@@ -219,7 +168,7 @@ class Recorder:
                 return
         self._end_run(entry, value)
 
-    def _end_idle(self, call: Call, body: Body, entry: _Entry, value: Any) -> None:
+    def _end_idle(self, call: Call, body: Body, entry: Entry, value: Any) -> None:
         """Keep what a run returned that did not call JAX; a copy, if that has a name.
 
         Its variables are not copied: they only name what they hold, and often are large.
@@ -230,7 +179,7 @@ class Recorder:
         body.locals, body.integers = held.variables(entry.frame, None)
         body.is_finished = True
 
-    def _end_run(self, entry: _Entry, value: Any) -> None:
+    def _end_run(self, entry: Entry, value: Any) -> None:
         value = self._snapshots.take(value[0] if entry.is_first and value else value)
         for one in (entry.around, entry.body):
             if one is not None:
@@ -249,7 +198,7 @@ class Recorder:
                 self._end_map(entry.call, entry)
             self._finish(entry.call, entry)
 
-    def _end_map(self, call: Call, entry: _Entry) -> None:
+    def _end_map(self, call: Call, entry: Entry) -> None:
         """Learn whether functions that were mapped over a tree call JAX."""
         is_idle = not any(body.calls for body in call.bodies)
         if is_idle and call.is_partial:
@@ -259,7 +208,7 @@ class Recorder:
             if own is not None:
                 own.was_mapped(is_idle=is_idle)
 
-    def _finish(self, call: Call, entry: _Entry) -> None:
+    def _finish(self, call: Call, entry: Entry) -> None:
         """Add a call to those of the function that made it."""
         call.span = Span(
             entry.trace, self._log, entry.start, len(self._log), entry.axes
@@ -282,7 +231,7 @@ class Recorder:
         body.calls.append(call)
 
     def _read_site(
-        self, call: Call, entry: _Entry, frame: types.FrameType, body: Body
+        self, call: Call, entry: Entry, frame: types.FrameType, body: Body
     ) -> None:
         """Read how the code around a call takes its result and names its arguments."""
         site = bytecode.site(frame.f_code, frame.f_lasti)
@@ -295,23 +244,7 @@ class Recorder:
             return
         if entry.is_tree and site.is_library:
             return
-        given = _given(call)
-        if not site.is_library:
-            call.held = NO_NUMBERS
-        if not site.is_starred and not body.shared and say_nothing(given, site):
-            return
-        flat = flattened(given)
-        names = number_names(frame, given, flat)
-        call.numbers = only_names(names) if names else ()
-        call.arrays = named_arrays(frame, flat, body.shared)
-        if not site.is_library:
-            call.held = held_numbers(frame, names) if names else NO_NUMBERS
-            call.constants = constant_arguments(frame, call, given)
-            call.formulas = formulas(frame, given)
-            take = self._snapshots.take
-            call.containers = tuple(
-                [(name, take(value)) for name, value in named_containers(frame, given)]
-            )
+        name_arguments(call, site, frame, body.shared, self._snapshots)
 
     def _element(self, names: tuple[Target, ...], call: Call) -> Target:
         """Return the name of an element of what is unpacked: they are made in order."""
@@ -325,7 +258,7 @@ class Recorder:
 
     def _begin_own(self, frame: types.FrameType, own: Own) -> None:
         """Note the frame of a function that is the user's or a framework's."""
-        entry = _Entry(frame, own.code, None, None, None)
+        entry = Entry(frame, own.code, None, None, None)
         entry.own = own
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes, entry.is_idle = jaxapi.current_axes(), own.is_library
@@ -336,7 +269,7 @@ class Recorder:
             entry.setting = jaxapi.current_setting()
             self._look_at(entry, own)
 
-    def _enter_late(self, frame: types.FrameType, top: _Entry) -> None:
+    def _enter_late(self, frame: types.FrameType, top: Entry) -> None:
         """Note the frames that were left out between a frame and the innermost one noted.
 
         Functions of libraries that other such functions call, or that led to nothing
@@ -359,7 +292,7 @@ class Recorder:
         if any([self.kinds.watch_again(key) for key in keys]):
             report_again()
 
-    def _look_at(self, entry: _Entry, own: Own) -> None:
+    def _look_at(self, entry: Entry, own: Own) -> None:
         """Look at what a function was given."""
         frame = entry.frame
         body = self._body(frame, None, own.parameters, own.float_defaults(frame))
@@ -383,11 +316,11 @@ class Recorder:
                 entry.is_waiting, entry.setting = False, setting
                 self._look_at(entry, entry.own)
 
-    def _begin_inside(self, frame: types.FrameType, kind: Any, top: _Entry) -> None:
+    def _begin_inside(self, frame: types.FrameType, kind: Any, top: Entry) -> None:
         """Record what an opaque call binds, and runs of functions passed to it."""
         code = frame.f_code
         if kind is BIND:
-            entry = _Entry(frame, code, top.call, None, top.expected)
+            entry = Entry(frame, code, top.call, None, top.expected)
             entry.bind = Bind(*jaxapi.read_bind(frame), len(self._log))
             self.stack.append(entry)
             return
@@ -415,15 +348,15 @@ class Recorder:
         is_decorated = enters_context(frame)  # the setting is a part of what it does
         body.setting = top.setting if is_decorated else entry.setting
 
-    def _enter_leaf(self, frame: types.FrameType, body: Body, top: _Entry) -> None:
+    def _enter_leaf(self, frame: types.FrameType, body: Body, top: Entry) -> None:
         """Note the frame of a function that is mapped over a tree: nothing has changed."""
-        entry = _Entry(frame, frame.f_code, None, body, None)
+        entry = Entry(frame, frame.f_code, None, body, None)
         entry.is_tree, entry.start = True, len(self._log)
         entry.trace, entry.axes = top.trace, top.axes
         body.setting = entry.setting = top.setting
         self.stack.append(entry)
 
-    def _enter_leaf_late(self, frame: types.FrameType, top: _Entry) -> bool:
+    def _enter_leaf_late(self, frame: types.FrameType, top: Entry) -> bool:
         """Note the run of a function that is mapped over a tree, if a frame is inside one.
 
         Those of a function that has never called JAX are left out before.
@@ -457,8 +390,8 @@ class Recorder:
         call: Call | None,
         body: Body | None,
         expected: Mapping[int, Any] | None,
-    ) -> _Entry:
-        entry = _Entry(frame, frame.f_code, call, body, expected)
+    ) -> Entry:
+        entry = Entry(frame, frame.f_code, call, body, expected)
         entry.trace, entry.start = jaxapi.current_trace(), len(self._log)
         entry.axes, entry.setting = jaxapi.current_axes(), jaxapi.current_setting()
         self.stack.append(entry)
@@ -482,7 +415,7 @@ class Recorder:
 
     def _enter_call(
         self, frame: types.FrameType, called: jaxapi.Called, is_tree: bool = False
-    ) -> _Entry:
+    ) -> Entry:
         take = self._snapshots.take
         args = tuple(map(take, called.args))
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
@@ -494,7 +427,7 @@ class Recorder:
             self._expect(codes, entry, call)
         return entry
 
-    def _expect(self, codes: Mapping[int, Any], entry: _Entry, call: Call) -> None:
+    def _expect(self, codes: Mapping[int, Any], entry: Entry, call: Call) -> None:
         """Watch for runs of the functions that a call was given."""
         if entry.is_tree:
             entry.mapped = codes
@@ -504,10 +437,3 @@ class Recorder:
                 return
         self._watch_again(codes)
         entry.expected = {**codes, **self._binds}
-
-
-def _given(call: Call) -> list[Any]:
-    """List what a call was given."""
-    if call.is_own:
-        return list(call.bodies[0].parameters.values())
-    return [*call.args, *call.kwargs.values()]

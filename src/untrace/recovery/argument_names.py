@@ -1,0 +1,64 @@
+"""What the caller's code calls the arguments of a call: numbers, arrays, containers."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Set
+from typing import Any
+
+from untrace.recovery.bytecode import Site
+from untrace.recovery.constant_arguments import constant_arguments
+from untrace.recovery.formulas import formulas
+from untrace.recovery.numbers import (
+    NO_NUMBERS,
+    flattened,
+    held_numbers,
+    named_arrays,
+    named_containers,
+    number_names,
+    only_names,
+    say_nothing,
+)
+from untrace.recovery.record import Call
+from untrace.recovery.snapshots import Snapshots
+
+
+def name_arguments(
+    call: Call,
+    site: Site,
+    frame: types.FrameType,
+    shared: Set[int],
+    snapshots: Snapshots,
+) -> None:
+    """Note what the caller's code tells about the arguments of a call.
+
+    Args:
+      call: The call.
+      site: Where it stands.
+      frame: The caller's, which is at the call.
+      shared: The `id` of arrays that are several arguments of the caller.
+      snapshots: Copies the containers that its variables hold.
+    """
+    given = _given(call)
+    if not site.is_library:
+        call.held = NO_NUMBERS
+    if not site.is_starred and not shared and say_nothing(given, site):
+        return
+    flat = flattened(given)
+    names = number_names(frame, given, flat)
+    call.numbers = only_names(names) if names else ()
+    call.arrays = named_arrays(frame, flat, shared)
+    if site.is_library:
+        return
+    call.held = held_numbers(frame, names) if names else NO_NUMBERS
+    call.constants = constant_arguments(frame, call, given)
+    call.formulas = formulas(frame, given)
+    containers = named_containers(frame, given)
+    call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
+
+
+def _given(call: Call) -> list[Any]:
+    """List what a call was given."""
+    if call.is_own:
+        return list(call.bodies[0].parameters.values())
+    return [*call.args, *call.kwargs.values()]
