@@ -113,6 +113,19 @@ def test_what_was_mapped_idly_and_calls_jax_later_comes_back(layers, n_idle):
     assert not text.report.notes
 
 
+def test_a_number_that_stands_in_the_source_hides_no_name():
+    def f(x, eps):
+        x = jnp.maximum(x, 1e-6)
+        x = jnp.maximum(x, eps)
+        x = jnp.maximum(x, eps or 1e-6)
+        return jnp.clip(x, eps, 1e-6)
+
+    _, body = record(lambda x: f(x, 1e-6), X)
+    (run,) = body.calls[0].bodies
+    named = [[name for _, name in call.numbers] for call in run.calls]
+    assert named == [[], ["eps"], ["eps"], ["eps"]]
+
+
 class Node:
     __slots__ = ("__dict__", "left")
 
