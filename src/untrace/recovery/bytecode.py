@@ -102,13 +102,12 @@ def _is_starred(code: types.CodeType, lasti: int) -> bool:
 
 def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
     """Yield the numbers that the call or operation at `lasti` is given literally."""
-    instructions, offsets = instructions_of(code)
-    index = bisect.bisect_right(offsets, lasti) - 1
-    where = _positions(instructions[index]) if index >= 0 else None
-    if where is None:
+    found = _at(code, lasti)
+    if found is None:
         return
+    instructions, last, where = found
     operands = _operands(instructions, where)
-    names = {o.opname for o in operands if o is not instructions[index]}
+    names = {operand.opname for operand in operands if operand is not last}
     if all(name.startswith("LOAD_") or name in _BEFORE_CALLS for name in names):
         for operand in operands:
             if type(operand.argval) in (int, float) and operand.opname in _CONSTANTS:
@@ -227,14 +226,13 @@ def loads(code: types.CodeType, lasti: int) -> tuple[Chain, ...]:
 
 
 def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
-    instructions, offsets = instructions_of(code)
-    index = bisect.bisect_right(offsets, lasti) - 1
-    where = _positions(instructions[index]) if index >= 0 else None
-    if where is None:
+    found = _at(code, lasti)
+    if found is None:
         return
+    instructions, last, where = found
     chain = _loaded_before(instructions, where)
     for instruction in _operands(instructions, where):
-        if instruction is instructions[index]:
+        if instruction is last:
             break  # `.T`, which is taken of what was loaded
         if chain is not None and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             chain = Chain((*chain.path, str(instruction.argval)), chain.is_global)
@@ -249,6 +247,16 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
             chain = Chain((last,), instruction.opname == "LOAD_GLOBAL")
     if chain is not None:
         yield chain
+
+
+def _at(
+    code: types.CodeType, lasti: int
+) -> tuple[list[dis.Instruction], dis.Instruction, _Range] | None:
+    """Return all instructions, the one at `lasti`, and where its expression stands."""
+    instructions, offsets = instructions_of(code)
+    index = bisect.bisect_right(offsets, lasti) - 1
+    where = _positions(instructions[index]) if index >= 0 else None
+    return None if where is None else (instructions, instructions[index], where)
 
 
 def _loaded_before(instructions: list[dis.Instruction], where: _Range) -> Chain | None:
