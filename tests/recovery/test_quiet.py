@@ -1,5 +1,7 @@
 """What leads to nothing is not watched, and counts again once it leads to something."""
 
+from collections import OrderedDict
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -136,6 +138,68 @@ class Node:
 jax.tree_util.register_pytree_node(
     Node, lambda n: ((n.left, n.right), None), lambda _, children: Node(*children)
 )
+
+
+class Table(dict):
+    """A container that holds its items neither in slots nor in a `__dict__`."""
+
+
+jax.tree_util.register_pytree_node(
+    Table, lambda t: (tuple(t.values()), tuple(t)), lambda keys, c: Table(zip(keys, c))
+)
+
+
+class Named:
+    """An object that holds its items in a container of its own."""
+
+    def __init__(self, **items):
+        self.items = items
+
+
+jax.tree_util.register_pytree_node(
+    Named,
+    lambda n: (tuple(n.items.values()), tuple(n.items)),
+    lambda keys, c: Named(**dict(zip(keys, c))),
+)
+
+
+@pytest.mark.parametrize("made", [OrderedDict, Table])
+def test_a_container_of_another_class_is_copied_again_once_it_has_changed(made):
+    take, first = Snapshots().take, np.zeros(2)
+    table = made(a=first)
+    assert take(table)["a"] is first
+    table["a"] = second = np.ones(2)
+    assert take(table)["a"] is second
+    table["b"] = first
+    assert list(take(table)) == ["a", "b"]
+
+
+def test_an_object_is_copied_again_once_what_it_holds_has_changed():
+    take = Snapshots().take
+    named = Named(a=np.zeros(2))
+    before = take(named)
+    named.items["a"] = changed = np.ones(2)
+    assert take(named).items["a"] is changed is not before.items["a"]
+
+
+class Marked:
+    """A pytree whose metadata cannot be compared."""
+
+    def __init__(self, x, mark):
+        self.x, self.mark = x, mark
+
+
+jax.tree_util.register_pytree_node(
+    Marked, lambda m: ((m.x,), m.mark), lambda mark, c: Marked(*c, mark)
+)
+
+
+def test_metadata_that_cannot_be_compared_do_not_prevent_a_copy():
+    take = Snapshots().take
+    marked = Marked([np.zeros(2)], np.arange(3))
+    first, second = take(marked), take(marked)
+    marked.x.append(None)
+    assert len(first.x) == len(second.x) == 1
 
 
 def test_an_object_is_copied_again_once_it_has_changed():

@@ -21,22 +21,18 @@ CONTAINERS = frozenset({tuple, list, dict})
 
 
 class _Copy(NamedTuple):
-    """A copy of an object, and what the object was.
+    """A copy of an object.
 
     Attributes:
       value: The object, which is kept alive so that its `id` stays its own.
-      state: All that it held.
-      parts: Its children as a pytree.
-      treedef: How it is made of them.
-      taken: Copies of these.
+      treedef: How JAX puts it together again.
+      parts: Copies of the parts that it consisted of.
       copied: The copy.
     """
 
     value: Any
-    state: list[Any]
-    parts: list[Any]
     treedef: Any
-    taken: list[Any]
+    parts: list[Any]
     copied: Any
 
 
@@ -74,20 +70,16 @@ class Snapshots:
 
         One that has not changed since it was copied has one copy.
         """
-        state, known = _state(value), self._copies.get(id(value))
         try:
-            if known is not None and _are_same(known.state, state):
-                parts, treedef = known.parts, known.treedef
-            else:
-                known = None
-                parts, treedef = jax.tree.flatten(value, lambda p: p is not value)
+            parts, treedef = jax.tree.flatten(value, lambda p: p is not value)
             taken = list(map(self.take, parts))
-            if known is not None and _are_same(known.taken, taken):
+            known = self._copies.get(id(value))
+            if known is not None and _is_made_alike(known, treedef, taken):
                 return known.copied
             copied = jax.tree.unflatten(treedef, taken)
         except Exception:  # such as that of an object that is still being made
             return value
-        self._copies[id(value)] = _Copy(value, state, parts, treedef, taken, copied)
+        self._copies[id(value)] = _Copy(value, treedef, taken, copied)
         return copied
 
     def _changes(self, value: Any) -> bool:
@@ -118,20 +110,12 @@ class Snapshots:
         return changes
 
 
-def _state(value: Any) -> list[Any]:
-    """List the attributes of an object and what they hold, without running its code."""
-    kind = type(value)
-    found = [_slot(value, slot) for slot in _all_slots(kind)]
-    if not kind.__dictoffset__:  # it has only slots
-        return found
-    held = object.__getattribute__(value, "__dict__")
-    return [*found, *held, *held.values()]
-
-
-@functools.lru_cache(maxsize=4096)
-def _all_slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
-    held = [item for base in kind.__mro__ for item in vars(base).values()]
-    return tuple([i for i in held if isinstance(i, types.MemberDescriptorType)])
+def _is_made_alike(known: _Copy, treedef: Any, parts: list[Any]) -> bool:
+    """Tell whether an object is still what it was when it was copied."""
+    try:
+        return _are_same(known.parts, parts) and bool(known.treedef == treedef)
+    except Exception:  # metadata of the user's that cannot be compared
+        return False
 
 
 def _are_same(first: Collection[Any], second: Collection[Any]) -> bool:
