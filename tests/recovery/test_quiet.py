@@ -25,6 +25,12 @@ def nested(x, depth):
     return None
 
 
+def rule(residuals, cotangent):
+    if residuals is None:
+        return None
+    return (jnp.cos(residuals) * cotangent,)
+
+
 def marked(tree, n_axes):
     return jax.tree.map(lambda x: x if x.ndim < n_axes else None, tree)
 
@@ -82,6 +88,47 @@ def test_a_quiet_function_that_is_passed_to_a_transformation_is_its_body(layers)
     call = body.calls[-1]
     assert [run.code.co_name for run in call.bodies] == ["choose"]
     assert untrace.source(f)(X).report.strength == "identical"
+
+
+def test_a_quiet_function_that_becomes_a_derivative_rule_is_recorded(layers):
+    def f(x):
+        for _ in range(2 * MIN_QUIET_RUNS):
+            layers.rule(None, x)
+
+        @jax.custom_vjp
+        def sine(x):
+            return jnp.sin(x)
+
+        sine.defvjp(lambda x: (sine(x), x), layers.rule)
+        return jax.grad(lambda x: sine(x).sum())(x)
+
+    text = untrace.source(f)(X)
+    assert text.report.strength == "identical"
+    assert "jnp.cos(residuals) * cotangent" in str(text)
+
+
+def test_reading_an_attribute_is_no_call(layers):
+    class Scaled:
+        def __init__(self, scale):
+            self.factor = scale
+
+        def __getattribute__(self, name):
+            return object.__getattribute__(self, name)
+
+        @property
+        def halved(self):
+            return jnp.exp(self.factor) / 2
+
+    def f(scale, x):
+        scaled = Scaled(scale)
+        half = scaled.halved
+        return x * half + scaled.factor
+
+    _, body = record(f, X[0], X)
+    assert owns(body) == ["halved"]
+    text = untrace.source(f)(X[0], X)
+    assert text.report.strength == "identical"
+    assert "half = halved(scale)" in str(text)
 
 
 def test_runs_of_what_is_mapped_over_trees_and_does_nothing_are_left_out(layers):

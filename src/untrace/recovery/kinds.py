@@ -25,8 +25,8 @@ BIND = object()
 MIN_IDLE_RUNS = 2
 MIN_QUIET_RUNS = 32
 """After so many runs that led to nothing a library's function is not watched any more."""
-_NEVER = -1_000_000_000
-MAX_IGNORED = 65536
+_NEVER = -1_000_000_000  # runs until then: more than there will be
+_MAX_IGNORED = 65536
 _IGNORED: dict[int, types.CodeType] = {}
 """Code that is never recorded, by its `id`; most of it is JAX's, and runs every time."""
 _NO_FLOATS: Mapping[str, float] = types.MappingProxyType({})
@@ -47,7 +47,7 @@ class Own:
       waits: Whether that is done. It is, too, if JAX was called in none of some runs.
       n_idle: How many runs those were.
       n_idle_maps: In how many calls it was mapped over trees and did not call JAX.
-      n_quiet: How many runs led to nothing since one did not.
+      n_quiet: How many runs led to nothing since one was kept.
       defaults: The floats that it has as defaults, if it is the user's.
     """
 
@@ -70,10 +70,18 @@ class Own:
     def was_busy(self) -> None:
         """Take note of a run that calls JAX."""
         self.n_idle, self.waits = 0, self.can_wait
-        self.counted()
+        self.led_to_something()
 
-    def counted(self) -> None:
-        """Take note of a run that led to something."""
+    def was_quiet(self) -> bool:
+        """Take note of a run that led to nothing; tell whether such were enough now."""
+        self.n_quiet += 1
+        if self.n_quiet < MIN_QUIET_RUNS:
+            return False
+        self.n_quiet = 0
+        return self.waits
+
+    def led_to_something(self) -> None:
+        """Take note of a run that is kept."""
         self.n_quiet = min(self.n_quiet, 0)
 
     def was_mapped(self, *, is_idle: bool) -> None:
@@ -117,7 +125,7 @@ class Kinds:
     def learn(self, code: types.CodeType) -> Any:
         """Decide what a code object is that runs for the first time."""
         found = _own(code) if is_recorded(code) else None
-        if found is None and len(_IGNORED) < MAX_IGNORED:
+        if found is None and len(_IGNORED) < _MAX_IGNORED:
             _IGNORED[id(code)] = code
         else:
             self._alive.append(code)
@@ -126,7 +134,7 @@ class Kinds:
             self._read_again()
         return self.known[id(code)]
 
-    def leave(self, own: Own) -> None:
+    def stop_watching(self, own: Own) -> None:
         """Do not watch a function any more that leads to nothing."""
         key = id(own.code)
         self._quiet[key], self.known[key] = own, None

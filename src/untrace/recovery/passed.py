@@ -147,12 +147,12 @@ def _add_callables(values: Iterable[Any], found: list[Any]) -> None:
         elif callable(value) and not isinstance(value, _NO_FUNCTIONS):
             found.append(value)
         else:
-            if len(_NO_CALLABLES) > MAX_CLASSES:  # those that are made in every run
+            if len(_NO_CALLABLES) > _MAX_CLASSES:  # those that are made in every run
                 _NO_CALLABLES.clear()
             _NO_CALLABLES.add(kind)
 
 
-MAX_CLASSES = 4096
+_MAX_CLASSES = 4096
 _NO_FUNCTIONS = type, jaxapi.Tracer, jax.Array
 _NO_CALLABLES: set[type] = set()
 """Classes whose values are none and hold none."""

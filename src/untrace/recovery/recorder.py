@@ -26,7 +26,6 @@ from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import (
     BIND,
-    MIN_QUIET_RUNS,
     Kinds,
     Own,
     Reader,
@@ -103,17 +102,15 @@ class Recorder:
         return kind is not BIND
 
     def was_quiet(self, own: Own) -> None:
-        """Take note of a run that led to nothing; do not watch what always does."""
-        own.n_quiet += 1
-        if own.n_quiet >= MIN_QUIET_RUNS:
-            own.counted()
-            is_expected = id(own.code) in self.always
-            # The end of a frame that is being recorded has to be reported.
-            if own.waits and not (is_expected or self._is_running(own.code)):
-                self.kinds.leave(own)
+        """Take note of a run that led to nothing; do not watch what always does.
 
-    def _is_running(self, code: types.CodeType) -> bool:
-        return any(entry.code is code for entry in self.stack)
+        The end of a frame that is being recorded has to be reported, and derivative
+        rules are called by JAX, whose frames nobody looks at.
+        """
+        is_rule = id(own.code) in self.always
+        is_running = any(entry.code is own.code for entry in self.stack)
+        if own.was_quiet() and not is_rule and not is_running:
+            self.kinds.stop_watching(own)
 
     def begin(self, frame: types.FrameType, kind: Any) -> None:
         """Take note of a frame that begins."""
@@ -158,7 +155,7 @@ class Recorder:
                 if entry.is_idle:
                     self.was_quiet(entry.own)
                 return
-            entry.own.counted()
+            entry.own.led_to_something()
             if body is None:
                 body = entry.body = Body(None, entry.code, {})
             body.wrapped = held.wrapped(frame)
@@ -420,7 +417,10 @@ class Recorder:
         args = tuple(map(take, called.args))
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
         call = Call(called.function, args, kwargs, None)
+        n_rules = len(self.always)
         codes = self._passed.watched(called, call, is_tree)
+        if len(self.always) > n_rules:
+            self._watch_again(self.always)
         entry = self._enter(frame, call, None, self._binds)
         entry.is_first, entry.is_tree = called.is_first, is_tree
         if codes:

@@ -60,7 +60,7 @@ class Watcher(Protocol):
     def always(self) -> Mapping[int, Any]: ...
 
     def expects(self, kind: Any) -> bool:
-        """Tell whether a frame may count that begins now."""
+        """Tell whether a frame may count that begins now; take note of one that does not."""
         ...
 
     def was_quiet(self, own: Own) -> None:
@@ -110,6 +110,7 @@ def _collecting_less() -> Generator[None, None, None]:
 def _profiled(watcher: Watcher) -> Generator[None, None, None]:
     known, learn = watcher.kinds.known, watcher.kinds.learn
     expects, stack, always = watcher.expects, watcher.stack, watcher.always
+    quiet = watcher.was_quiet
 
     def profile(frame: types.FrameType, event: str, value: Any) -> None:
         try:  # most events are calls of builtins, and of functions of no interest
@@ -117,19 +118,17 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
                 code = frame.f_code
                 key = id(code)
                 kind = known[key] if key in known else learn(code)
-                if kind is None:
+                if kind is None or watcher.error is not None:
                     return
                 expected = stack[-1].expected
                 if expected is None:
-                    counts = expects(kind)
-                elif key in expected or key in always:
-                    counts = True
-                else:
+                    if not expects(kind):
+                        return
+                elif key not in expected and key not in always:
                     if type(kind) is Own:
-                        watcher.was_quiet(kind)
+                        quiet(kind)
                     return
-                if counts and not watcher.error:
-                    watcher.begin(frame, kind)
+                watcher.begin(frame, kind)
             elif (
                 event == "return"
                 and stack[-1].code is frame.f_code
@@ -164,6 +163,8 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
             kind = known[key] if key in known else learn(code)
             if kind is None:
                 return disable
+            if this_thread() != thread or watcher.error is not None:
+                return None
             expected = stack[-1].expected
             if expected is None:
                 if not expects(kind):
@@ -172,8 +173,7 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
                 if type(kind) is Own:
                     quiet(kind)
                 return None
-            if this_thread() == thread and watcher.error is None:
-                watcher.begin(getframe(1), kind)
+            watcher.begin(getframe(1), kind)
         except Exception as error:  # it must not reach the user's function
             watcher.error = error
         return None
