@@ -242,9 +242,9 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
         chain = None
         if instruction.opname.startswith(_VARIABLES):
             names = instruction.argval
-            *before, last = names if isinstance(names, tuple) else (names,)
-            yield from (Chain((name,), False) for name in before)
-            chain = Chain((last,), instruction.opname == "LOAD_GLOBAL")
+            *before, name = names if isinstance(names, tuple) else (names,)
+            yield from (Chain((other,), False) for other in before)
+            chain = Chain((name,), instruction.opname == "LOAD_GLOBAL")
     if chain is not None:
         yield chain
 
