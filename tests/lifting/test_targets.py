@@ -1,5 +1,7 @@
 """Values have the names of the assignment that they are a part of."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,3 +98,43 @@ def value_and_grad(function):
 
     text = recover(model, X, X)
     assert "(loss, aux), grads = jax.value_and_grad(" in text
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Cloud:
+    mass: jax.Array
+    centre: jax.Array
+
+
+def test_what_has_no_name_is_called_after_the_field_that_holds_it():
+    def grown(cloud):
+        return Cloud(cloud.mass * cloud.mass + 1, cloud.centre * cloud.mass)
+
+    def f(x):
+        cloud = Cloud(jnp.sum(x), jnp.sin(x))
+        for _ in range(3):
+            cloud = grown(cloud)
+        first = Cloud(jnp.prod(x), jnp.cos(x))
+        x = first.centre * first.centre + first.mass * first.mass
+        return cloud.centre * x
+
+    text = recover(f, X)
+    assert "    mass = jnp.prod(x)\n    centre = jnp.cos(x)\n" in text
+
+
+def test_a_field_says_more_than_a_letter_of_a_library():
+    layers = library("""
+def chosen(a, b):
+    return jnp.where(a > 0, a * b, b + a)
+
+class Sizes(NamedTuple):
+    length: jax.Array
+    width: jax.Array
+
+def area(x):
+    sizes = Sizes(jnp.sum(x), jnp.prod(x))
+    return chosen(sizes.length, sizes.width) * sizes.length / sizes.width
+""")
+    text = recover(lambda x: layers.area(x) + 1, X)
+    assert "length = jnp.sum(x)" in text and "width = jnp.prod(x)" in text

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from untrace.capture.trees import accessors
 from untrace.lifting.recorded.naming.hints import result_hint
+from untrace.lifting.recorded.naming.paths import last_word
 from untrace.lifting.recorded.naming.values import has_array, is_array
 from untrace.lifting.recorded.statements import Names, flat
 from untrace.lifting.recorded.terms import Name
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 # What libraries call anything that they return.
-_VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value", "x"})
+_VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value"})
 
 
 def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
@@ -76,10 +78,40 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         name = found[0]
         if hint != name.hint:
             writer.draft.others.setdefault(id(name), identifier(hint))
-        if writer.in_library and hint in _VAGUE and _is_clear(name):
+        if writer.in_library and _is_vague(hint) and _is_clear(name):
             continue
         if not name.text and id(name) in writer.owned and _can_rename(name):
             _give(name, identifier(hint), writer)
+    for value in values.values():
+        _name_fields(value, writer)
+
+
+def _name_fields(value: Any, writer: Writer) -> None:
+    """Name results after the fields of an object that holds them, if that says more."""
+    for key, hint in _fields_of_local(value, writer):
+        found = writer.values.find(key)
+        if found is None or found[1]:
+            continue
+        name = found[0]
+        says_less = not name.is_given or (name.is_foreign and _is_vague(name.hint))
+        if says_less and not name.text and id(name) in writer.owned:
+            _give(name, hint, writer)
+            name.is_weak = True
+
+
+def _fields_of_local(value: Any, writer: Writer) -> list[tuple[int, str]]:
+    """List the `id` of the arrays in an object, and the names of the fields they are in."""
+    known = writer.program.plan.fields
+    if id(value) not in known:
+        known[id(value)] = []
+        if not (is_array(value) or type(value) in (list, tuple, dict)):
+            tree, arrays = writer.values.tree(value)
+            known[id(value)] = [
+                (id(arrays[index]), last_word(words))
+                for index, _, words in accessors(tree, "")
+                if words
+            ]
+    return known[id(value)]
 
 
 def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
@@ -210,7 +242,12 @@ def _give(name: Name, hint: str, writer: Writer) -> None:
 
 def _is_clear(name: Name) -> bool:
     """Tell whether somebody gave a name that says something."""
-    return name.is_given and name.hint not in _VAGUE
+    return name.is_given and not _is_vague(name.hint)
+
+
+def _is_vague(hint: str) -> bool:
+    """Tell whether a library calls anything so: one letter, or a word for any value."""
+    return len(hint) == 1 or hint in _VAGUE
 
 
 def _can_rename(name: Name) -> bool:
