@@ -8,7 +8,7 @@ import inspect
 import itertools
 import linecache
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 _Place = tuple[int, int, int, int]
 
@@ -57,5 +57,24 @@ def static_value(node: ast.expr, frame: types.FrameType) -> Any:
         return held_by(node.id, frame)
     if isinstance(node, ast.Attribute):
         owner = static_value(node.value, frame)
-        return None if owner is None else inspect.getattr_static(owner, node.attr, None)
+        return None if owner is None else static_attribute(owner, node.attr)
     return None
+
+
+def static_attribute(owner: Any, name: str) -> Any:
+    """Return an attribute without running any code: fields of NamedTuples, slots, too."""
+    found = inspect.getattr_static(owner, name, None)
+    if type(found) not in _FIELDS or isinstance(owner, type):
+        return found
+    try:
+        return found.__get__(owner)
+    except AttributeError:  # nothing is in the slot yet
+        return None
+
+
+class _Fields(NamedTuple):
+    first: Any
+
+
+_FIELDS = (types.MemberDescriptorType, type(vars(_Fields)["first"]))
+"""The classes of attributes that Python itself reads: slots, fields of NamedTuples."""

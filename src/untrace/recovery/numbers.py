@@ -8,7 +8,6 @@ if it holds the very number, and it is only used if no other name there does.
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import types
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -20,6 +19,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.recovery import bytecode
 from untrace.recovery.constant_variables import is_constant_variable
+from untrace.recovery.expressions import static_attribute
 from untrace.recovery.targets import loop_variables
 
 NumberKey = tuple[type, str]
@@ -214,5 +214,5 @@ def _held(frame: types.FrameType, chain: bytecode.Chain) -> Any:
         if type(value) is types.ModuleType:
             value = vars(value).get(name)
         else:
-            value = inspect.getattr_static(value, name, None)
+            value = static_attribute(value, name)
     return value
