@@ -8,6 +8,7 @@ the finished text. The functions stay apart here; those with one text are merged
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from untrace.syntax.names import identifier
 MAX_PARTS = 3
 _KEY = re.compile(r"""(?<![\w.\]"'])(?P<holder>\w+)\["(?P<key>[^"\\{}]+)"\]""")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+_KEY_OR_STRING = re.compile(rf"{_KEY.pattern}|{_STRING.pattern}")
 _SIMPLE = re.compile(r"""\w+(\.\w+|\[("[^"]*"|\d+|\w+)\])*""")
 _NUMBER = re.compile(r"(?<![\w.])\d[\w.]*")
 
@@ -43,7 +45,15 @@ def alike_but_for_keys(functions: Sequence[Function]) -> list[list[Function]]:
 
 def _likeness(function: Function) -> object:
     text = "\n".join(function.lines)
-    blank = _NUMBER.sub("0", _KEY.sub(lambda m: f'{m["holder"]}["#"]', text))
+    keys = [match["key"] for match in _KEY.finditer(text)]
+
+    def blanked(match: re.Match[str]) -> str:
+        if match["holder"]:
+            return f'{match["holder"]}["#"]'
+        is_name = any(match[0][1:-1] in re.split(r"\W+", key) for key in keys)
+        return '"#"' if is_name else match[0]
+
+    blank = _NUMBER.sub("0", _KEY_OR_STRING.sub(blanked, text))
     stem = re.sub(r"_\d+$", "", function.name)
     return stem, function.parameters, tuple(function.decorators), blank
 
@@ -71,16 +81,18 @@ def give_parts(
     parts = [p for p in dict.fromkeys(keys) if len(set(p.keys)) > 1]
     if not parts:
         return False
+    columns = list(zip(*[_strings(text, parameters) for text in texts], strict=True))
+    differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
     bare = [_STRING.sub("", text) for text in texts]
     words = {word for text in bare for word in re.findall(r"\w+", text)}
     words |= {*parameters}
-    if len(parts) <= MAX_PARTS:
+    if len(parts) <= MAX_PARTS and not differing:
         if any(is_assigned(f.lines, p.holder) for f in group for p in parts):
             return False
         change = _Parts(parameters, parts, keys, texts[0], words)
     else:
-        change = _Names.of(parts, words) if makes_keys else None
-        if change is None:
+        change = _Names.of(parts, words, differing) if makes_keys else None
+        if change is None or any(not change.is_name(columns[i]) for i in differing):
             return False
     calls = PlainCalls([function.name for function in group])
     others = [function for function in functions if function not in group]
@@ -160,15 +172,27 @@ class _Parts:
 
 
 class _Names:
-    """Passes what the keys differ in: `norm(state, "norm_1")`."""
+    """Passes what the keys differ in: `norm(state, "norm_1")`.
 
-    def __init__(self, names: Sequence[str], texts: dict[_Part, str], new: str) -> None:
+    Functions that are called may be given that, too; their strings are `places`.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        texts: dict[_Part, str],
+        new: str,
+        places: Sequence[int],
+    ) -> None:
         self._names = names
         self._texts = texts
         self._new = new
+        self._places = places
 
     @classmethod
-    def of(cls, parts: Sequence[_Part], words: set[str]) -> _Names | None:
+    def of(
+        cls, parts: Sequence[_Part], words: set[str], places: Sequence[int]
+    ) -> _Names | None:
         """Find the words that all keys of a function share and another one has not."""
         new = _fresh("name", set(words))
         found: set[tuple[str, ...]] = set()
@@ -178,10 +202,16 @@ class _Names:
             found.add(names)
             key = f'f"{front}{{{new}}}{back}"' if front or back else new
             texts[part] = f"{part.holder}[{key}]"
-        return cls(found.pop(), texts, new) if len(found) == 1 else None
+        return cls(found.pop(), texts, new, places) if len(found) == 1 else None
+
+    def is_name(self, strings: Sequence[str]) -> bool:
+        """Tell whether strings, one of each function, are what the keys differ in."""
+        return [string[1:-1] for string in strings] == [*self._names]
 
     def text(self, text: str, parameters: Sequence[str], keys: Sequence[_Part]) -> str:
-        """Write keys that are made of the name into a function."""
+        """Write the name, and keys that are made of it, into a function."""
+        strings = dict.fromkeys(self._places, self._new)
+        text = _with_strings(text, parameters, strings)
         return _with_keys(text, parameters, keys, self._texts)
 
     def parameters(self, parameters: Sequence[str]) -> list[str]:
@@ -191,6 +221,26 @@ class _Names:
     def arguments(self, arguments: Sequence[str], position: int) -> list[str] | None:
         """Return what a call passes to the function at a position."""
         return [*arguments, f'"{self._names[position]}"']
+
+
+def _strings(text: str, parameters: Sequence[str]) -> list[str]:
+    """List the strings of a function that are no keys of parameters."""
+    found = _KEY_OR_STRING.finditer(text)
+    return [m[0] for m in found if m["holder"] not in parameters]
+
+
+def _with_strings(
+    text: str, parameters: Sequence[str], written: Mapping[int, str]
+) -> str:
+    """Write something else for some of the strings that are no keys of parameters."""
+    numbers = itertools.count()
+
+    def other(match: re.Match[str]) -> str:
+        if match["holder"] in parameters:
+            return match[0]
+        return written.get(next(numbers), match[0])
+
+    return _KEY_OR_STRING.sub(other, text)
 
 
 def _with_keys(
@@ -229,8 +279,13 @@ def _differing(keys: Sequence[str]) -> tuple[str, tuple[str, ...], str]:
 
 
 def _last_word(keys: Sequence[str]) -> str:
-    """Return the word that keys end with, without its number; "" if there are several."""
-    words = {re.sub(r"_?\d+$", "", re.split(r"\W+", key)[-1]) for key in keys}
+    """Return the word that keys end with; "" if there are several.
+
+    Numbers are left out in which they differ.
+    """
+    words = {re.split(r"\W+", key)[-1] for key in keys}
+    if len(words) > 1:
+        words = {re.sub(r"_?\d+$", "", word) for word in words}
     return identifier(words.pop()) if len(words) == 1 and "" not in words else ""
 
 

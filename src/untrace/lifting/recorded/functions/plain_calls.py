@@ -21,20 +21,22 @@ class PlainCalls:
 
     def __init__(self, names: Iterable[str]) -> None:
         joined = "|".join(map(re.escape, names))
-        self._name = re.compile(rf"(?<![\w.\"'])({joined})(?!\w)")
+        self._name = re.compile(rf"(?<![\w.])({joined})(?!\w)")
         self.is_refused = False
 
     def mentions(self, lines: Iterable[str]) -> bool:
         """Tell whether lines name one of the functions."""
-        return any(self._name.search(line) for line in lines)
+        return any(self._name.search(_blank(line)) for line in lines)
 
     def renamed(self, line: str, name: str) -> str:
         """Give the functions another name, whether they are called or not."""
-        return self._name.sub(name, line)
+        for match in reversed(list(self._name.finditer(_blank(line)))):
+            line = f"{line[: match.start()]}{name}{line[match.end() :]}"
+        return line
 
     def rewrite(self, line: str, change: Change) -> str:
         """Change the calls in a line; a use that is no call is refused."""
-        for match in reversed(list(self._name.finditer(line))):
+        for match in reversed(list(self._name.finditer(_blank(line)))):
             stop = _closing(line, match.end())
             inner = line[match.end() + 1 : stop] if stop is not None else ""
             is_plain = stop is not None and not _has_special(inner)
