@@ -510,3 +510,48 @@ def test_mapped_function_that_undoes_raveling_is_asked_from_jax():
     assert source.report.is_verified and not source.report.notes
     assert "from jax.flatten_util import ravel_pytree" in str(source)
     assert "jax._src" not in str(source)
+
+
+def test_a_layer_is_given_its_own_entry_of_each_collection_of_variables():
+    layers = library("""
+class Scope:
+    def __init__(self, variables, path=()):
+        self.variables, self.path = variables, path
+
+    def child(self, name):
+        return Scope(self.variables, (*self.path, name))
+
+    def get(self, collection, name):
+        held = self.variables[collection]
+        for step in self.path:
+            held = held[step]
+        return held[name]
+
+def norm(scope, x):
+    mean = 0.9 * scope.get("batch_stats", "mean") + 0.1 * jnp.mean(x, 0)
+    y = (x - mean) / jnp.sqrt(jnp.var(x, 0) + scope.get("batch_stats", "least"))
+    return y * scope.get("params", "scale") + scope.get("params", "bias")
+
+def block(scope, x):
+    x = norm(scope.child("first"), jnp.dot(x, scope.get("params", "w")))
+    x = norm(scope.child("second"), jnp.tanh(x) * jnp.sin(x) + jnp.cos(x))
+    return jnp.sinh(x) + x * jnp.exp(-x) + jnp.cosh(x)
+
+def net(variables, x):
+    x = block(Scope(variables, ("block_0",)), x)
+    x = block(Scope(variables, ("block_1",)), x + 1)
+    return block(Scope(variables, ("block_2",)), jnp.sin(x))
+""")
+    row = np.ones(4, np.float32)
+    norms = ["first", "second"]
+    params = {key: {"scale": row, "bias": row} for key in norms} | {"w": np.diag(row)}
+    stats = {key: {"mean": row, "least": row} for key in norms}
+    blocks = [f"block_{i}" for i in range(3)]
+    variables = {
+        "params": dict.fromkeys(blocks, params),
+        "batch_stats": dict.fromkeys(blocks, stats),
+    }
+    text = recover(lambda variables, x: layers.net(variables, x) + 1, variables, X)
+    assert "def norm(params, batch_stats, x):" in text, text
+    assert "def block(params, batch_stats, x):" in text
+    assert "_2(" not in text

@@ -18,6 +18,7 @@ from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.naming.held import part_of
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.values import (
+    Found,
     arrays_in,
     has_array,
     is_array,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
+MAX_COLLECTIONS = 3  # of one tree that a function is given one by one
 
 
 def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> None:
@@ -263,15 +265,35 @@ def _is_constructible(value: Any) -> bool:
     return is_array(value) or is_plain(value)
 
 
+_Lifted = tuple[Name, Found]
+"""A value from outside a function: its name inside, and where it is."""
+
+
+def _collections(group: list[_Lifted]) -> list[list[_Lifted]]:
+    """Split what is needed of a tree that holds several of one form.
+
+    Of `{"params": ..., "batch_stats": ...}` a layer is given its own entry of each.
+    """
+    ways = [steps(found[1]) for _, found in group]
+    firsts = list(dict.fromkeys(way[0] if way else "" for way in ways))
+    has_tree = len(group) > len(firsts) or any(name.is_tree for name, _ in group)
+    is_split = 1 < len(firsts) <= MAX_COLLECTIONS and has_tree
+    if not is_split or not common([way[1:] for way in ways]):
+        return [group]  # or all of the tree is needed
+    firsts.sort(key=lambda first: first != '["params"]')
+    return [[one for one, way in zip(group, ways) if way[0] == f] for f in firsts]
+
+
 def grouped(writer: Writer) -> list[tuple[Name, Any]]:
     """Turn the values that a function needs into few parameters: whole sub-trees."""
-    groups: dict[int, list[tuple[Name, Any]]] = {}
+    groups: dict[int, list[_Lifted]] = {}
     for name, found in writer.lifted:
         if not (name.uses or name.captured):
             continue  # the item of a container that a loop is over
         groups.setdefault(id(found[0]), []).append((name, found))
     made: list[tuple[Name, Any]] = []
     ordered = sorted(groups.values(), key=lambda group: writer.rank(group[0][1][0]))
+    ordered = [part for group in ordered for part in _collections(group)]
     n_trees = sum(len(group) > 1 or group[0][0].is_tree for group in ordered)
     given = [parameter.name.hint for parameter in writer.draft.parameters]
     has_params = n_trees > 1 or "params" in given
@@ -282,7 +304,9 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
         is_tree = len(group) > 1 or group[0][0].is_tree
         hint = origin.hint
         if shared:  # the same for every layer, so that layers can share a function
-            if not is_tree:
+            if sum(other[0][1][0] is origin for other in ordered) > 1:
+                hint = last_word(shared[:1])
+            elif not is_tree:
                 hint = last_word(shared)
             elif n_trees == 1:
                 hint = "params"
