@@ -13,6 +13,7 @@ from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
+from untrace.lifting.recorded.masked_trees import of_masked
 from untrace.lifting.recorded.naming.leaves import unflattened
 from untrace.lifting.recorded.naming.values import (
     Found,
@@ -143,7 +144,7 @@ def _of_dicts(value: dict[Any, Any], writer: Writer) -> Term | None:
     tree, arrays = writer.values.tree(value)
     if len(arrays) < len(jax.tree.leaves(value)) or not isinstance(tree, Node):
         return None
-    return of_dicts(tree, arrays, writer, built)
+    return of_masked(tree, arrays, writer) or of_dicts(tree, arrays, writer, built)
 
 
 def tree_term(value: Any, writer: Writer) -> Term:
@@ -196,7 +197,8 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     base = like(tree, arrays, writer)
     if base is not None:
         return _updated(base, tree, arrays, writer)
-    shorter = of_dicts(tree, arrays, writer, built)
+    shorter = of_masked(tree, arrays, writer)
+    shorter = shorter or of_dicts(tree, arrays, writer, built)
     if shorter is not None:
         return shorter
     parts = [built(child, arrays, writer) for child in tree.children]
