@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import untrace
+from tests.lifting.installed import library
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.merging import merge_alike
 
@@ -233,6 +234,42 @@ def test_a_number_is_named_after_the_parameter_that_takes_it():
     assert "def thinned(x, strides):" in text
 
 
+def test_what_a_number_leaves_of_one_is_no_parameter():
+    class Mixer(NamedTuple):
+        momentum: float
+
+    def mixed(x, old, mixer):
+        new = jnp.tanh(x) * jnp.cos(x) + jnp.sin(x) / jnp.cosh(old)
+        return mixer.momentum * old + (1 - mixer.momentum) * new
+
+    def f(x):
+        return mixed(x, mixed(x, jnp.ones(9, "f"), Mixer(0.99)), Mixer(0.9))
+
+    text = recover(f, np.ones(9, "f"))
+    assert "def mixed(x, old, momentum):" in text
+    assert "momentum * old + (1 - momentum) * new" in text
+
+
+def test_a_number_that_is_passed_on_has_the_name_of_what_takes_it():
+    layers = library(
+        "def half(x): return x * 0.5"
+    )  # which is written into `twice` later
+
+    def pooled(x, options):
+        y = jnp.tanh(x) * jnp.cos(x) + jnp.sin(x)
+        return jax.lax.reduce_window(
+            y, 0.0, jax.lax.add, (2,), window_strides=(options["by"],), padding="SAME"
+        )
+
+    def twice(x, options):
+        y = jnp.exp(x) / (jnp.cosh(x) + jnp.tanh(x)) + layers.half(x)
+        return pooled(pooled(y, {"by": 1}), options) + jnp.sinh(1.5)
+
+    options = {"by": 2}, {"by": 3}
+    text = recover(lambda x: [twice(x, one) for one in options], np.ones(9, "f"))
+    assert "def twice(x, window_strides):" in text
+
+
 def test_a_loop_passes_its_number_to_a_function():
     def attend(p, i, h, cache):
         keys = jax.lax.dynamic_update_slice(cache, (h @ p)[None], (i, 0, 0))
@@ -368,6 +405,29 @@ def test_functions_that_differ_in_many_keys_are_given_the_name():
     assert text.count("def flat_block") == 1, text
     assert 'params[f"net/{name}/in"]' in text
     assert 'flat_block(params, state, -x, "b")' in text
+
+
+def mlp(params, x, name):  # its name is a word of the keys
+    y = jnp.tanh(x @ params[f"{name}/mlp/up"] + params[f"{name}/mlp/b"])
+    return jnp.cos(y @ params[f"{name}/mlp/down"]) * params[f"{name}/mlp/scale"]
+
+
+def deep(params, x, name):
+    x = mlp(params, jnp.sin(x) + params[f"{name}/first"], name)
+    x = jnp.cos(x) * params[f"{name}/second"] + params[f"{name}/third"]
+    return jnp.einsum("ij,jk->ik", x, params[f"{name}/fourth"])
+
+
+def test_a_function_passes_the_name_on_that_it_is_given():
+    def f(params, x):
+        return deep(params, deep(params, x, "net_0"), "net_1")
+
+    keys = ("first", "second", "third", "fourth")
+    keys += tuple([f"mlp/{key}" for key in ("up", "b", "down", "scale")])
+    params = {f"net_{i}/{key}": of_shape(4, 4) for i in range(2) for key in keys}
+    text = recover(f, params, X)
+    assert 'x = mlp(params, jnp.sin(x) + params[f"{name}/first"], name)' in text
+    assert 'deep(params, deep(params, x, "net_0"), "net_1")' in text
 
 
 def test_functions_that_change_the_dict_that_they_read_stay_apart():

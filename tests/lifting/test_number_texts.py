@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.mark.parametrize("line", CASES)
 def test_a_line(line):
-    assert readable(line, lambda: "jnp") == CASES[line]
+    assert readable(line, lambda: "jnp", {}) == CASES[line]
 
 
 def test_every_text_is_the_same_float():
@@ -46,8 +46,23 @@ def test_every_text_is_the_same_float():
         )
         for text in ("{} * x", "x - {}", "-{} / x", "x / {}", "x * -{}", "x ** -{}"):
             line = text.format(value)
-            better = readable(line, lambda: "jnp")
+            better = readable(line, lambda: "jnp", {})
             assert eval(better, dict(scope)) == eval(line, dict(scope)), better
+
+
+def test_what_a_named_number_leaves_of_one():
+    def f(x, old):
+        momentum = 0.99
+        for _ in range(2):
+            old = momentum * old + (1 - momentum) * jnp.sin(x)
+        return old
+
+    def rest(x):  # another 0.99
+        return jnp.cos(x * x) + (1 - 0.99) * jnp.sin(x) + jnp.tanh(x) / jnp.cosh(x)
+
+    text = str(untrace.source(lambda x, y: f(rest(x), rest(y)))(1.0, 2.0))
+    assert "old = MOMENTUM * old + (1 - MOMENTUM) * jnp.sin(x)" in text
+    assert "+ (1 - 0.99) * jnp.sin(x)" in text
 
 
 def test_a_program_and_its_key():

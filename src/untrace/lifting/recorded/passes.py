@@ -126,7 +126,11 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     program.plan.merging = program.given_numbers | merge_alike(
         lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
     )
-    write_numbers([*lifter.functions, main], lambda: lifter.imports.module("jax.numpy"))
+    write_numbers(
+        [*lifter.functions, main],
+        lambda: lifter.imports.module("jax.numpy"),
+        program.numbers.names(),
+    )
     note_annotations([*lifter.functions, main], lifter)
     for tree in shown:
         program.define_classes(tree)

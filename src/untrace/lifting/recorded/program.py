@@ -147,9 +147,9 @@ class Program:
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
         if line.endswith("("):  # the first line of an assignment
             line = line.partition(" = ")[2] or line
-        numpy = self.lifter.imports.module
+        module, names = self.lifter.imports.module, self.numbers.names()
         texts = [
-            (readable(term.render(), lambda: numpy("jax.numpy")), item)
+            (readable(term.render(), lambda: module("jax.numpy"), names), item)
             for item, term in self.written
         ]
         found = [
@@ -259,20 +259,20 @@ class Program:
         key: Any = None,
         numbers: dict[str, str] | None = None,
         integers: dict[str, str] | None = None,
-        passed: list[str] | None = None,
+        passed: dict[str, str] | None = None,
     ) -> str:
         """Add a function to the module, once; return its name.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
         parameters of the original that held integers, `integers` what all variables held.
-        `passed` gets the numbers that a call has to pass, if functions like this one
-        have parameters for them.
+        `passed` gets the numbers that a call has to pass, by the parameters for them that
+        functions like this one have.
         """
         made = self.render(draft)
         made.shapes = [_shapes(draft)]
         stem = stem_of(draft.name)
         if passed is not None and self.plan.may_merge(stem):
-            passed += give_numbers(made, self.plan.merged)
+            passed.update(give_numbers(made, self.plan.merged))
             self.given_numbers |= {stem} if passed else set()
         made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}

@@ -26,6 +26,7 @@ from untrace.lifting.recorded.functions.argument_sizes import (
     write_sizes,
 )
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
+from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -48,11 +49,13 @@ class Merged:
     Attributes:
       names: The new parameters.
       places: The numbers in the text, in order, and which of these stands there.
+      rests: Those that are what one of these leaves of 1: `1 - momentum`.
       sizes: The numbers that are sizes of other parameters.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
+    rests: tuple[tuple[int, int], ...]
     sizes: Sizes
 
 
@@ -84,25 +87,27 @@ def merge_alike(
     return merged
 
 
-def give_numbers(function: Function, known: Mapping[object, Merged]) -> list[str]:
+def give_numbers(function: Function, known: Mapping[object, Merged]) -> dict[str, str]:
     """Make parameters of numbers as it was done to functions like this one.
 
     Returns:
-      The numbers, which calls have to pass.
+      The numbers, which calls have to pass, by the parameters.
     """
     merged = known.get(_key(function)) if known and not function.after else None
     if merged is None:
-        return []
+        return {}
     numbers = _numbers(function)
     passed = [""] * len(merged.names)
     for place, position in merged.places:
         if passed[position] not in ("", numbers[place]):
-            return []  # it is not the same number everywhere
+            return {}  # it is not the same number everywhere
         passed[position] = numbers[place]
+    if any(not is_rest(numbers[place], passed[i]) for place, i in merged.rests):
+        return {}
     if not merged.sizes.hold(numbers, function):
-        return []
+        return {}
     _name(function, merged)
-    return passed
+    return dict(zip(merged.names, passed))
 
 
 def _name(function: Function, merged: Merged) -> None:
@@ -110,9 +115,14 @@ def _name(function: Function, merged: Merged) -> None:
     text = "\n".join(function.lines)
     places = [m for m in _PIECES.finditer(text) if m["number"]]
     named = {index: merged.names[position] for index, position in merged.places}
-    for index, name in sorted([*named.items(), *merged.sizes.texts], reverse=True):
+    rests = {index: merged.names[position] for index, position in merged.rests}
+    written = [*named.items(), *rests.items(), *merged.sizes.texts]
+    for index, name in sorted(written, reverse=True):
         place = places[index]
-        text = f"{text[: place.start()]}{name}{text[place.end() :]}"
+        if index in rests:
+            text = write_rest(text, place.start(), place.end(), name)
+        else:
+            text = f"{text[: place.start()]}{name}{text[place.end() :]}"
     function.lines = [*merged.sizes.head, *merged.sizes.shortened(text).split("\n")]
     parameters = (function.parameters, *merged.names)
     function.parameters = ", ".join([p for p in parameters if p])
@@ -210,6 +220,8 @@ def _merge(
     sizes = find_sizes(text, places, columns, group, is_named)
     differing = [i for i in differing if i not in sizes]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
+    rests = _rests(kinds)
+    kinds = [kind for kind in kinds if kind not in rests]
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
     if flags and first.decorators:  # a jitted function would trace them
         return None
@@ -245,10 +257,12 @@ def _merge(
     used = [places[next(i for i in differing if columns[i] == k)] for k in kinds]
     hints = [_hint(text, place, group, kind) for place, kind in zip(used, kinds)]
     names = _names(text, first, hints)
-    passed = [(i, kinds.index(columns[i])) for i in differing]
+    passed = [(i, kinds.index(columns[i])) for i in differing if columns[i] in kinds]
+    left = {i: rests[columns[i]] for i in differing if columns[i] in rests}
     taken = {*_WORD.findall(text), *_WORD.findall(first.parameters), *names}
     written = write_sizes(sizes, columns, group, taken)
-    merged = Merged(tuple(names), tuple(passed), written)
+    of_one = tuple([(i, kinds.index(kind)) for i, kind in left.items()])
+    merged = Merged(tuple(names), tuple(passed), of_one, written)
     _name(first, merged)
     first.shapes = [shapes for function in group for shapes in function.shapes]
     rest = iter(lines)
@@ -258,6 +272,16 @@ def _merge(
         function.lines = [next(rest) for _ in function.lines]
     functions[:] = [f for f in functions if f not in group[1:]]
     return merged
+
+
+def _rests(kinds: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return which numbers are what others leave of 1 in each of the functions."""
+    return {
+        kind: other
+        for kind in kinds
+        for other in kinds
+        if all(map(is_rest, kind, other))
+    }
 
 
 def _name_numbers(

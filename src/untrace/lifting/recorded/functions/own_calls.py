@@ -93,13 +93,14 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)
     arguments = _arguments(made, inner, writer, stars, item)
-    passed: list[str] = []
+    passed: dict[str, str] = {}
     function = program.function(
         draft, numbers=_numbers(body), integers=_integers(body), passed=passed
     )
-    arguments += [text_term(number) for number in passed]
+    arguments += [text_term(number) for number in passed.values()]
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
+    statement.roles = {**_by_value(passed), **statement.roles}
     writer.lose(item, shown)
     if inner.is_library and not program.n_trials:
         is_part = writer.is_library and body.code.co_name != "__call__"
@@ -112,8 +113,13 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
 def _numbers(body: Body) -> dict[str, str]:
     """Return the parameters that held integers and bools, by what they held."""
     held = {n: str(v) for n, v in body.parameters.items() if type(v) in (int, bool)}
-    texts = list(held.values())
-    return {v: identifier(n) for n, v in held.items() if texts.count(v) == 1}
+    return {v: identifier(n) for v, n in _by_value(held).items()}
+
+
+def _by_value(held: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that hold values which no other holds, by these values."""
+    values = list(held.values())
+    return {value: name for name, value in held.items() if values.count(value) == 1}
 
 
 def _integers(body: Body) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from untrace.lifting.printing import Function
 
@@ -25,24 +25,32 @@ _NUMBER = re.compile(
     r"""float\("(?P<special>-?inf|nan)"\)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
     r"""|(?<![\w.])(?P<number>\d+\.\d+(?:e[+-]?\d+)?)(?![\w.])"""
 )
+_WORD = re.compile(r"\w+")
 _OPEN, _CLOSE = "([{,:=<>", ")]},:=!<>"
 _ATOM, _PRODUCT, _SUM = range(3)
 
 
-def write_numbers(functions: Iterable[Function], numpy: Callable[[], str]) -> None:
+def write_numbers(
+    functions: Iterable[Function], numpy: Callable[[], str], names: Mapping[str, str]
+) -> None:
     """Write the floats of functions so that people know them again.
 
-    `numpy` imports `jax.numpy`, and returns what it is called then.
+    `numpy` imports `jax.numpy`, and returns what it is called then; `names` are those of
+    numbers of the module, by their texts.
     """
     for function in functions:
-        function.lines = [readable(line, numpy) for line in function.lines]
+        words = {word for line in function.lines for word in _WORD.findall(line)}
+        own = {number: name for number, name in names.items() if name in words}
+        function.lines = [readable(line, numpy, own) for line in function.lines]
 
 
-def readable(line: str, numpy: Callable[[], str]) -> str:
+def readable(line: str, numpy: Callable[[], str], names: Mapping[str, str]) -> str:
     """Write the floats of a line so that people know them again.
 
-    >>> readable("x = 6.283185307179586 * y**0.3333333333333333", lambda: "jnp")
+    >>> readable("x = 6.283185307179586 * y**0.3333333333333333", lambda: "jnp", {})
     'x = 2 * jnp.pi * y**(1 / 3)'
+    >>> readable("x * 0.010000000000000009", lambda: "jnp", {"0.99": "MOMENTUM"})
+    'x * (1 - MOMENTUM)'
     """
 
     def written(match: re.Match[str]) -> str:
@@ -50,10 +58,25 @@ def readable(line: str, numpy: Callable[[], str]) -> str:
         if not text:
             return match[0]
         text = text.format(numpy=numpy()) if "{" in text else text
+        one, sign, rest = text.partition(" - ")
+        text = f"{one}{sign}{names.get(rest, rest)}"
         before, after = line[: match.start()], line[match.end() :]
         return text if _stands_free(before, after, level) else f"({text})"
 
     return _NUMBER.sub(written, line)
+
+
+def is_rest(number: str, other: str) -> bool:
+    """Tell whether a number is what another leaves of 1, such as a decay, by its digits."""
+    if not (len(number) >= LONG > len(other) and other[0].isdigit()):
+        return False
+    return 1 - float(other) == float(number)
+
+
+def write_rest(text: str, start: int, end: int, name: str) -> str:
+    """Write what a variable leaves of 1 in place of a number."""
+    before, after, rest = text[:start], text[end:], f"1 - {name}"
+    return before + (rest if _stands_free(before, after, _SUM) else f"({rest})") + after
 
 
 @functools.lru_cache(maxsize=1024)

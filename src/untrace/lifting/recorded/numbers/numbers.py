@@ -96,6 +96,10 @@ class Numbers:
                 self.is_stale = True
         return self.is_stale
 
+    def names(self) -> dict[str, str]:
+        """Return the names of numbers, by their texts."""
+        return {text: name for name, (_, text) in self._known.items()}
+
     def definitions(self) -> list[str]:
         """Write the definitions, in the order of use."""
         return [f"{name} = {text}" for name, (_, text) in self._known.items()]
