@@ -18,6 +18,7 @@ from untrace.recovery.numbers import (
     number_names,
     only_names,
     say_nothing,
+    shaped_arrays,
 )
 from untrace.recovery.record import Call
 from untrace.recovery.snapshots import Snapshots
@@ -53,8 +54,15 @@ def name_arguments(
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.constants = constant_arguments(frame, call, given)
     call.formulas = formulas(frame, given)
+    name_shapes(call, frame)
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
+
+
+def name_shapes(call: Call, frame: types.FrameType) -> None:
+    """Note of which arrays a call in a loop is given the shape; comprehensions are such."""
+    if call.turn:
+        call.shaped = shaped_arrays(frame, _given(call))
 
 
 def _given(call: Call) -> list[Any]:

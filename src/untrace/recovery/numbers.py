@@ -186,6 +186,26 @@ def named_containers(
     return [(n, held[n]) for n in names if n in held and _is_container(held[n])]
 
 
+def shaped_arrays(frame: types.FrameType, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the arrays in local variables whose `.shape` the calling expression passes.
+
+    Args:
+      frame: The caller's, which is at the call.
+      values: What the call was given.
+    """
+    given = [value for value in values if type(value) is tuple and value]
+    if not given:
+        return ()
+    chains = bytecode.loads(frame.f_code, frame.f_lasti)
+    names = [c.path[0] for c in chains if c.path[1:] == ("shape",) and not c.is_global]
+    held: list[Any] = [frame.f_locals.get(name) for name in names]
+    return tuple([one for one in held if _is_array(one) and one.shape in given])
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jaxapi.Tracer) or _is_constant(value)
+
+
 def _is_local(chain: bytecode.Chain) -> bool:
     return len(chain.path) == 1 and not chain.is_global
 

@@ -182,6 +182,7 @@ class Call:
         several arguments of the caller, by identity.
       containers: The containers among them that local variables of the user hold.
       formulas: How the caller's source computes floats among them.
+      shaped: The arrays whose `.shape` is among them, in a loop of the user.
       setting: JAX's settings when it was made.
       turn: What the variables of the loops held that it was made in.
     """
@@ -204,6 +205,7 @@ class Call:
     arrays: tuple[tuple[int, str], ...] = ()
     containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()
+    shaped: tuple[Any, ...] = ()
     setting: jaxapi.Setting = ()
     turn: Turn = ()
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
-from untrace.recovery.argument_names import name_arguments
+from untrace.recovery.argument_names import name_arguments, name_shapes
 from untrace.recovery.around import caller, enters_context, locate
 from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
@@ -225,6 +225,8 @@ class Recorder:
         else:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
+            if back is not None and not is_library(back.f_code):
+                name_shapes(call, back)
         body.calls.append(call)
 
     def _read_site(

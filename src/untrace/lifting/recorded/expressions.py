@@ -14,7 +14,7 @@ from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.masked_trees import of_masked
-from untrace.lifting.recorded.naming.leaves import unflattened
+from untrace.lifting.recorded.naming.leaves import structure_term, unflattened
 from untrace.lifting.recorded.naming.values import (
     Found,
     has_array,
@@ -98,6 +98,10 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
     imports = writer.program.lifter.imports
     if isinstance(value, np.dtype):
         return text_term(spell_dtype(value, imports))
+    if isinstance(value, jaxapi.PyTreeDef) and value.num_leaves > 1:
+        structure = structure_term(value, writer)
+        if structure is not None:
+            return structure
     if not _is_known(value) and not jaxapi.is_inside_jax(value):
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
     text = spell(value, imports)

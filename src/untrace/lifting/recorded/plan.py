@@ -81,6 +81,7 @@ class Plan:
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
       places: Where functions of users and libraries were called, by the id of their code.
+      shapes: Those of arrays that calls in loops of the user took, by where these stand.
       whole: Parameters of libraries' functions that take objects which have no name in
         the callers: they are built there, because the functions need all of them.
       flags: The values that parameters of functions held in all runs, where these are
@@ -138,6 +139,9 @@ class Plan:
     numbered: set[str] = field(default_factory=set[str])
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
+    )
+    shapes: dict[Place | None, set[tuple[int, ...]]] = field(
+        default_factory=dict["Place | None", "set[tuple[int, ...]]"]
     )
     whole: set[tuple[int, str]] = field(default_factory=set["tuple[int, str]"])
     flags: dict[tuple[int, str], set[bool]] = field(
@@ -255,6 +259,16 @@ class Plan:
         for name, value in body.parameters.items():
             if type(value) is bool:
                 self.flags.setdefault((id(body.code), name), set()).add(value)
+
+    def has_several_shapes(self, item: Call) -> bool:
+        """Tell whether a call in a loop took the shapes of unlike arrays in its turns."""
+        if not item.shaped:
+            return False
+        if not self.shapes:
+            for one in _calls(self.recording):
+                for array in one.shaped:
+                    self.shapes.setdefault(one.place, set()).add(array.shape)
+        return len(self.shapes.get(item.place, ())) > 1
 
     def is_called_again(self, code: types.CodeType) -> bool:
         """Tell whether a function was called from more than one place."""
@@ -444,8 +458,12 @@ def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
 
 def _own_calls(body: Body) -> Iterator[Call]:
     """Yield the calls of Python functions in a run, and in all runs inside it."""
+    return (item for item in _calls(body) if item.is_own)
+
+
+def _calls(body: Body) -> Iterator[Call]:
+    """Yield the calls in a run, and in all runs inside it."""
     for item in body.calls:
-        if item.is_own:
-            yield item
+        yield item
         for inner in item.bodies:
-            yield from _own_calls(inner)
+            yield from _calls(inner)

@@ -85,6 +85,7 @@ class Program:
         self.open_calls: list[Call] = []
         self.n_trials = 0
         self.tail: Tail | None = None
+        self.shaped: tuple[Any, ...] = ()  # whose shapes the call being written takes
         self.n_apart = 0
         self.is_stale = False
         self.references = References()
@@ -123,14 +124,17 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
-        before = self.numbers.roles, self.numbers.held, self.formulas, self.arrays
+        before = self.numbers.roles, self.numbers.held
+        others = self.formulas, self.arrays, self.shaped
         self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
         self.formulas = {id(one.value): one for one in item.formulas}
         self.arrays = dict(item.arrays)
+        self.shaped = item.shaped if self.plan.has_several_shapes(item) else ()
         try:
             write_call(item, writer)
         finally:
-            self.numbers.roles, self.numbers.held, self.formulas, self.arrays = before
+            self.numbers.roles, self.numbers.held = before
+            self.formulas, self.arrays, self.shaped = others
 
     def write_as_made(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made."""

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.lifting.recorded.expressions import tree_term
+from untrace.lifting.recorded.naming.leaves import structure_term
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.terms import Global, Term, call
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 MIN_LEAVES = 4
+MIN_UNFLATTENED = 3  # of a tree of the user
 
 
 def rearranges(item: Call) -> bool:
@@ -50,7 +52,10 @@ def _hands_on(body: Body) -> bool:
 
 
 def write_rearranged(item: Call, writer: Writer) -> None:
-    """Write such a call, if it splits a large tree or puts two together."""
+    """Write such a call, if it splits a large tree or puts leaves or two together."""
+    if not writer.in_library and item.function in _UNFLATTEN:
+        _write_unflattened(item, writer)
+        return
     is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
     if not (writer.in_library and is_map):
         return
@@ -84,6 +89,27 @@ def _is_known(array: Any, writer: Writer) -> bool:
 def _result_of(item: Call, tree: Any) -> Call:
     """Return a call that made a tree, which nobody has named."""
     return replace(item, result=tree, target=None)
+
+
+_UNFLATTEN = (jax.tree.unflatten, jax.tree_util.tree_unflatten)
+
+
+def _write_unflattened(item: Call, writer: Writer) -> None:
+    """Put new leaves into a tree that is like another one, as the user's code does."""
+    treedef, leaves = item.args if len(item.args) == 2 else (None, ())
+    if len(leaves) < MIN_UNFLATTENED or not all(_is_known(leaf, writer) for leaf in leaves):
+        return
+    if writer.find(writer.values.key(item.result)) is not None:
+        return  # they are the leaves of a tree that has a name
+    structure = structure_term(treedef, writer)
+    if structure is None:
+        return
+    put = writer.program.home_term(("jax.tree", "unflatten"))
+    known = [(id(leaf), writer.values.find(id(leaf))) for leaf in leaves]
+    writer.assign(item, call(put, [structure, writer.value([*leaves])]))
+    for key, found in known:  # they are still items of the list
+        if found is not None and not found[1]:
+            writer.values.add(key, found[0])
 
 
 def _helper(trees: Sequence[Any], result: Any) -> str:

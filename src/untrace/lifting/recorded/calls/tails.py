@@ -42,9 +42,11 @@ def tails(runs: Sequence[Body]) -> Iterator[Tail]:
 
 def tail_term(shape: Any, writer: Writer) -> Term | None:
     """Write `(-1, *x.shape[2:])`, if that is a shape in the function being written."""
-    tail = writer.program.tail
-    if tail is None or type(shape) not in (tuple, list):
+    if type(shape) not in (tuple, list):
         return None
+    spelled, tail = _spelled_shape(shape, writer), writer.program.tail
+    if spelled is not None or tail is None:
+        return spelled
     for leaf in tail.leaves:
         rest = leaf.shape[tail.first :]
         found = writer.values.find(id(leaf))
@@ -56,6 +58,15 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
         if not n_own:
             return Term(last)
         return display("()", [*map(writer.value, shape[:n_own]), Term(["*", *last])])
+    return None
+
+
+def _spelled_shape(shape: Sequence[Any], writer: Writer) -> Term | None:
+    """Write `x.shape` for a leaf, if the user's code has it in a loop."""
+    for leaf in writer.program.shaped:
+        found = writer.find(id(leaf))
+        if found is not None and tuple(shape) == leaf.shape:
+            return Term([*placed(writer.ref(found), ATOM), ".shape"])
     return None
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from untrace.capture.trees import Tree
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, call, display
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
@@ -41,6 +42,20 @@ def with_leaves(term: Term, writer: Writer) -> Term:
             parts.append(part)
             position += 1
     return Term(parts, term.level)
+
+
+def structure_term(treedef: Any, writer: Writer) -> Term | None:
+    """Write a structure as that of a tree of arrays that has a name, if there is one."""
+    for name in writer.values.names():
+        if name.held is None or is_array(name.held):
+            continue
+        leaves, found = jax.tree.flatten(name.held)
+        tree, arrays = writer.values.tree(name.held)
+        if found == treedef and len(arrays) == len(leaves):
+            writer.program.rearranged.append(tree)
+            structure = writer.program.home_term(("jax.tree", "structure"))
+            return call(structure, [writer.ref((name, ""))])
+    return None
 
 
 def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[str]:
