@@ -97,7 +97,9 @@ _UNFLATTEN = (jax.tree.unflatten, jax.tree_util.tree_unflatten)
 def _write_unflattened(item: Call, writer: Writer) -> None:
     """Put new leaves into a tree that is like another one, as the user's code does."""
     treedef, leaves = item.args if len(item.args) == 2 else (None, ())
-    if len(leaves) < MIN_UNFLATTENED or not all(_is_known(leaf, writer) for leaf in leaves):
+    if len(leaves) < MIN_UNFLATTENED or not all(
+        _is_known(leaf, writer) for leaf in leaves
+    ):
         return
     if writer.find(writer.values.key(item.result)) is not None:
         return  # they are the leaves of a tree that has a name
