@@ -129,6 +129,21 @@ def test_the_structure_of_an_argument_is_taken_from_it():
     assert "jax.tree.unflatten(jax.tree.structure(tree), " in text
 
 
+def test_tuples_of_arrays_beside_shapes_do_not_stop_the_recording():
+    def scaled(pair, shape):
+        return jnp.zeros(shape) + pair[0] * pair[1]
+
+    def f(xs):
+        found = []
+        for x in xs:
+            found.append(scaled((x, x), x.shape))
+        return found
+
+    src = untrace.source(f)([np.ones(n, np.float32) for n in (2, 3, 4)])
+    assert not src.report.notes
+    assert "scaled(" in str(src)
+
+
 def test_shapes_that_are_the_same_in_every_turn_are_numbers():
     def f(x, key):
         for k in jax.random.split(key, 4):

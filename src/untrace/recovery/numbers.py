@@ -193,7 +193,11 @@ def shaped_arrays(frame: types.FrameType, values: Iterable[Any]) -> tuple[Any, .
       frame: The caller's, which is at the call.
       values: What the call was given.
     """
-    given = [value for value in values if type(value) is tuple and value]
+    given = [
+        value
+        for value in values
+        if type(value) is tuple and value and all(type(size) is int for size in value)
+    ]
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
