@@ -68,6 +68,13 @@ def test_leaves_that_have_nothing_in_common_are_written_one_by_one():
     assert "path[-1]" not in text and "ndim" not in text
 
 
+@pytest.mark.parametrize("key", ["{0.real}", 'a"]["b', "a'b", "a[0]", "\\"])
+def test_keys_of_any_text_stay_keys(key):
+    params = {name: {**layer, key: X[0]} for name, layer in PARAMS.items()}
+    is_kept = masked(lambda name, other, leaf: other == key, params)
+    recover(is_kept, params)
+
+
 def test_keys_are_not_told_where_names_are_removed():
     text = recover(masked(lambda name, key, leaf: key == "bias"), anonymous=True)
     assert "bias" not in text

@@ -8,6 +8,7 @@ are is told by their ranks, or by the keys that hold them:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,14 +26,20 @@ if TYPE_CHECKING:
 
 MIN_LEAVES = 6
 MAX_KEYS = 4
+_PLAIN_KEY = re.compile(r"""\["[^"'\\\[\]]+"\]""")
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Which leaves are kept, as an expression of a leaf or of the path to it."""
+    """Which leaves are kept: those of more than some rank, or under some keys.
 
-    text: str
-    needs_path: bool = False
+    Attributes:
+      rank: The rank.
+      keys: What is compared with the key, and how; "" if the rank tells.
+    """
+
+    rank: int = 0
+    keys: str = ""
 
 
 def of_masked(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
@@ -103,11 +110,11 @@ def _chosen(
     ranks = {way: np.ndim(leaf) for way, leaf in leaves.items()}
     most, least = max(ranks[way] for way in others), min(ranks[way] for way in kept)
     if least > most:
-        return _Chosen(f"{{}}.ndim > {most}")
+        return _Chosen(rank=most)
     keys = {way: steps(way)[-1] for way in leaves}
     named = {keys[way] for way in kept}, {keys[way] for way in others}
     is_by_key = named[0].isdisjoint(named[1]) and not writer.program.options.anonymous
-    if not is_by_key or any(key[:2] != '["' for key in keys.values()):
+    if not is_by_key or not all(map(_PLAIN_KEY.fullmatch, keys.values())):
         return None
     least_keys = min(named, key=len)
     words = sorted(key[1:-1] for key in least_keys)
@@ -117,7 +124,7 @@ def _chosen(
     sign, text = ("==" if is_in else "!="), words[0]
     if len(words) > 1:
         sign, text = ("in" if is_in else "not in"), f"({', '.join(words)})"
-    return _Chosen(f"path[-1].key {sign} {text}", needs_path=True)
+    return _Chosen(keys=f"{sign} {text}")
 
 
 def _mapped(
@@ -128,9 +135,11 @@ def _mapped(
     writer: Writer,
 ) -> Term:
     """Write `jax.tree.map(lambda old, new: new if old.ndim > 1 else old, first, other)`."""
-    home = "map_with_path" if chosen.needs_path else "map"
-    parameters = ", ".join([*(["path"] if chosen.needs_path else []), *names])
-    condition = chosen.text.format(names[0])
+    if chosen.keys:
+        home, condition = "map_with_path", f"path[-1].key {chosen.keys}"
+    else:
+        home, condition = "map", f"{names[0]}.ndim > {chosen.rank}"
+    parameters = ", ".join(["path", *names] if chosen.keys else names)
     function = f"lambda {parameters}: {names[-1]} if {condition} else {rest}"
     trees = [writer.reach(root, is_tree=True) for root in roots]
     mapped = writer.program.home_term(("jax.tree", home))
