@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.lifting.recorded.expressions import tree_term
-from untrace.lifting.recorded.naming.leaves import structure_term
+from untrace.lifting.recorded.naming.leaves import put_into, structure_term
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.terms import Global, Term, call
@@ -106,9 +106,8 @@ def _write_unflattened(item: Call, writer: Writer) -> None:
     structure = structure_term(treedef, writer)
     if structure is None:
         return
-    put = writer.program.home_term(("jax.tree", "unflatten"))
     known = [(id(leaf), writer.values.find(id(leaf))) for leaf in leaves]
-    writer.assign(item, call(put, [structure, writer.value([*leaves])]))
+    writer.assign(item, put_into(structure, writer.value([*leaves]), writer))
     for key, found in known:  # they are still items of the list
         if found is not None and not found[1]:
             writer.values.add(key, found[0])

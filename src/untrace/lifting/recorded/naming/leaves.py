@@ -53,9 +53,19 @@ def structure_term(treedef: Any, writer: Writer) -> Term | None:
         tree, arrays = writer.values.tree(name.held)
         if found == treedef and len(arrays) == len(leaves):
             writer.program.rearranged.append(tree)
-            structure = writer.program.home_term(("jax.tree", "structure"))
-            return call(structure, [writer.ref((name, ""))])
+            return _structure_of(name, writer)
     return None
+
+
+def _structure_of(name: Name, writer: Writer) -> Term:
+    structure = writer.program.home_term(("jax.tree", "structure"))
+    return call(structure, [writer.ref((name, ""))])
+
+
+def put_into(structure: Term, leaves: Term, writer: Writer) -> Term:
+    """Write a tree of a structure with other leaves."""
+    unflatten = writer.program.home_term(("jax.tree", "unflatten"))
+    return call(unflatten, [structure, leaves])
 
 
 def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[str]:
@@ -95,7 +105,5 @@ def unflattened(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | Non
     assert first is not None
     if places != [(first[0], first[1] + i) for i in range(len(places))]:
         return None
-    module = writer.program.lifter.imports.module("jax")
     values = display("()", [writer.ref(where) for where in found if where is not None])
-    structure = [f"{module}.tree.structure(", *writer.ref((like, "")).parts, ")"]
-    return Term([f"{module}.tree.unflatten(", *structure, ", ", *values.parts, ")"])
+    return put_into(_structure_of(like, writer), values, writer)
