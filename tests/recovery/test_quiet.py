@@ -263,3 +263,75 @@ def test_an_object_is_copied_again_once_it_has_changed():
     third = take(outer)
     assert third.left.right == [1]
     assert second.left.right == []
+
+
+class Layers:
+    """A pytree with slots, whose parts are the items of two lists."""
+
+    __slots__ = ("first", "note", "second")
+
+    def __init__(self, first, second, note=None):
+        self.first, self.second, self.note = first, second, note
+
+
+jax.tree_util.register_pytree_node(
+    Layers,
+    lambda n: ((*n.first, *n.second), (len(n.first), tuple(n.note or ()))),
+    lambda aux, c: Layers([*c[: aux[0]]], [*c[aux[0] :]], [*aux[1]]),
+)
+
+
+def shown(layers):
+    return layers.first, layers.second, layers.note
+
+
+def move(layers):
+    layers.second.insert(0, layers.first.pop())
+
+
+def replace(layers):
+    layers.first[0] = 2.0
+
+
+def rename(layers):
+    layers.note.append("c")
+
+
+def exchange(layers):
+    layers.first, layers.second = layers.second, layers.first
+
+
+def change_inside(layers):
+    layers.second[-1].left = 5.0
+
+
+@pytest.mark.parametrize("change", [move, replace, rename, exchange, change_inside])
+def test_an_object_that_changed_anywhere_is_copied_again(change):
+    take = Snapshots().take
+    layers = Layers([0.0, 1.0], [3.0, Node(4.0, None)], ["a", "b"])
+    first = take(layers)
+    assert take(layers) is first  # it was only looked at
+    before = [*map(list, shown(first))]
+    change(layers)
+    second = take(layers)
+    assert second is not first
+    assert [*map(list, shown(first))] == before
+    assert [len(one) for one in shown(second)] == [len(one) for one in shown(layers)]
+    assert take(layers) is second
+
+
+def test_looking_at_an_object_runs_no_code_of_its_class():
+    class Reading(Node):
+        def __getattribute__(self, name):
+            ran.append(name)
+            return object.__getattribute__(self, name)
+
+    jax.tree_util.register_pytree_node(
+        Reading,
+        lambda n: ((), object.__getattribute__(n, "left")),
+        lambda left, _: Reading(left, None),
+    )
+    ran = []
+    take, node = Snapshots().take, Reading(1.0, None)
+    assert take(node) is take(node)
+    assert ran == []

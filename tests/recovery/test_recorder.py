@@ -85,6 +85,35 @@ def test_recording_does_not_change_the_trace(wrap):
     assert str(plain) == str(recorded)
 
 
+class Computing:
+    """A pytree whose class computes when it is taken apart, made and compared."""
+
+    def __init__(self, x, mark):
+        self.x, self.mark, self.total = x, mark, jnp.sum(x)
+
+
+jax.tree_util.register_pytree_node(
+    Computing,
+    lambda c: ((c.x,), (c.mark, jnp.ones(2))),
+    lambda aux, children: Computing(*children, aux[0]),
+)
+
+
+def test_code_of_classes_that_runs_for_copies_does_not_enter_the_trace():
+    def double(held):
+        return held.x * 2.0
+
+    def f(x):
+        held = Computing(jnp.sin(x), x)
+        y = double(held)
+        held.mark = y
+        return y + double(held)
+
+    plain = jax.make_jaxpr(f)(X)
+    recorded, _ = record(f, X)
+    assert str(plain) == str(recorded)
+
+
 def test_bodies_are_seen_although_their_traces_are_cached():
     @jax.jit
     def inner(x):

@@ -41,6 +41,7 @@ from untrace.jaxapi.binds import bind_codes as bind_codes
 from untrace.jaxapi.binds import current_axes as current_axes
 from untrace.jaxapi.binds import current_trace as current_trace
 from untrace.jaxapi.binds import no_source_info as no_source_info
+from untrace.jaxapi.binds import outside_traces as outside_traces
 from untrace.jaxapi.binds import read_bind as read_bind
 from untrace.jaxapi.binds import under_axes as under_axes
 from untrace.jaxapi.called import Called as Called

@@ -31,6 +31,11 @@ def current_axes() -> Any:
     return _core.trace_ctx.axis_env
 
 
+def outside_traces() -> Any:
+    """Return a context in which nothing enters a trace; what takes tracers raises."""
+    return _core.set_current_trace(_core.eval_trace)
+
+
 @contextlib.contextmanager
 def under_axes(axes: Any) -> Generator[None, None, None]:
     """Let the named axes be in scope that were at another time."""

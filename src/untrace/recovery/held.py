@@ -90,7 +90,8 @@ def has_array(value: Any) -> bool:
     if isinstance(value, _NO_ARRAYS) or _is_plain_iterator(value):
         return False
     try:
-        leaves = jax.tree.leaves(value)
+        with jaxapi.outside_traces():  # as in snapshots
+            leaves = jax.tree.leaves(value)
     except Exception:  # such as those of an object that is still being made
         return False
     return any(isinstance(leaf, (jaxapi.Tracer, np.ndarray)) for leaf in leaves)

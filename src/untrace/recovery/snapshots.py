@@ -7,7 +7,6 @@ dataclasses only if they hold such. Everything else is kept as it is.
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import types
 from collections.abc import Collection
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 
 from untrace import jaxapi
+from untrace.recovery import contents
 
 CONTAINERS = frozenset({tuple, list, dict})
 
@@ -28,12 +28,14 @@ class _Copy(NamedTuple):
       treedef: How JAX puts it together again.
       parts: Copies of the parts that it consisted of.
       copied: The copy.
+      look: Shows whether it or a part of it has changed; None if none can.
     """
 
     value: Any
     treedef: Any
     parts: list[Any]
     copied: Any
+    look: contents.Look | None
 
 
 class Snapshots:
@@ -63,24 +65,61 @@ class Snapshots:
             if _WHOLE.issuperset(map(type, value)):
                 return value
             return tuple([self.take(item) for item in value])
-        return self._copied(value) if self._changes(value) else value
+        if known == "object" or self._changes(value):
+            return self._copied(value)
+        return value
 
     def _copied(self, value: Any) -> Any:
         """Copy a pytree of a registered class: take it apart, put it together again.
 
         One that has not changed since it was copied has one copy.
         """
+        known = self._copies.get(id(value))
         try:
-            parts, treedef = jax.tree.flatten(value, lambda p: p is not value)
-            taken = list(map(self.take, parts))
-            known = self._copies.get(id(value))
-            if known is not None and _is_made_alike(known, treedef, taken):
-                return known.copied
-            copied = jax.tree.unflatten(treedef, taken)
+            look = None if known is None else known.look
+            if known is not None and look is not None and look.finds_the_same():
+                return known.copied  # it was not taken apart, which takes longer
+            # Code of the class runs here; what it asks of JAX must not enter the trace.
+            with jaxapi.outside_traces():
+                parts, treedef = jax.tree.flatten(value, lambda p: p is not value)
+                taken = list(map(self.take, parts))
+                if known is not None and _is_made_alike(known, treedef, taken):
+                    return known.copied
+                copied = jax.tree.unflatten(treedef, taken)
         except Exception:  # such as that of an object that is still being made
             return value
-        self._copies[id(value)] = _Copy(value, treedef, taken, copied)
+        look = self._look(value, parts)
+        self._copies[id(value)] = _Copy(value, treedef, taken, copied, look)
         return copied
+
+    def _look(self, value: Any, parts: list[Any]) -> contents.Look | None:
+        """Return what shows whether an object, or a part of it, has changed."""
+        is_tuple = issubclass(type(value), tuple)
+        own = None if is_tuple else contents.attributes(value)
+        if own is None and not is_tuple:
+            return None
+        found: list[contents.Reading] = [own] if own else []
+        held: list[Any] = [*(own.found if own else value)]
+        seen = {id(value)}
+        for item in held:  # which grows
+            kind = type(item)
+            if kind in _WHOLE or id(item) in self._fixed or id(item) in seen:
+                continue
+            seen.add(id(item))
+            if kind is dict or kind is list:
+                found += contents.items(item)
+                held += found[-1].found
+            elif issubclass(kind, tuple):
+                held += item
+            elif (_KINDS.get(kind) or _learn(kind, item)) != "whole":
+                known = self._copies.get(id(item))
+                if known is not None and known.look is not None:
+                    found += known.look.readings
+                elif known is not None or jax.tree.leaves(item):
+                    return None
+        if not {*map(id, held)}.issuperset(map(id, parts)):
+            return None  # it makes them of something else
+        return contents.Look(found)
 
     def _changes(self, value: Any) -> bool:
         """Tell whether a pytree, or one of a registered class in it, may change."""
@@ -97,13 +136,13 @@ class Snapshots:
         return any(map(self._changes, value.values() if known == "dict" else value))
 
     def _frozen_changes(self, kind: Any, value: Any) -> bool:
-        held = _fields(kind, value)
+        held = contents.fields(kind, value)
         if _WHOLE.issuperset(map(type, held)):
             self._fixed[id(value)] = value
             return False
         changes = any([self._changes(item) for item in held])
         is_fixed = not changes and not any(
-            item is _MISSING or type(item) in (list, dict) for item in held
+            item is contents.MISSING or type(item) in (list, dict) for item in held
         )
         if is_fixed:
             self._fixed[id(value)] = value
@@ -138,40 +177,6 @@ def _is_same(first: Any, second: Any) -> bool:
     return _are_same(first, second)
 
 
-def _fields(kind: Any, value: Any) -> list[Any]:
-    """Return what an instance itself holds in its fields.
-
-    Of one that is still being made, the class may make a bound method of a function that
-    is the field's default; in equinox that holds the instance, and so on without end.
-    Classes may have an own `__getattribute__`, which is not run either.
-    """
-    slots = _slots(kind)
-    found = [_slot(value, slot) for slot in slots.values()]
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:  # it has only slots
-        return found
-    names = kind.__dataclass_fields__
-    return found + [held.get(n, _MISSING) for n in names if n not in slots]
-
-
-@functools.lru_cache(maxsize=4096)
-def _slots(kind: Any) -> dict[str, types.MemberDescriptorType]:
-    """Return the fields of a dataclass that are no entries of its instances' dicts."""
-    found = {
-        n: inspect.getattr_static(kind, n, None) for n in kind.__dataclass_fields__
-    }
-    is_slot = types.MemberDescriptorType
-    return {name: slot for name, slot in found.items() if isinstance(slot, is_slot)}
-
-
-def _slot(value: Any, slot: types.MemberDescriptorType) -> Any:
-    try:
-        return slot.__get__(value)
-    except AttributeError:
-        return _MISSING
-
-
 def _learn(kind: type, value: Any) -> str:
     """Learn once how values of a class may change; "whole" is what is never copied."""
     if len(_KINDS) > _MAX_KINDS:  # classes that are made anew in every run
@@ -179,7 +184,7 @@ def _learn(kind: type, value: Any) -> str:
         _KINDS.update({kind: kind.__name__ for kind in CONTAINERS})
         _WHOLE.clear()
     _KINDS[kind] = known = _kind(kind, value)
-    if known == "whole" and kind is not object:  # that is what `_MISSING` is
+    if known == "whole" and kind is not object:  # that is what `MISSING` is
         _WHOLE.add(kind)
     return known
 
@@ -201,7 +206,6 @@ def _is_frozen(kind: type) -> bool:
     return settings.frozen or "FrozenInstanceError" in getattr(code, "co_names", ())
 
 
-_MISSING = object()  # a field without a value: the object is still being made
 _FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
 _KINDS: dict[type, str] = {kind: kind.__name__ for kind in CONTAINERS}
 _WHOLE: set[type] = set()
