@@ -10,7 +10,7 @@ import pytest
 import untrace
 from tests.lifting.installed import library
 from tests.recovery.test_recorder import X, names, record
-from untrace.recovery.kinds import MIN_IDLE_RUNS, MIN_QUIET_RUNS
+from untrace.recovery.kinds import MIN_IDLE_RUNS, MIN_QUIET_RUNS, Kinds
 from untrace.recovery.snapshots import Snapshots
 
 LAYERS = """
@@ -65,6 +65,23 @@ def test_a_function_that_led_to_nothing_is_recorded_once_it_calls_jax(layers):
     assert [names(call.bodies[0]) for call in body.calls] == [["tanh"], ["tanh"]]
     text = untrace.source(f)(X)
     assert text.report.strength == "identical"
+
+
+def test_a_function_that_counts_now_and_then_is_recorded_each_time(layers, monkeypatch):
+    def f(x):
+        for n in range(3):
+            for _ in range(MIN_QUIET_RUNS << 2 * n):
+                layers.choose(x, False)
+            x = layers.choose(x, True)
+        return x
+
+    left, stop = [], Kinds.stop_watching
+    monkeypatch.setattr(
+        Kinds, "stop_watching", lambda self, own: (left.append(own), stop(self, own))
+    )
+    _, body = record(f, X)
+    assert owns(body) == ["choose"] * 3
+    assert [own.code.co_name for own in left] == ["choose"] * 3
 
 
 def test_a_function_that_is_running_is_watched_to_its_end(layers):

@@ -48,6 +48,7 @@ class Own:
       n_idle: How many runs those were.
       n_idle_maps: In how many calls it was mapped over trees and did not call JAX.
       n_quiet: How many runs led to nothing since one was kept.
+      n_misses: How often it turned out to count after it was not watched any more.
       defaults: The floats that it has as defaults, if it is the user's.
     """
 
@@ -59,6 +60,7 @@ class Own:
     n_idle: int = 0
     n_idle_maps: int = 0
     n_quiet: int = 0
+    n_misses: int = 0
     defaults: Mapping[str, float] | None = None
 
     def was_idle(self) -> None:
@@ -79,6 +81,11 @@ class Own:
             return False
         self.n_quiet = 0
         return self.waits
+
+    def was_wrong(self) -> None:
+        """Take note that it was not watched but counts: four times as many runs from now on."""
+        self.n_misses += 1
+        self.n_quiet = MIN_QUIET_RUNS - (MIN_QUIET_RUNS << 2 * self.n_misses)
 
     def led_to_something(self) -> None:
         """Take note of a run that is kept."""
@@ -143,7 +150,8 @@ class Kinds:
         """Watch a function again that turns out to count, and go on doing so."""
         own = self._quiet.pop(key, None)
         if own is not None:
-            self.known[key], own.n_quiet = own, _NEVER
+            self.known[key] = own
+            own.was_wrong()
         return own
 
     def own(self, key: int) -> Own | None:
