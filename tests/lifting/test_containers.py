@@ -80,6 +80,48 @@ def test_fields_that_stay_are_not_written_again():
     assert "return state._replace(mass=state.mass * jnp.sum(" in text
 
 
+def test_fields_that_stay_are_those_of_an_object_around_the_function():
+    def fitted(state, x):
+        def loss(mass):
+            changed = state._replace(mass=jnp.exp(mass))
+            return jnp.sum(acceleration(changed) * x + changed.velocity)
+
+        return x - jax.grad(loss)(x)
+
+    text = recover(fitted, State(X, X + 1, X + 2), X)
+    assert "acceleration(state._replace(mass=mass))" in text
+    assert "State(" not in text.split("def fitted")[1].split("def example_args")[0]
+
+
+def test_a_container_has_the_name_of_the_field_that_takes_it():
+    def averaged(new, old):
+        return jax.tree.map(lambda new, old: 0.005 * new + 0.995 * old, new, old)
+
+    def steps(targets, state):
+        targets = targets._replace(mass=averaged(state.mass, targets.mass))
+        return targets, jnp.sum(state.position)
+
+    state = State(X, X, {"a": X, "b": X})
+    text = recover(steps, state, state)
+    assert "mass = averaged(state.mass, targets.mass)" in text
+    assert "return targets._replace(mass=mass), " in text
+
+
+def scored(state, mass, x):
+    y = jnp.sin(mass * x) + jnp.cos(x)
+    return jnp.sum(y * jnp.tanh(y)) * jnp.mean(mass)
+
+
+def test_an_argument_that_is_a_part_of_another_one_is_taken_itself():
+    def f(state, x):
+        first = scored(state, state.mass, x)
+        return first + jax.grad(lambda mass: scored(state, mass, x))(state.mass)
+
+    text = recover(f, State(X, X, X), X)
+    assert text.count("def scored") == 1
+    assert "first = scored(state.mass, x)" in text
+
+
 def rotated(pair):
     return pair[1] * jnp.cos(pair[0]), jnp.tanh(pair[0])
 

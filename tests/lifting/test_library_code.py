@@ -555,3 +555,15 @@ def net(variables, x):
     assert "def norm(params, batch_stats, x):" in text, text
     assert "def block(params, batch_stats, x):" in text
     assert "_2(" not in text
+
+
+def test_what_a_library_unpacks_and_nobody_uses_has_no_name():
+    layers = library("""
+def run(xs):
+    def body(c, x):
+        return jnp.tanh(c * x + 1.0), jnp.sin(c) * x
+    last, rows = jax.lax.scan(body, xs[0], xs)
+    return rows * jnp.exp(rows)
+""")
+    text = recover(lambda x: layers.run(x) + layers.run(2.0 * x), X)
+    assert "_, rows = jax.lax.scan(" in text

@@ -171,3 +171,16 @@ def test_words_that_are_no_numbered_ones_stay_words():
         return x
 
     recover(braces, odd, X)
+
+
+SHIFTS = np.array([[0, 0], [1, 0], [0, 1], [-1, 0], [0, -1]])
+
+
+def test_axes_and_lengths_of_numpy_are_plain_integers():
+    def stream(x):
+        moved = [jnp.roll(x[i], tuple(SHIFTS[i]), axis=(0, 1)) for i in range(5)]
+        return jnp.stack(moved).reshape((5, SHIFTS[1, 0] * 16))
+
+    text = recover(stream, np.stack([X] * 5))
+    assert "np.int64" not in text
+    assert "(0, 1, 0, -1, 0), (0, 0, 1, 0, -1)" in text

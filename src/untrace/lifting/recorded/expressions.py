@@ -125,7 +125,7 @@ def _made(value: Any, writer: Writer) -> Term:
         return built(tree, arrays, writer)
     if kind in (tuple, list):
         brackets = "()" if kind is tuple else "[]"
-        return display(brackets, [_item(item, writer) for item in value])
+        return display(brackets, list(map(writer.value, _shown_items(value, writer))))
     if kind is dict:
         return _of_dicts(value, writer) or dict_term(
             [(k, writer.value(item)) for k, item in value.items()]
@@ -157,10 +157,12 @@ def tree_term(value: Any, writer: Writer) -> Term:
     return built(tree, arrays, writer)
 
 
-def _item(value: Any, writer: Writer) -> Term:
-    """Write a value in a tuple or list; a length that a library computed, plainly."""
-    is_length = writer.in_library and type(value) is np.int64
-    return writer.value(int(value) if is_length else value)
+def _shown_items(values: Sequence[Any], writer: Writer) -> Sequence[Any]:
+    """Return the items of a tuple or list; lengths and axes of NumPy as plain integers."""
+    kinds = set(map(type, values))
+    if np.int64 not in kinds or not (writer.in_library or kinds <= {int, np.int64}):
+        return values
+    return [int(v) if type(v) is np.int64 else v for v in values]
 
 
 def _is_needed(name: Name, writer: Writer) -> bool:

@@ -249,7 +249,7 @@ def _give_names(
             continue
         if statement.loop is not None and holders.get(name.text) is name:
             continue  # its first value has the name
-        is_shown = name.is_given and not name.is_weak
+        is_shown = name.is_given and not (name.is_weak or name.is_foreign)
         if name.uses == 0 and not is_shown:
             name.text = "_"
             continue

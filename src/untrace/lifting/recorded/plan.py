@@ -76,7 +76,7 @@ class Plan:
       complete: Calls that return everything after all.
       unnamed: Names that numbers are not to have.
       keys: What identifies the values of local variables, by the `id` of each.
-      fields: The `id` of the arrays in such a value, and the fields that they are in.
+      fields: The keys of arrays and containers in such a value, and the fields that they are in.
       described: How values are described, by identity.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
@@ -127,7 +127,7 @@ class Plan:
     complete: set[Call] = field(default_factory=set[Call])
     unnamed: set[str] = field(default_factory=set[str])
     keys: dict[int, Any] = field(default_factory=dict[int, Any])
-    fields: dict[int, list[tuple[int, str]]] = field(
+    fields: dict[int, list[tuple[Any, str]]] = field(
         default_factory=dict[int, "list[tuple[int, str]]"]
     )
     described: dict[tuple[int, int], Any] = field(

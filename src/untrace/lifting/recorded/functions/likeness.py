@@ -30,7 +30,7 @@ def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
     found: Counter[tuple[int, str]] = Counter()
     names: dict[int, Name] = {}
     for key, child in zip(tree.keys, tree.children):
-        known, ending = writer.values.find(tree_key(child, arrays)), access(tree, key)
+        known, ending = _seen(tree_key(child, arrays), writer), access(tree, key)
         if known is not None and known[1].endswith(ending):
             names[id(known[0])] = known[0]
             found[id(known[0]), known[1].removesuffix(ending)] += 1
@@ -45,8 +45,23 @@ def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
     if 2 * n_same < n_needed:
         return None
     class_name = writer.program.class_name
-    is_alike = base.keys == tree.keys or class_name(base) == class_name(tree)
-    return (name, path) if is_alike else None
+    if base.keys != tree.keys and class_name(base) != class_name(tree):
+        return None
+    for key in [tree_key(child, arrays) for child in tree.children]:
+        if _seen(key, writer) is not None:
+            writer.find(key)  # which notes what is taken from around the function
+    return name, path
+
+
+def _seen(key: Any, writer: Writer) -> Found | None:
+    """Return where a function sees what has a key: in itself or in one around it."""
+    inner: Writer | None = writer
+    while inner is not None:
+        found = inner.values.find(key)
+        if found is not None:
+            return found
+        inner = inner.parent
+    return None
 
 
 def lost_fields(base: Found, tree: Node, writer: Writer) -> list[str]:
@@ -66,7 +81,7 @@ def is_field(
 ) -> bool:
     """Tell whether a field of a NamedTuple is that of another one."""
     name, path = base
-    found = writer.values.find(tree_key(child, arrays))
+    found = _seen(tree_key(child, arrays), writer)
     return found is not None and found == (name, path + access(tree, key))
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from untrace.capture.trees import accessors
+from untrace.capture.trees import Node, accessors
 from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.paths import last_word
-from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.statements import Names, flat
 from untrace.lifting.recorded.terms import Name
 from untrace.recovery.record import Call, Target
@@ -99,8 +99,11 @@ def _name_fields(value: Any, writer: Writer) -> None:
             name.is_weak = True
 
 
-def _fields_of_local(value: Any, writer: Writer) -> list[tuple[int, str]]:
-    """List the `id` of the arrays in an object, and the names of the fields they are in."""
+def _fields_of_local(value: Any, writer: Writer) -> list[tuple[Any, str]]:
+    """List the arrays in an object and the containers that are its fields, by their keys.
+
+    With each is the name of the field that it is in.
+    """
     known = writer.program.plan.fields
     if id(value) not in known:
         known[id(value)] = []
@@ -111,6 +114,12 @@ def _fields_of_local(value: Any, writer: Writer) -> list[tuple[int, str]]:
                 for index, _, words in accessors(tree, "")
                 if words
             ]
+            if isinstance(tree, Node) and tree.kind in ("replaced", "fields"):
+                known[id(value)] += [
+                    (tree_key(child, arrays), str(field))
+                    for field, child in zip(tree.keys, tree.children)
+                    if isinstance(child, Node)
+                ]
     return known[id(value)]
 
 

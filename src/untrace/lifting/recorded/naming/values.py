@@ -123,13 +123,14 @@ class Values:
             key = id(arrays[tree.index])
             known, before = self._known.setdefault(key, (name, path))
             # The latest of `state = state._replace(...)`, or what has no other name.
-            if path and (before == path or not known.is_given):
+            is_later = path and (before == path or not known.is_given)
+            if is_later or _is_nearer(name, path, known, before):
                 self._known[key] = name, path
             return
         key = tree_key(tree, arrays)
         if key is not None:
-            _, before = self._known.setdefault(key, (name, path))
-            if path and before == path:
+            known, before = self._known.setdefault(key, (name, path))
+            if (path and before == path) or _is_nearer(name, path, known, before):
                 self._known[key] = name, path
         for part, child in by_length(tree):
             self._define(child, arrays, name, path + access(tree, part))
@@ -165,6 +166,13 @@ class Values:
         if isinstance(value, jax.tree_util.Partial):  # others may hold the same arrays
             return id(jaxapi.plain_map(value)), key
         return key
+
+
+def _is_nearer(name: Name, path: str, known: Name, before: str) -> bool:
+    """Tell whether a parameter is what another one holds as a part: `params`, `state.params`."""
+    if path == before or not (name.is_parameter and known.is_parameter):
+        return False
+    return before.endswith(path)
 
 
 def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
