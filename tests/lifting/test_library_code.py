@@ -567,3 +567,46 @@ def run(xs):
 """)
     text = recover(lambda x: layers.run(x) + layers.run(2.0 * x), X)
     assert "_, rows = jax.lax.scan(" in text
+
+
+def test_functions_among_the_starred_arguments_of_a_library_are_not_passed():
+    layers = library("""
+def value_and_grad(loss):
+    def wrapped(params, *args):
+        def function(params, *args):
+            return loss(params, *args)
+
+        return jax.value_and_grad(function)(params, *args)
+
+    return wrapped
+""")
+
+    def loss(params, weight, x, beta, y):
+        return jnp.mean(weight(x) * beta(jnp.tanh(x @ params["w"]).sum(1) - y))
+
+    def step(params, x, y):
+        weight = lambda x: 1 - jnp.exp(-jnp.sum(x, axis=1))
+        return layers.value_and_grad(loss)(params, weight, x, jnp.square, y)
+
+    text = recover(step, PARAMS, X, X[:, 0])
+    assert "def value_and_grad(params, x, y):" in text
+    assert "return jax.value_and_grad(value_and_grad)(params, x, y)" in text
+
+
+def test_lists_of_functions_among_the_starred_arguments_are_not_passed():
+    layers = library("""
+def gradient(loss):
+    def function(params, *args):
+        return loss(params, *args)
+
+    return jax.grad(function)
+""")
+
+    def loss(params, functions, x):
+        for function in functions:
+            x = function(x @ params["w"])[:, :1] + x
+        return x.sum()
+
+    functions = [jnp.sin, lambda x: x * 2]
+    text = recover(lambda p, x: layers.gradient(loss)(p, functions, x), PARAMS, X)
+    assert "jnp.sin(x @ " in text

@@ -23,6 +23,11 @@ from untrace.lifting.recorded.functions.definitions import (
 )
 from untrace.lifting.recorded.functions.function_arguments import passed_term
 from untrace.lifting.recorded.functions.function_values import is_passed
+from untrace.lifting.recorded.functions.parameters import (
+    is_left_out,
+    is_spread,
+    spread_items,
+)
 from untrace.lifting.recorded.naming.values import arrays_in, has_array
 from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.terms import (
@@ -345,7 +350,11 @@ def _fixed_arguments(
     if body.opened is None:  # then they are those of a call, not of the function
         n_bound, _ = bound_arguments(made.function)
         names = names[n_bound : body.code.co_argcount]
-    return frozenset({i for i, n in enumerate(names) if n in static} | static)
+    fixed = {i for i, n in enumerate(names) if n in static} | static
+    if body.opened is None and is_spread(body):
+        items = enumerate(spread_items(body), len(names))
+        fixed |= {i for i, item in items if is_left_out(item)}
+    return frozenset(fixed)
 
 
 def _option_terms(

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
@@ -26,7 +28,7 @@ from untrace.lifting.recorded.naming.values import (
 )
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.spelling.numbers import spell_float
-from untrace.recovery.functions import starred
+from untrace.recovery.functions import is_function, starred
 from untrace.recovery.record import Body, Call, is_library, is_library_class
 from untrace.syntax.names import identifier
 
@@ -65,8 +67,9 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
         if stars and not has_array(values[name]):
             continue
         given = values[name]
-        if stars == "*" and writer.is_library and 0 < len(given) <= MAX_SPREAD:
-            spread = _spread(name, given, body, writer)
+        if stars == "*" and is_spread(body):
+            left = [value for value in given if not is_left_out(value)]
+            spread = _spread(name, left, body, writer)
             writer.draft.parameters += map(Parameter, spread)
             continue
         made = Name(name, True, is_parameter=True)
@@ -77,6 +80,24 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
         if type(given) is float:
             writer.hold_float(given, name, made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
+
+
+def is_spread(body: Body) -> bool:
+    """Tell whether a library's `*args` becomes a parameter for each of its items."""
+    if not (body.code.co_flags & inspect.CO_VARARGS and is_library(body.code)):
+        return False
+    return 0 < len(spread_items(body)) <= MAX_SPREAD
+
+
+def is_left_out(item: Any) -> bool:
+    """Tell whether an item is a function, or functions: what they do is in the body."""
+    return not has_array(item) and any(map(is_function, jax.tree.leaves(item)))
+
+
+def spread_items(body: Body) -> Sequence[Any]:
+    """Return what a function's `*args` holds."""
+    position = body.code.co_argcount + body.code.co_kwonlyargcount
+    return body.parameters.get(body.code.co_varnames[position], ())
 
 
 def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list[Name]:
