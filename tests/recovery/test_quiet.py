@@ -352,3 +352,24 @@ def test_looking_at_an_object_runs_no_code_of_its_class():
     take, node = Snapshots().take, Reading(1.0, None)
     assert take(node) is take(node)
     assert ran == []
+
+
+class Raising(Node):
+    """A pytree that cannot be taken apart any more."""
+
+
+def refuse(node):
+    raise RuntimeError("closed")
+
+
+jax.tree_util.register_pytree_node(Raising, refuse, lambda _, children: None)
+
+
+@pytest.mark.parametrize("note", [Raising(0.0, None), list(range(20_000))])
+def test_metadata_that_cannot_be_looked_at_do_not_prevent_a_copy(note):
+    take = Snapshots().take
+    marked = Marked([np.zeros(2)], note)
+    first, second = take(marked), take(marked)
+    marked.x.append(None)
+    assert len(first.x) == len(second.x) == 1
+    assert len(take(marked).x) == 2

@@ -115,8 +115,10 @@ class Snapshots:
                 known = self._copies.get(id(item))
                 if known is not None and known.look is not None:
                     found += known.look.readings
-                elif known is not None or jax.tree.leaves(item):
+                elif known is not None or _has_leaves(item):
                     return None
+            if len(held) > _MAX_HELD:
+                return None
         if not {*map(id, held)}.issuperset(map(id, parts)):
             return None  # it makes them of something else
         return contents.Look(found)
@@ -147,6 +149,15 @@ class Snapshots:
         if is_fixed:
             self._fixed[id(value)] = value
         return changes
+
+
+def _has_leaves(value: Any) -> bool:
+    """Tell whether a pytree that was not copied, such as metadata, may hold anything."""
+    try:
+        with jaxapi.outside_traces():
+            return bool(jax.tree.leaves(value))
+    except Exception:  # as above
+        return True
 
 
 def _is_made_alike(known: _Copy, treedef: Any, parts: list[Any]) -> bool:
@@ -211,3 +222,5 @@ _KINDS: dict[type, str] = {kind: kind.__name__ for kind in CONTAINERS}
 _WHOLE: set[type] = set()
 """The classes among them whose values are never copied: most are looked up here alone."""
 _MAX_KINDS = 4096
+_MAX_HELD = 10_000
+"""Items that are looked at one by one: lists in the metadata of an object may be long."""
