@@ -179,8 +179,24 @@ SHIFTS = np.array([[0, 0], [1, 0], [0, 1], [-1, 0], [0, -1]])
 def test_axes_and_lengths_of_numpy_are_plain_integers():
     def stream(x):
         moved = [jnp.roll(x[i], tuple(SHIFTS[i]), axis=(0, 1)) for i in range(5)]
-        return jnp.stack(moved).reshape((5, SHIFTS[1, 0] * 16))
+        return jnp.reshape(jnp.stack(moved), (5, SHIFTS[1, 0] * 16))
 
     text = recover(stream, np.stack([X] * 5))
     assert "np.int64" not in text
     assert "(0, 1, 0, -1, 0), (0, 0, 1, 0, -1)" in text
+
+
+def test_integers_of_numpy_that_are_operands_keep_their_type():
+    def f(x):
+        first, second = SHIFTS[1]
+        stacked = jnp.stack((first, second)) * x
+        branches = [lambda pair: pair[0] * x, lambda pair: pair[1] * x]
+        chosen = jax.lax.cond(x > 0, *branches, (first, second))
+        total = jax.lax.fori_loop(
+            0, 3, lambda _, c: (c[0] + c[1], c[1]), tuple(SHIFTS[1])
+        )
+        return stacked + chosen + total[0]
+
+    source = untrace.source(f)(jnp.float32(2.0))
+    assert source.report.strength == "identical"
+    assert not source.report.notes

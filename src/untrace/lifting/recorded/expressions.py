@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 
 MIN_WHOLE = 4  # fields of an object that is passed whole where all of them are needed
+_INTEGERS = frozenset({"axes", "axis", "new_sizes", "reps", "shape", "shift"})
+"""Arguments that hold integers only, never arrays."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
 _KNOWN_MODULES = frozenset(
     {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
@@ -57,7 +59,7 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
         return _array(value, writer)
     if type(value) is float:  # an object of its own, unlike a small integer
         return _float(value, writer, role)
-    return _known(value, writer) or _made(value, writer)
+    return _known(value, writer) or _made(value, writer, role)
 
 
 def _float(value: float, writer: Writer, role: str) -> Term:
@@ -117,7 +119,7 @@ def _known(value: Any, writer: Writer) -> Term | None:
     return writer.ref(found) if found is not None else None
 
 
-def _made(value: Any, writer: Writer) -> Term:
+def _made(value: Any, writer: Writer, role: str) -> Term:
     """Write the expression that makes a value."""
     kind = type(value)
     if kind in (tuple, list) and writer.program.shapes.knows(value):
@@ -125,7 +127,7 @@ def _made(value: Any, writer: Writer) -> Term:
         return built(tree, arrays, writer)
     if kind in (tuple, list):
         brackets = "()" if kind is tuple else "[]"
-        return display(brackets, list(map(writer.value, _shown_items(value, writer))))
+        return display(brackets, [_item(item, role, writer) for item in value])
     if kind is dict:
         return _of_dicts(value, writer) or dict_term(
             [(k, writer.value(item)) for k, item in value.items()]
@@ -157,12 +159,13 @@ def tree_term(value: Any, writer: Writer) -> Term:
     return built(tree, arrays, writer)
 
 
-def _shown_items(values: Sequence[Any], writer: Writer) -> Sequence[Any]:
-    """Return the items of a tuple or list; lengths and axes of NumPy as plain integers."""
-    kinds = set(map(type, values))
-    if np.int64 not in kinds or not (writer.in_library or kinds <= {int, np.int64}):
-        return values
-    return [int(v) if type(v) is np.int64 else v for v in values]
+def _item(value: Any, role: str, writer: Writer) -> Term:
+    """Write a value in a tuple or list; an axis, or a length of a library's, plainly.
+
+    Of other integers of NumPy JAX makes arrays, whose types are not those of integers.
+    """
+    is_plain = writer.in_library or role in _INTEGERS
+    return writer.value(int(value) if is_plain and type(value) is np.int64 else value)
 
 
 def _is_needed(name: Name, writer: Writer) -> bool:
