@@ -159,6 +159,7 @@ from untrace.jaxapi.params import (
     node_parts,
     plain_attribute,
     tree_structure,
+    with_items,
 )
 from untrace.jaxapi.raveling import HashablePartial, raveled_tree
 from untrace.jaxapi.recording import call_readers as call_readers
@@ -232,6 +233,11 @@ from untrace.jaxapi.tracing import (
     trace_computation,
     trace_flat,
 )
+from untrace.jaxapi.trusted import TRACE_TOKENS as TRACE_TOKENS
+from untrace.jaxapi.trusted import VALUE_TYPES as VALUE_TYPES
+from untrace.jaxapi.trusted import is_of_jax as is_of_jax
+from untrace.jaxapi.trusted import memoized_function as memoized_function
+from untrace.jaxapi.trusted import whole_fields as whole_fields
 from untrace.jaxapi.wrappers import CUSTOM_JVP as CUSTOM_JVP
 from untrace.jaxapi.wrappers import CUSTOM_VJP as CUSTOM_VJP
 from untrace.jaxapi.wrappers import FUNCTION_RESULTS as FUNCTION_RESULTS
@@ -399,5 +405,6 @@ __all__ = [
     "unflatten_operands",
     "user_frame",
     "var_behind",
+    "with_items",
     "with_mesh",
 ]

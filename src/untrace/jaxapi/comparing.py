@@ -20,7 +20,7 @@ from jax._src.lib import xla_client as _xla_client
 
 from untrace.jaxapi.exports import Exported
 from untrace.jaxapi.jaxprs import Tracer
-from untrace.jaxapi.params import boxed_value, is_value_box, node_parts
+from untrace.jaxapi.params import PyTreeDef, boxed_value, is_value_box, node_parts
 
 # What only says where something came from; never part of a computation.
 ORIGIN_TYPES: tuple[type, ...] = (
@@ -50,42 +50,59 @@ def array_key(array: Any) -> Any:
 
 
 def rule_identity(function: Any, depth: int = 0) -> Any:
-    """Return what tells one derivative rule from another: code and closed-over code.
+    """Return what tells one derivative rule from another, for the writer.
 
     Every trace wraps a rule in new closures, so the objects say nothing; what they
-    close over in the end, the user's functions, does.
+    close over in the end, the user's functions and static arguments, does. The checker
+    has an identity of its own (`verification.identity`), so that a fault in this one is
+    seen.
     """
+
+    def within(parts: Any) -> Any:
+        return tuple([rule_identity(part, depth + 1) for part in parts])
+
+    kind = type(function)
     if isinstance(function, _lu.WrappedFun):
-        parts = [
-            function.f,
-            *(part for transform in function.transforms for part in transform),
-        ]
-        return tuple(rule_identity(part, depth + 1) for part in parts)
+        return within([function.f, *function.transforms, function.params])
     if isinstance(function, (tuple, list)):
-        return tuple(rule_identity(part, depth + 1) for part in function)
+        return kind, within(function)
     if isinstance(function, functools.partial):
-        return rule_identity((function.func, *function.args), depth + 1)
-    if isinstance(function, (int, str, bool, float, complex, bytes, type(None))):
-        return type(function), repr(function)
+        return within([function.func, function.args, *function.keywords.items()])
+    if kind in _PLAIN:
+        return kind, repr(function)
+    if kind in (slice, range):
+        return kind, within([function.start, function.stop, function.step])
+    if kind is frozenset:
+        return kind, frozenset(within(function))
+    if isinstance(function, _BOOKKEEPING):
+        return kind
+    if isinstance(function, (_core.AbstractValue, PyTreeDef)):
+        return kind, function, str(function)  # a tree of 1 equals one of True
     if isinstance(function, (Tracer, jax.Array, _np.ndarray, _np.generic, Exported)):
         return id(function)
     if is_value_box(function):
         return rule_identity(boxed_value(function), depth + 1)
     parts = node_parts(function)
     if parts is not None:
-        return type(function), rule_identity(parts, depth + 1)
+        return kind, rule_identity(parts, depth + 1)
     code = getattr(function, "__code__", None)
     if code is None:
         called = getattr(function, "__wrapped__", None)
-        if called is not None:
-            return rule_identity(called, depth + 1)
-        kind = type(function)
-        is_of_jax = kind.__module__.partition(".")[0] in ("jax", "jaxlib", "builtins")
-        return kind if is_of_jax and not callable(function) else (kind, id(function))
+        return id(function) if called is None else rule_identity(called, depth + 1)
     if depth > 40:
-        return code
-    cells = [cell for cell in function.__closure__ or () if not _is_empty_cell(cell)]
-    return code, tuple(rule_identity(cell.cell_contents, depth + 1) for cell in cells)
+        return id(function)
+    cells = zip(code.co_freevars, function.__closure__ or ())
+    held = [cell for name, cell in cells if name not in _CACHES.get(code.co_name, ())]
+    defaults = (function.__defaults__, tuple((function.__kwdefaults__ or {}).items()))
+    closed = within([cell.cell_contents for cell in held if not _is_empty_cell(cell)])
+    return code, closed, within(defaults)
+
+
+_PLAIN = frozenset({int, str, bool, float, complex, bytes, type(None)})
+# Which trace a wrapper belongs to, and where it stores results.
+_BOOKKEEPING = (_core.Trace, _core.TraceTag, _lu.Store, _lu.EqualStore, *ORIGIN_TYPES)
+# What JAX's own closures remember, by function.
+_CACHES = {"memoized": ("cells", "sentinel")}
 
 
 def _is_empty_cell(cell: Any) -> bool:

@@ -56,7 +56,7 @@ def compare(
 class _JaxprWalk(ValueWalk):
     def __init__(self, notes: list[str]) -> None:
         super().__init__(notes)
-        self.same_jaxprs: set[tuple[int, int]] = set()
+        self.same_jaxprs: set[tuple[int, int, bool]] = set()
         self.same_rules: set[Any] = set()
         self.rule_names: list[str] = []
         self.check_vma = True
@@ -66,7 +66,7 @@ class _JaxprWalk(ValueWalk):
     def jaxprs(
         self, expected: Any, actual: Any, parent: Scope | None
     ) -> Difference | None:
-        pair = (id(expected), id(actual))
+        pair = (id(expected), id(actual), self.check_vma)
         if expected is actual or pair in self.same_jaxprs:
             return None
         uses = self.n_outer_uses
@@ -229,7 +229,7 @@ class _JaxprWalk(ValueWalk):
     # -- derivative rules
 
     def rules(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:
-        identity = (rules.identify_rules(eqn), rules.identify_rules(mate))
+        identity = tuple([rules.identify_rules(e, self.check_vma) for e in (eqn, mate)])
         pair = (id(eqn), id(mate))
         if pair in self.same_rules or identity in self.same_rules:
             return None

@@ -8,6 +8,7 @@ variables in order, equivalence numbers them by what they compute.
 from __future__ import annotations
 
 import abc
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -61,7 +62,7 @@ class KeyMaker(abc.ABC):
         self._alive: list[Any] = []
         self._active: list[int] = []
         self._refs: dict[int, int] = {}
-        self._rule_stack: list[rules.Identity] = []
+        self._rule_stack: list[Hashable] = []
         self._check_vma = True
 
     @abc.abstractmethod
@@ -103,7 +104,7 @@ class KeyMaker(abc.ABC):
 
     def rules(self, eqn: Any, scope: KeyScope) -> Key:
         """Make the key of derivative rules; rules that recur are written as such."""
-        identity = rules.identify_rules(eqn)
+        identity = rules.identify_rules(eqn, self._check_vma)
         depth = len(self._rule_stack)
         if identity in self._rule_stack or depth >= rules.MAX_DEPTH:
             self.n_outer_uses += 1

@@ -7,14 +7,11 @@ back are jaxprs and a few facts about them, which are compared like any other.
 
 from __future__ import annotations
 
-import functools
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
-import numpy as np
-
 from untrace import jaxapi
+from untrace.verification.identity import identity
 
 # Params that hold the callables, per primitive.
 OPAQUE_PARAMS: dict[str, frozenset[str]] = {
@@ -63,11 +60,13 @@ def comparable(eqn: Any, name: str) -> Any:
     return param
 
 
-def batching_identity(eqn: Any, name: str) -> Any:
+def batching_identity(eqn: Any, name: str) -> Hashable | None:
     """Return what identifies a batching rule, which may make equations with itself."""
     if name not in BATCHING_PARAMS.get(eqn.primitive.name, ()):
         return None
-    return ("batching", id(getattr(eqn.params[name], "rule", eqn.params[name])))
+    rule = getattr(eqn.params[name], "rule", eqn.params[name])
+    avals = tuple([v.aval for v in eqn.invars])
+    return "batching", identity((rule, avals, eqn.params["in_tree"]))
 
 
 def unproved(eqn: Any, name: str) -> str:
@@ -136,77 +135,25 @@ def name_rule(eqn: Any) -> str:
     return f"{eqn.primitive.name} of `{name}`"
 
 
-Identity = tuple[Any, ...]
-
 # Rules made anew by every call have no identity; so deep they are taken on trust.
 MAX_DEPTH = 4
 
 
-def identify_rules(eqn: Any) -> Identity:
+def identify_rules(eqn: Any, check_vma: bool) -> Hashable:
     """Identify the rules of an equation, to notice when rules lead back to themselves.
 
     It is usual for a `fwd` or a jvp rule to call the function it belongs to. Equal
     identities mean the same Python functions, with the same static arguments, at the
-    same operand types; so tracing them again would give nothing new.
+    same operand types and in the same context; tracing them again gives nothing new.
     """
-    found: list[Any] = [tuple(v.aval for v in eqn.invars)]
-    seen: dict[int, Any] = {}  # kept alive, so that no address is used again
-    for name in sorted(OPAQUE_PARAMS[eqn.primitive.name]):
-        _collect(eqn.params[name], found, seen)
-    return tuple(found)
-
-
-_BY_OBJECT = (
-    jaxapi.Tracer,
-    jaxapi.JaxArray,
-    jaxapi.Exported,
-    np.ndarray,
-    np.generic,
-)
-
-
-def _collect(value: Any, found: list[Any], seen: dict[int, Any]) -> None:
-    """Append what identifies a callable; look through the functions JAX wraps it in.
-
-    Rules build static arguments that are trees anew; these are told by their parts.
-    """
-    if id(value) in seen:
-        return
-    seen[id(value)] = value
-    if isinstance(value, str | int | float | complex | bool | None):
-        found.append((type(value), value))
-    elif isinstance(value, tuple | list):
-        for item in value:
-            _collect(item, found, seen)
-    elif isinstance(value, _BY_OBJECT):
-        found.append(id(value))
-    elif jaxapi.is_value_box(value):
-        _collect(jaxapi.boxed_value(value), found, seen)
-    elif isinstance(value, jaxapi.WrappedFun):
-        _collect((value.f, value.transforms, value.params), found, seen)
-    elif isinstance(value, functools.partial):
-        _collect((value.func, value.args, sorted(value.keywords.items())), found, seen)
-    elif isinstance(value, types.MethodType):
-        _collect((value.__func__, value.__self__), found, seen)
-    elif isinstance(value, types.FunctionType) and _is_of_jax(value):
-        found.append(id(value.__code__))
-        for cell in value.__closure__ or ():
-            _collect_cell(cell, found, seen)
-    elif (parts := jaxapi.node_parts(value)) is not None:
-        found.append(type(value))
-        _collect(parts, found, seen)
-    elif callable(value) or not _is_of_jax(type(value)):
-        found.append(id(value))
-
-
-def _collect_cell(cell: types.CellType, found: list[Any], seen: dict[int, Any]) -> None:
-    try:
-        content = cell.cell_contents
-    except ValueError:  # not assigned yet
-        return
-    _collect(content, found, seen)
-
-
-def _is_of_jax(value: Any) -> bool:
-    module = getattr(value, "__module__", None) or ""
-    return module.split(".", 1)[0] in ("jax", "jaxlib", "builtins", "numpy")
+    params = eqn.params
+    names = sorted(OPAQUE_PARAMS[eqn.primitive.name])
+    return identity(
+        (
+            eqn.primitive.name,
+            tuple([v.aval for v in eqn.invars]),
+            tuple([params[name] for name in names]),
+            (params["num_consts"], bool(params["symbolic_zeros"]), check_vma),
+            tuple([getattr(eqn.ctx, name) for name in jaxapi.CONTEXT_FIELDS]),
+        )
+    )

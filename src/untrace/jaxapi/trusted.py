@@ -1,0 +1,99 @@
+"""What the checker must know of JAX's objects; the writer uses none of it.
+
+Which objects only say to which trace something belongs, which are values that JAX
+compares itself, and what a wrapper or a node holds altogether.
+"""
+
+# This is a private hook of JAX; `tests/verification` needs it on every version.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import types
+from typing import Any
+
+import jax
+from jax._src import core as _core
+from jax._src import linear_util as _lu
+from jax._src.interpreters import partial_eval as _pe
+
+from untrace.jaxapi.comparing import ORIGIN_TYPES
+from untrace.jaxapi.wrappers import inner_code
+
+# Which trace a wrapper belongs to, where it stores results, where it came from: none of
+# it changes what a function computes.
+TRACE_TOKENS: tuple[type, ...] = (
+    _core.Trace,
+    _core.TraceTag,
+    _lu.Store,
+    _lu.EqualStore,
+    *([_lu.InitialResultPaths] if hasattr(_lu, "InitialResultPaths") else []),
+    *ORIGIN_TYPES,
+)
+
+# Immutable values whose `==` compares all that they are.
+VALUE_TYPES: tuple[type, ...] = (
+    _core.AbstractValue,
+    jax.sharding.Mesh,
+    jax.sharding.AbstractMesh,
+    jax.sharding.Sharding,
+    jax.sharding.PartitionSpec,
+)
+
+_MEMOIZED = inner_code(_pe._memoize, "memoized")
+# Classes implemented in C whose instances hold no more than their items.
+_CONTAINERS = (object, tuple, list, dict, collections.OrderedDict)
+
+
+def is_of_jax(value: Any) -> bool:
+    """Whether JAX defines a function or class."""
+    module = getattr(value, "__module__", None) or ""
+    return module.split(".", 1)[0] in ("jax", "jaxlib")
+
+
+def memoized_function(function: types.FunctionType) -> Any:
+    """The function whose results JAX keeps in a closure; None for any other."""
+    if function.__code__ is not _MEMOIZED:
+        return None
+    held = dict(zip(_MEMOIZED.co_freevars, function.__closure__ or ()))
+    return held["fn"].cell_contents
+
+
+def whole_fields(value: Any) -> Any:
+    """All that a node of a tree, or a record of JAX, holds; None for other objects.
+
+    Rules build static arguments that are trees anew, so these are no objects of their
+    own. Classes implemented in C may hide state and count as other objects.
+    """
+    kind = type(value)
+    if not (_is_node(value) or (dataclasses.is_dataclass(kind) and is_of_jax(kind))):
+        return None
+    if any(
+        not _is_heap_type(base) and base not in _CONTAINERS for base in kind.__mro__
+    ):
+        return None
+    slots = [name for base in kind.__mro__ for name in _slots(base)]
+    names = sorted({*slots, *getattr(value, "__dict__", {})})
+    fields = tuple([(name, getattr(value, name, None)) for name in names])
+    if isinstance(value, dict):
+        return fields, tuple(value.items())
+    return (fields, tuple(value)) if isinstance(value, tuple | list) else fields
+
+
+def _is_node(value: Any) -> bool:
+    try:
+        return not jax.tree_util.all_leaves([value])
+    except Exception:  # flattening runs code of any library
+        return False
+
+
+def _is_heap_type(kind: type) -> bool:
+    return bool(kind.__flags__ & 1 << 9)
+
+
+def _slots(base: type) -> tuple[str, ...]:
+    slots = vars(base).get("__slots__", ())
+    named = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple([name for name in named if name not in ("__dict__", "__weakref__")])
