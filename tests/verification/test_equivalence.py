@@ -253,3 +253,78 @@ def test_operands_that_are_given_twice_do_not_count() -> None:
     assert equivalent(once, twice) is None
     assert equivalent(once, traced_with(one, 2 * other)) is not None
     assert equivalent(traced_with(one, 2 * other), traced_with(2 * one, other))
+
+
+# ---- what is drawn, written or held anew -------------------------------------------
+
+
+def drawn() -> Any:
+    return lax.rng_uniform(0.0, 1.0, (3,))
+
+
+def of_loop(_: Any) -> Any:
+    return lax.scan(lambda c, _: (c + drawn(), None), jnp.zeros(3), length=3)[0]
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda x: drawn(), lambda x: jax.jit(drawn)(), of_loop]
+)
+def test_two_draws_are_not_one(draw: Any) -> None:
+    def once(x: Any) -> Any:
+        value = draw(x)
+        return value - value
+
+    def twice(x: Any) -> Any:
+        return draw(x) - draw(x)
+
+    assert differs(twice, once)
+    assert not differs(twice, lambda x: draw(x) - draw(x))
+
+
+def test_writes_to_another_mutable_array_differ() -> None:
+    first, second = jax.new_ref(jnp.zeros(4)), jax.new_ref(jnp.zeros(4))
+
+    def writing(*refs: Any) -> Any:
+        def function(x: Any) -> Any:
+            for ref in refs:
+                ref[...] = x
+                x = 2.0 * x
+            return x
+
+        return function
+
+    assert differs(writing(first, second), writing(second, first))
+    assert differs(writing(first, first), writing(first, second))
+    assert not differs(writing(first, second), writing(first, second))
+
+
+def test_objects_with_hidden_state_differ() -> None:
+    def drawing(generator: Any) -> Any:
+        shape = jax.ShapeDtypeStruct((4,), np.float32)
+        return lambda x: jax.pure_callback(generator.normal, shape, x)
+
+    one, other = np.random.default_rng(0), np.random.default_rng(0)
+    assert differs(drawing(one), drawing(other))
+    assert not differs(drawing(one), drawing(one))
+
+
+@pytest.mark.parametrize("other", [np.int64(3), 3, np.bool_(True), 3.0, np.float32(3)])
+def test_types_of_attributes_differ(other: Any) -> None:
+    def composite(value: Any) -> Any:
+        made = lax.composite(lambda x, **_: x + 1.0, "my.composite")
+        return lambda x: made(x, a=value)
+
+    def foreign(value: Any) -> Any:
+        made = jax.ffi.ffi_call("foreign", jax.ShapeDtypeStruct((4,), np.float32))
+        return lambda x: made(x, a=value)
+
+    for call in (composite, foreign):
+        assert differs(call(np.int32(3)), call(other))
+        assert not differs(call(np.int32(3)), call(np.int32(3)))
+
+
+def differs(first: Any, second: Any) -> bool:
+    jaxprs = [traced(function, jnp.ones(4)) for function in (first, second)]
+    is_other = equivalent(*jaxprs) is not None
+    assert is_other <= (compare(*jaxprs) is not None)
+    return is_other

@@ -25,6 +25,11 @@ import numpy as np
 
 from untrace import jaxapi
 
+# Where the type of a number counts: params that are compiled as what they are, and what
+# functions close over or are given.
+EXACT_PARAMS = frozenset({"attributes"})
+EXACT_KINDS = frozenset({"function", "partial", "method", "builtin", "WrappedFun"})
+
 Kind = tuple[Any, ...]
 Children = tuple[tuple[str, Any], ...]
 
@@ -39,6 +44,8 @@ class Parts(NamedTuple):
       is_opaque: Nothing can be said about the value, except that it is itself.
       has_equality: Its class defines `==`, and its fields may hold caches: objects
         that are equal may be taken to be the same.
+      numpy_type: The dtype of a number of NumPy, which counts where numbers are not
+        only sizes or axes (see `EXACT_PARAMS`).
     """
 
     kind: Kind
@@ -46,6 +53,7 @@ class Parts(NamedTuple):
     origin: str = ""
     is_opaque: bool = False
     has_equality: bool = False
+    numpy_type: str = ""
 
 
 def take_apart(value: Any) -> Parts:
@@ -103,8 +111,12 @@ def _bool(value: Any) -> Parts:
 
 
 def _int(value: Any) -> Parts:
-    # numpy integers come and go in shapes and axes; their type means nothing.
     return Parts(("int", int(value)))
+
+
+def _numpy_number(value: Any) -> Parts:
+    """Take it as Python's: in shapes and axes these come and go without a meaning."""
+    return take_apart(value.item())._replace(numpy_type=str(value.dtype))
 
 
 def _float(value: Any) -> Parts:
@@ -409,11 +421,12 @@ def _is_python_class(kind: type) -> bool:
 
 _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     ((type(None), type(Ellipsis), type(NotImplemented)), _none),
-    ((bool, np.bool_), _bool),
+    ((np.bool_, np.integer, np.float64, np.complex128), _numpy_number),
+    (bool, _bool),
     (enum.Flag, _flag),
     (enum.Enum, _enum),
     (jaxapi.ORIGIN_TYPES, _origin),
-    ((int, np.integer), _int),
+    (int, _int),
     (float, _float),
     (complex, _complex),
     ((str, bytes), _text),
@@ -426,7 +439,7 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (logging.LogRecord, _log_record),
     (jax.sharding.PartitionSpec, _partition_spec),
     ((tuple, list), _sequence),
-    ((dict, types.MappingProxyType), _mapping),
+    ((dict, types.MappingProxyType, jaxapi.FrozenDict), _mapping),
     ((set, frozenset), _set),
     (slice, _slice),
     (jax.tree_util.PyTreeDef, _treedef),

@@ -18,7 +18,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.verification import difference, rules
-from untrace.verification.canonical import literal_key, primitive_key
+from untrace.verification.canonical import EXACT_PARAMS, literal_key, primitive_key
 from untrace.verification.difference import Difference
 from untrace.verification.values import Frame, Scope, ValueWalk, is_same_type
 
@@ -50,12 +50,12 @@ def compare(
     """
     notes: list[str] = [] if unproved is None else unproved
     with jaxapi.deep_recursion():
-        return _JaxprWalk(notes).jaxprs(expected, actual, None)
+        return _JaxprWalk(notes, (expected, actual)).jaxprs(expected, actual, None)
 
 
 class _JaxprWalk(ValueWalk):
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__(notes)
+    def __init__(self, notes: list[str], programs: tuple[Any, Any]) -> None:
+        super().__init__(notes, programs)
         self.same_jaxprs: set[tuple[int, int, bool]] = set()
         self.same_rules: set[Any] = set()
         self.rule_names: list[str] = []
@@ -194,8 +194,9 @@ class _JaxprWalk(ValueWalk):
                 return None
             self.same_rules.add((rule, other))
         label = f"/{eqn.primitive.name}/{name}"
-        outer = self.check_vma
-        self.check_vma = eqn.params.get("check_vma", outer)
+        outer = self.check_vma, self.is_exact
+        self.check_vma = eqn.params.get("check_vma", self.check_vma)
+        self.is_exact = name in EXACT_PARAMS
         expected, actual = eqn.params[name], mate.params[name]
         open_question = ""
         if rule is None or jaxapi.stand_in_for(getattr(actual, "rule", None)) is None:
@@ -204,7 +205,7 @@ class _JaxprWalk(ValueWalk):
         if open_question:
             self.note(open_question)
         found = self.labelled(label, expected, actual, scope)
-        self.check_vma = outer
+        self.check_vma, self.is_exact = outer
         return found
 
     def details(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:

@@ -14,6 +14,7 @@ The method is value numbering, Cocke & Schwartz 1970.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from untrace.verification.difference import Difference
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.parting import Node, Summary, find_difference
 from untrace.verification.readers import readers
+from untrace.verification.refs import shared_refs
 
 # Calls that only group equations, and the param that holds what they call.
 _CALLS = {
@@ -32,6 +34,9 @@ _CALLS = {
     "closed_call": "call_jaxpr",
     "core_call": "call_jaxpr",
 }
+
+# Primitives that give another value each time, though they declare no effect.
+_DRAWS = frozenset({"rng_uniform"})
 
 
 def equivalent(
@@ -52,7 +57,7 @@ def equivalent(
       None if they are equivalent, else the first place in the data flow, searched from
       the results upwards, where they part.
     """
-    graph = _Graph(opened)
+    graph = _Graph(opened, (expected, actual))
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         first = graph.program(expected)
@@ -70,9 +75,15 @@ def equivalent(
 class _Graph(KeyMaker):
     """Numbers values; `keys` of variables are these numbers."""
 
-    def __init__(self, opened: Collection[Any]) -> None:
+    def __init__(self, opened: Collection[Any], programs: tuple[Any, Any]) -> None:
         super().__init__()
         self.opened = frozenset(opened)
+        self.programs = programs
+        self.shared_refs: set[int] | None = None
+        # How often something was drawn anew by each equation, and bodies that do so.
+        self.draws: Counter[Key] = Counter()
+        self.n_draws = 0
+        self.drawing: set[int] = set()
         # The host functions that others stand in for, by the names they have.
         self.stand_ins: set[str] = set()
         self.leaves_stand_ins: set[tuple[str, int]] = set()
@@ -113,6 +124,17 @@ class _Graph(KeyMaker):
             return super().parts(value, scope)
         return ("host function", name)
 
+    def ref(self, ref: Any) -> Key:
+        if self.shared_refs is None:
+            self.shared_refs = shared_refs(*self.programs)
+        return (
+            ("ref itself", id(ref)) if id(ref) in self.shared_refs else super().ref(ref)
+        )
+
+    def opaque(self, value: Any, kind: Key) -> Key:
+        self._alive.append(value)
+        return ("object", id(value))
+
     def _note_stand_in(self, name: str) -> None:
         self.notes.append(f"the function `{name}` (a stand-in is in its place)")
 
@@ -131,10 +153,13 @@ class _Graph(KeyMaker):
     ) -> Key:
         known = self.bodies.get((id(jaxpr), unread, repeated))
         if known is not None:
+            self.n_draws += known in self.drawing
             return ("jaxpr", known)
-        uses = self.n_outer_uses
+        uses, n_draws = self.n_outer_uses, self.n_draws
         key = self._enter(jaxpr, parent, unread, repeated)
         number = self.number(("body", *key), Node("body", ()))
+        if n_draws < self.n_draws:
+            self.drawing.add(number)
         if uses == self.n_outer_uses:
             self.bodies[id(jaxpr), unread, repeated] = number
             self._alive.append(jaxpr)
@@ -168,9 +193,11 @@ class _Graph(KeyMaker):
         arguments = [self._input(positions.get(var), var) for var in inputs]
         for i, earlier in repeated:
             arguments[i] = arguments[earlier]
-        outer, self.sequence = self.sequence, []
+        outer = self.sequence, self.draws
+        self.sequence, self.draws = [], Counter()
         results = self._run(body, consts, inputs, arguments, parent)
-        effects, self.sequence = tuple(self.sequence), outer
+        effects = tuple(self.sequence)
+        self.sequence, self.draws = outer
         return avals, effects, results
 
     def _input(self, position: int | None, var: Any) -> int:
@@ -282,10 +309,10 @@ class _Graph(KeyMaker):
         known = self.calls.get(key)
         if known is not None:
             return known
-        uses, n_effects = self.n_outer_uses, len(self.sequence)
+        before = self.n_outer_uses, len(self.sequence), self.n_draws
         body, consts = jaxapi.split_jaxpr(jaxpr)
         results = self._run(body, consts, list(body.invars), list(arguments), scope)
-        if uses == self.n_outer_uses and n_effects == len(self.sequence):
+        if before == (self.n_outer_uses, len(self.sequence), self.n_draws):
             self.calls[key] = results
             self._alive.append(jaxpr)
         return results
@@ -298,6 +325,7 @@ class _Graph(KeyMaker):
         body: Any,
         index: int,
     ) -> list[int]:
+        n_draws = self.n_draws
         params, operands = self._read(eqn, operands, scope)
         effects: Key = ()
         if eqn.effects:
@@ -311,6 +339,10 @@ class _Graph(KeyMaker):
             tuple([self.aval(var.aval) for var in eqn.outvars]),
             effects,
         )
+        self.n_draws += eqn.primitive.name in _DRAWS
+        if n_draws < self.n_draws:  # another value each time
+            self.draws[head, operands] += 1
+            head = (*head, self.draws[head, operands])
         node = Node(head, operands, body, index)
         number = self.number((head, operands), node)
         if effects and isinstance(effects[0], int):

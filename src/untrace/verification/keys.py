@@ -17,6 +17,8 @@ import numpy as np
 from untrace import jaxapi
 from untrace.verification import rules
 from untrace.verification.canonical import (
+    EXACT_KINDS,
+    EXACT_PARAMS,
     array_key,
     class_name,
     literal_key,
@@ -64,6 +66,7 @@ class KeyMaker(abc.ABC):
         self._refs: dict[int, int] = {}
         self._rule_stack: list[Hashable] = []
         self._check_vma = True
+        self._is_exact = False  # whether types of numbers count here
 
     @abc.abstractmethod
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
@@ -89,6 +92,12 @@ class KeyMaker(abc.ABC):
 
     def param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
         """Make the key of a param; a batching rule that recurs is written as such."""
+        outer, self._is_exact = self._is_exact, name in EXACT_PARAMS
+        key = self._param(eqn, name, scope)
+        self._is_exact = outer
+        return key
+
+    def _param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
         identity = rules.batching_identity(eqn, name)
         if identity is None:
             return self.value(rules.comparable(eqn, name), scope)
@@ -197,25 +206,40 @@ class KeyMaker(abc.ABC):
         if isinstance(value, jaxapi.Tracer):
             return self._tracer(value, scope)
         if isinstance(value, jaxapi.Ref):
-            number = self._refs.setdefault(id(value), len(self._refs))
-            return ("ref", number, self.aval(value.aval), array_key(value[...]))
+            return self.ref(value)
         if id(value) in self._active:  # a cycle: say how far back it leads
             return ("cycle", len(self._active) - self._active.index(id(value)))
         if isinstance(value, np.ndarray | jax.Array):
             return self.shared(value, array_key)
         return self.parts(value, scope)
 
+    def ref(self, ref: Any) -> Key:
+        """Make the key of a mutable array: its place among them, its content now."""
+        number = self._refs.setdefault(id(ref), len(self._refs))
+        return ("ref", number, self.aval(ref.aval), array_key(ref[...]))
+
+    def opaque(self, value: Any, kind: Key) -> Key:
+        """Make the key of an object that nothing can be said about but its class."""
+        return kind
+
     def parts(self, value: Any, scope: KeyScope | None) -> Key:
         """Make the key of a value from those of its components."""
         parts = take_apart(value)
+        if parts.is_opaque:
+            return self.opaque(value, parts.kind)
         if parts.origin:
             self.origins[parts.origin] = id(value.__globals__)
+        if parts.numpy_type and self._is_exact:
+            return (*parts.kind, parts.numpy_type)
         if not parts.children:
             return parts.kind
         self._active.append(id(value))
+        outer = self._is_exact
+        self._is_exact |= parts.kind[0] in EXACT_KINDS
         children = [
             (label, self.value(child, scope)) for label, child in parts.children
         ]
+        self._is_exact = outer
         self._active.pop()
         return (parts.kind, tuple(children))
 

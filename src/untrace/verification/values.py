@@ -12,8 +12,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.verification import difference
-from untrace.verification.canonical import Parts, array_key, take_apart
+from untrace.verification.canonical import EXACT_KINDS, Parts, array_key, take_apart
 from untrace.verification.difference import Difference
+from untrace.verification.refs import shared_refs
 
 
 class Scope:
@@ -56,13 +57,17 @@ class ValueWalk(abc.ABC):
     again, except by `is_same`, which puts its state back.
     """
 
-    def __init__(self, notes: list[str]) -> None:
+    def __init__(self, notes: list[str], programs: tuple[Any, Any]) -> None:
         self.notes = notes
+        self.programs = programs
         self.path: list[str] = []
         self.frames: list[Frame] = []
         self.active: set[tuple[int, int]] = set()
+        # Whether types of numbers count here.
+        self.is_exact = False
         self.arrays: dict[int, Parts] = {}
         self.ref_numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        self.shared_refs: set[int] | None = None
         # How often a variable of an enclosing jaxpr was used: memoising needs to know.
         self.n_outer_uses = 0
         # What ids in tables refer to; it must not be freed before the walk ends.
@@ -83,7 +88,9 @@ class ValueWalk(abc.ABC):
     def is_same(self, value: Any, other: Any, scope: Scope | None) -> bool:
         """Compare two values without saying where they differ."""
         depth, n_frames, active = len(self.path), len(self.frames), set(self.active)
+        is_exact = self.is_exact
         found = self.value(value, other, scope)
+        self.is_exact = is_exact
         del self.path[depth:]
         del self.frames[n_frames:]
         self.active = active
@@ -91,14 +98,14 @@ class ValueWalk(abc.ABC):
 
     def value(self, value: Any, other: Any, scope: Scope | None) -> Difference | None:
         """Compare two values of any type."""
+        if isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref):
+            return self.refs(value, other)
         if value is other:
             return None
         if jaxapi.is_jaxpr(value) and jaxapi.is_jaxpr(other):
             return self.jaxprs(value, other, scope)
         if isinstance(value, jaxapi.Tracer) or isinstance(other, jaxapi.Tracer):
             return self.tracers(value, other, scope)
-        if isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref):
-            return self.refs(value, other)
         leaves = jaxapi.leaves_stand_in(other)
         if leaves is not None:
             return self.leaves_stand_ins(value, *leaves)
@@ -106,10 +113,13 @@ class ValueWalk(abc.ABC):
         if stand_in is not None and callable(value):
             return self.stand_ins(value, stand_in)
         parts, others = self.parts(value), self.parts(other)
-        if parts.has_equality and type(value) is type(other) and value == other:
+        has_equality = parts.has_equality and not self.is_exact
+        if has_equality and type(value) is type(other) and value == other:
             return None
         is_opaque = parts.is_opaque or others.is_opaque
         if is_opaque or parts.kind != others.kind:
+            return self.differ_values(value, other)
+        if self.is_exact and parts.numpy_type != others.numpy_type:
             return self.differ_values(value, other)
         if parts.origin:
             self.note_origin(value, other, parts, others)
@@ -125,11 +135,14 @@ class ValueWalk(abc.ABC):
         if [c[0] for c in parts.children] != [c[0] for c in others.children]:
             return self.differ_values(value, other)
         self.active.add(pair)
+        outer = self.is_exact
+        self.is_exact |= parts.kind[0] in EXACT_KINDS
         for (label, child), (_, twin) in zip(parts.children, others.children):
             found = None if child is twin else self.labelled(label, child, twin, scope)
             if found is not None:
                 return found
         self.active.discard(pair)
+        self.is_exact = outer
         return None
 
     def labelled(
@@ -172,8 +185,18 @@ class ValueWalk(abc.ABC):
         return None
 
     def refs(self, value: Any, other: Any) -> Difference | None:
-        """Compare mutable arrays: same aliasing, type and present content."""
+        """Compare mutable arrays: the very same, or made anew with the same content.
+
+        Those made anew correspond one to one, in the order in which they are met.
+        """
         mine, theirs = self.ref_numbers
+        if self.shared_refs is None:
+            self.shared_refs = shared_refs(*self.programs)
+        if value is other and id(value) not in {*mine, *theirs}:
+            self.shared_refs.add(id(value))
+            return None
+        if value is other or not self.shared_refs.isdisjoint((id(value), id(other))):
+            return self.differ("another mutable array")
         number = mine.setdefault(id(value), len(mine))
         if number != theirs.setdefault(id(other), len(theirs)):
             return self.differ("mutable arrays are aliased differently")
