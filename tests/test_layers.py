@@ -14,6 +14,7 @@ LAYERS = [
     {"emission"},
     {"verification"},
     {
+        "checking",
         "pipeline",
         "idiomatic",
         "recorded",

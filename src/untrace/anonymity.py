@@ -19,6 +19,8 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
+from untrace.capture.outline import renamed as renamed_outline
+from untrace.checking import check_module
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.lifting.blocks.opened import OPENED
 from untrace.lifting.helpers import HELPERS
@@ -32,7 +34,6 @@ from untrace.symbolic import is_proved, untrace_calls
 from untrace.syntax.formatting import format_source
 from untrace.syntax.names import identifier
 from untrace.syntax.renaming import Renamed, rename
-from untrace.verification.check import check
 from untrace.verification.report import Report
 
 NOUNS = {**NAMES, **HINTS, "add_jaxvals": "cotangent", "vmap": "mapped"}
@@ -95,7 +96,7 @@ def _anonymous(source: Source, options: Options) -> Source:
     report = Report("unverified", notes=notes)
     if options.verify:
         with jaxapi.deep_recursion():
-            report = check(module, captured, notes)
+            report = check_module(module, captured, notes)
         unproved = tuple(map(_nameless, report.unproved))
         report = replace(report, difference=None, line="", unproved=unproved)
     if captured.dimensions and not is_proved(module, captured, options):
@@ -148,6 +149,7 @@ def _renamed(captured: Captured, renamed: Renamed, name: str) -> Captured:
         dimensions=dimensions,
         parameters=parameters,
         result=_with_keys(captured.result, renamed.keys),
+        outline=captured.outline and renamed_outline(captured.outline, renamed.keys),
         notes=(),
     )
 

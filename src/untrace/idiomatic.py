@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from untrace.capture import Captured
+from untrace.checking import check_module
 from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.ir import Block, Equation
@@ -21,7 +22,6 @@ from untrace.lifting.lift import Listing, lift
 from untrace.lifting.names.source_names import source_names
 from untrace.options import Options
 from untrace.result import Source
-from untrace.verification.check import check
 from untrace.verification.equivalence import equivalent
 from untrace.verification.report import Report
 
@@ -103,7 +103,7 @@ def _attempt(
     notes = tuple(made.lifter.notes)
     report = Report("unverified", notes=notes)
     if options.verify:
-        report = check(module, captured, notes)
+        report = check_module(module, captured, notes)
     report = replace(report, n_equations=made.lifter.n_equations)
     return Source(module, report, captured, lifted, options)
 

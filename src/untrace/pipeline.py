@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from untrace import jaxapi
 from untrace.capture import Captured
+from untrace.checking import check_module
 from untrace.emission import emit
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.idiomatic import untrace_idioms
@@ -22,7 +23,6 @@ from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
 from untrace.options import Options
 from untrace.result import Source
-from untrace.verification.check import check
 from untrace.verification.difference import Difference
 from untrace.verification.locate import sub_program
 from untrace.verification.report import Report
@@ -122,7 +122,7 @@ def _attempt(
     del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check(module, captured, notes)
+        report = check_module(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
     report = replace(report, n_equations=n_equations)

@@ -11,6 +11,7 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
 from untrace.capture.stand_ins import with_stand_ins
+from untrace.checking import check_module
 from untrace.emission import emit
 from untrace.errors import LiftingError
 from untrace.idiomatic import accepts
@@ -30,7 +31,6 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
-from untrace.verification.check import check
 from untrace.verification.report import Report
 
 MAX_ROUNDS = 6
@@ -220,7 +220,7 @@ def _attempt(
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check(module, captured, notes)
+        report = check_module(module, captured, notes)
     else:
         report = Report("unverified", notes=notes)
     if options.reroll == "scan" and report.strength == "numeric":

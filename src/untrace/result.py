@@ -149,5 +149,5 @@ def fingerprint_line(name: str, captured: Captured, report: Report) -> str:
     if not report.is_verified or any(map(is_symbolic, avals)):
         return ""  # the example inputs of the file have sizes
     traced = captured.jaxpr if report.traced is None else report.traced
-    digest = fingerprint(traced)[:DIGITS]
+    digest = fingerprint(traced, report.interface)[:DIGITS]
     return f"Fingerprint of `{name}` on jax {jaxapi.jax_version()}: {digest}"

@@ -15,7 +15,8 @@ import jax
 from untrace import jaxapi
 from untrace.errors import LoadError
 from untrace.verification.fingerprint import fingerprint
-from untrace.verification.retrace import execute, restored_settings
+from untrace.verification.interface import Interface
+from untrace.verification.retrace import execute, restored_settings, traced_interface
 
 _FINGERPRINT = re.compile(
     r"^Fingerprint\s+of\s+`(\w+)`\s+on\s+jax\s+(\S+):\s+([0-9a-f]+)$", re.MULTILINE
@@ -92,21 +93,16 @@ def _fingerprint(module: Any, name: str) -> str:
     """Fingerprint a program in its own context, where its derivative rules are traced."""
     context = getattr(module, "tracing_context", contextlib.nullcontext)
     with context():
-        return fingerprint(_trace(getattr(module, name), module.example_args(), name))
+        return fingerprint(*_trace(getattr(module, name), module.example_args(), name))
 
 
-def _trace(function: Any, examples: dict[str, Any], name: str) -> Any:
+def _trace(function: Any, examples: dict[str, Any], name: str) -> tuple[Any, Interface]:
     parameters = inspect.signature(function).parameters.values()
-    leaves, treedef = jax.tree.flatten(
-        [examples[parameter.name] for parameter in parameters]
-    )
+    leaves, treedef = jax.tree.flatten([examples[p.name] for p in parameters])
+
+    def arguments(values: Any) -> list[Any]:
+        return jax.tree.unflatten(treedef, values)
+
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     avals = [jaxapi.aval_of(leaf) for leaf in leaves]
-
-    def flat(*values: Any) -> Any:
-        arguments = list(zip(parameters, jax.tree.unflatten(treedef, values)))
-        # By position where that is possible: a jitted function sorts keywords by name.
-        args = [a for p, a in arguments if p.kind is not p.KEYWORD_ONLY]
-        kwargs = {p.name: a for p, a in arguments if p.kind is p.KEYWORD_ONLY}
-        return jax.tree.leaves(function(*args, **kwargs))
-
-    return jaxapi.trace_flat(flat, avals, name)
+    return traced_interface(function, name, arguments, keywords, avals)

@@ -17,6 +17,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture import Captured
+from untrace.checking import check_module
 from untrace.emission import Module
 from untrace.lifting.recorded.numbers.dimensions import shapes, written_with
 from untrace.lifting.sizes import Dimensions
@@ -25,7 +26,6 @@ from untrace.pipeline import Progress
 from untrace.recorded import untrace_recorded
 from untrace.resizing import Search
 from untrace.result import Source
-from untrace.verification.check import check
 
 NOTHING = (
     "No dimension has a name: at other sizes the program takes another form, or its "
@@ -85,7 +85,7 @@ def _is_same(module: Module, captured: Captured, index: int, options: Options) -
     if options.reroll == "scan":  # another program, whose values are compared
         sample = replace(sample, values=tuple(_values(captured, sample)))
     body = dimensions.resized(module.body, index + 1)
-    report = check(replace(module, body=body), sample)
+    report = check_module(replace(module, body=body), sample)
     is_rerolled = options.reroll == "scan" and report.strength == "numeric"
     return report.is_verified or is_rerolled
 

@@ -21,10 +21,11 @@ from untrace.capture.captured import Captured
 from untrace.capture.changes import Changes
 from untrace.capture.changes import note as changes_note
 from untrace.capture.inputs import are_dynamic
-from untrace.capture.numbering import number, renumbered
+from untrace.capture.numbering import renumbered
 from untrace.capture.origins import function_name, origin
+from untrace.capture.results import left_out, read_result
 from untrace.capture.signature import parameters_of, static_keys, traced_arguments
-from untrace.capture.trees import Tree, describe, plain
+from untrace.capture.trees import Tree, plain
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any], Callable[[Any], Any]], Any]
 
@@ -135,19 +136,15 @@ def _capture(
         else:
             named = {item.name: dynamic[item.key] for item in bound}
             result = record(run, named, changes.returned)
-        out_leaves, out_tree = jax.tree.flatten(result)
-        kept = are_dynamic([result], ())
-        out[:] = [out_tree, kept, changes.keys]
-        return [leaf for leaf, is_kept in zip(out_leaves, kept) if is_kept]
+        arrays, *described = read_result(result, function_name(function))
+        out[:] = [*described, changes.keys]
+        return arrays
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     with jaxapi.own_error_codes():
         jaxpr = jax.make_jaxpr(flat)(*passed)
-    out_tree, kept, changed = out
-    result = number(
-        describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept
-    )
+    result, shape, changed = out
     parameters = parameters_of(bound, treedef, traced)
     if trees:
         kept_trees = {item.name: tree for item, tree in zip(bound, trees)}
@@ -163,9 +160,11 @@ def _capture(
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
         (
             *_notes(leaves, traced, static),
+            *left_out(shape),
             *changes_note([item.name for item in bound if item.key in changed]),
         ),
         fixed=fixed,
+        outline=shape,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.capture.outline import Outline
 from untrace.capture.trees import Tree
 
 
@@ -29,6 +30,7 @@ class Captured:
       parameters: In the order of the generated signature; leaf indices count the
         inputs of the jaxpr.
       result: Tree of the outputs of the jaxpr.
+      outline: What the original returned, for the checker; None if only the jaxpr is known.
       values: The concrete leaves that were passed, or None for each abstract one.
       notes: What the header must mention.
       recording: The run of the function that was recorded (`recovery.record.Body`),
@@ -54,3 +56,4 @@ class Captured:
     variant: Callable[[Mapping[tuple[int, int], int]], Captured | None] | None = None
     dimensions: Any = None
     fixed: frozenset[type] = frozenset()
+    outline: Outline | None = None

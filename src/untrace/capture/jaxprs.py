@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture.captured import Captured, Parameter
 from untrace.capture.numbering import describe_numbered
+from untrace.capture.outline import outline
 from untrace.capture.paths import argument_trees, result_tree
 from untrace.capture.signature import unused
 from untrace.capture.trees import Leaf, Node, Tree, describe
@@ -90,6 +92,7 @@ def capture_traced(traced: Any) -> Captured:
         tuple(parameters),
         describe(out),
         flat.values,
+        outline=outline(out, itertools.repeat(True)),
     )
 
 

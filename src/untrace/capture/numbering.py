@@ -26,20 +26,21 @@ def renumbered(tree: Tree, indices: list[int]) -> Tree:
     return replace(tree, children=children)
 
 
-def number(tree: Tree, kept: Sequence[bool]) -> Tree:
-    """Renumber leaves after those that are not arrays have gone."""
-    numbers, count = {}, 0
+def number(tree: Tree, kept: Sequence[bool], literals: Mapping[int, Node]) -> Tree:
+    """Renumber leaves after those that are not arrays have gone, or become literals."""
+    numbers: dict[int, int | Node | None] = {}
+    count = 0
     for index, is_kept in enumerate(kept):
-        numbers[index] = count if is_kept else None
+        numbers[index] = count if is_kept else literals.get(index)
         count += is_kept
     found = dropped(tree, numbers)
     return found if found is not None else Node("none", None, (), ())
 
 
-def dropped(tree: Tree, numbers: Mapping[int, int | None]) -> Tree | None:
+def dropped(tree: Tree, numbers: Mapping[int, int | Node | None]) -> Tree | None:
     if isinstance(tree, Leaf):
         number = numbers[tree.index]
-        return None if number is None else Leaf(number)
+        return Leaf(number) if isinstance(number, int) else number
     pairs = [
         (key, dropped(child, numbers)) for key, child in zip(tree.keys, tree.children)
     ]

@@ -53,6 +53,8 @@ def construct(
     ]
     if tree.kind == "none":
         return "None"
+    if tree.kind == "constant":
+        return lifter.spell(tree.keys[0])
     if shortening is not None and tree.kind in ("tuple", "list"):
         short = short_row(tree.kind, parts)
         if short:

@@ -1,37 +1,66 @@
-"""Verify a generated module against the captured program."""
+"""Verify a text against the captured program: the trusted kernel.
+
+It takes the text, beside which its sidecar lies, and the captured computation; it knows
+nothing of how the text was written.
+"""
 
 from __future__ import annotations
 
 import linecache
-import tempfile
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.emission import Module
-from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
+from untrace.verification.interface import Interface, interface_difference
 from untrace.verification.locate import source_line
 from untrace.verification.numeric import outputs_agree
 from untrace.verification.report import Report
 from untrace.verification.retrace import execute, restored_settings, retrace
 
 
-def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Report:
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A text that claims to be a captured program.
+
+    Attributes:
+      text: The whole file.
+      name: The main function.
+      classes: Names of the classes in the text that stand for others, by what they
+        stand for.
+      path: Where the text says it is, and its sidecar lies; "" if it needs none.
+      opened: Primitives of libraries that are written as what they compute.
+    """
+
+    text: str
+    name: str
+    classes: Mapping[Any, str]
+    path: str = ""
+    opened: frozenset[Any] = field(default_factory=frozenset[Any])
+
+
+def check(
+    candidate: Candidate, captured: Captured, notes: tuple[str, ...] = ()
+) -> Report:
     """Execute, trace and compare; the report says which strength was reached.
 
-    A module that does not run or trace is a failed verification, not an exception: the
+    A text that does not run or trace is a failed verification, not an exception: the
     caller may print it differently, and the user still gets the text.
     """
     try:
         with restored_settings(), jaxapi.paused_collection():
-            actual, filename = trace_module(module, captured)
+            actual, made, filename = _traced(candidate, captured)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
     try:
-        return _verdict(actual, filename, captured, notes, module.opened)
+        other = interface_difference(captured, made)
+        if other is not None:
+            return Report("different", other, notes=notes, parting=other)
+        report = _verdict(actual, filename, captured, notes, candidate.opened)
+        return replace(report, interface=made)
     finally:
         linecache.cache.pop(filename, None)  # of use only while differences are located
 
@@ -51,40 +80,27 @@ def _verdict(
         return Report("identical", None, "", tuple(unproved), notes)
     parting = equivalent(captured.jaxpr, actual, unproved, opened)
     line = source_line(actual, parting or difference, filename)
+    found = Report(
+        "equivalent", difference, line, tuple(unproved), notes, traced=actual
+    )
     if parting is None:
-        return Report(
-            "equivalent", difference, line, tuple(unproved), notes, traced=actual
-        )
+        return found
+    found = replace(found, parting=parting)
     agreement = outputs_agree(captured.jaxpr, actual, captured.values)
     if agreement:
         agreed = f"On the given inputs the outputs are {agreement}."
-        return Report(
-            "numeric",
-            difference,
-            line,
-            tuple(unproved),
-            (agreed, *notes),
-            traced=actual,
-            parting=parting,
-        )
-    return Report(
-        "different", difference, line, tuple(unproved), notes, parting=parting
-    )
+        return replace(found, strength="numeric", notes=(agreed, *notes))
+    return replace(found, strength="different", traced=None)
 
 
-def trace_module(module: Module, captured: Captured) -> tuple[Any, str]:
-    """Execute a module, its sidecar beside it, and trace its function.
+def _traced(candidate: Candidate, captured: Captured) -> tuple[Any, Interface, str]:
+    """Execute a text and trace its function.
 
     Returns:
-      The closed jaxpr, and the file name under which tracebacks know the text.
+      The closed jaxpr, the interface, and the file name under which tracebacks know the
+      text.
     """
-    if not module.stored:
-        executed = execute(module.text("Verification."))
-        jaxpr = retrace(executed, module.name, captured, module.classes)
-        return jaxpr, str(executed.__file__)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "module.py"
-        digest = write_sidecar(path.with_suffix(".safetensors"), module.stored)
-        text = module.with_sidecar(path.with_suffix(".safetensors").name, digest)
-        executed = execute(text, str(path), str(path))
-        return retrace(executed, module.name, captured, module.classes), str(path)
+    executed = execute(candidate.text, candidate.path or None, candidate.path or None)
+    classes = dict(candidate.classes)
+    traced, made = retrace(executed, candidate.name, captured, classes)
+    return traced, made, str(executed.__file__)

@@ -1,8 +1,8 @@
 """Give a program a name that is the same in every process on one JAX version.
 
 The fingerprint covers exactly what `compare` compares: programs that `compare` tells
-apart have different fingerprints. Functions are written by their code, and by module
-and name where they have none that can be read.
+apart have different fingerprints; and the names and trees that a caller sees. Functions
+are written by their code, and by module and name where they have none that can be read.
 """
 
 from __future__ import annotations
@@ -11,30 +11,56 @@ import hashlib
 from typing import Any
 
 from untrace import jaxapi
+from untrace.capture.outline import Outline, Output, Static
+from untrace.verification.canonical import class_name
+from untrace.verification.interface import Interface
 from untrace.verification.keys import Key, KeyMaker, KeyScope
+from untrace.verification.retrace import OWN_MODULE
 
 # Changed whenever equal programs would get another fingerprint than before.
-_FORMAT = "untrace 1"
+_FORMAT = "untrace 2"
 
 
-def fingerprint(jaxpr: Any) -> str:
-    """Compute the fingerprint of a closed or open jaxpr.
+def fingerprint(jaxpr: Any, interface: Interface | None = None) -> str:
+    """Compute the fingerprint of a closed or open jaxpr, and of what a caller sees of it.
 
     Returns:
       64 hexadecimal digits. Renaming, debug info and the order of constants do not
       change it; they may change with the JAX or Python version.
     """
+    maker = _FingerprintMaker()
     with jaxapi.deep_recursion():
-        _, digest = _FingerprintMaker().jaxpr(jaxpr, None)
-    return hashlib.sha256(
-        f"{_FORMAT} {jaxapi.jax_version()} {digest}".encode()
-    ).hexdigest()
+        _, digest = maker.jaxpr(jaxpr, None)
+        seen = repr(None if interface is None else maker.interface(interface))
+    whole = f"{_FORMAT} {jaxapi.jax_version()} {digest} {seen}"
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 class _FingerprintMaker(KeyMaker):
     def __init__(self) -> None:
         super().__init__()
         self.digests: dict[int, str] = {}
+
+    def interface(self, interface: Interface) -> Key:
+        """Make the key of what a caller sees of a function."""
+        parameters = [
+            (p.name, p.kind.name, p.default is p.empty or self.value(p.default, None))
+            for p in interface.parameters
+        ]
+        arguments = [self.outline(node) for node in interface.arguments]
+        return (parameters, arguments, self.outline(interface.result))
+
+    def outline(self, node: Outline) -> Key:
+        """Make the key of a tree; its own classes have no module that lasts."""
+        if isinstance(node, Output):
+            return ("output", node.number)
+        if isinstance(node, Static):
+            return ("static", self.value(node.value, None))
+        is_own = node.cls.__module__.startswith(OWN_MODULE)
+        name = node.cls.__qualname__ if is_own else class_name(node.cls)
+        keys = [self.value(key, None) for key in node.keys]
+        children = [self.outline(child) for child in node.children]
+        return (name, keys, children, self.value(node.rest, None))
 
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
         known = self.digests.get(id(jaxpr))

@@ -24,6 +24,7 @@ class Report:
       traced: The jaxpr that the text traced to, if it did.
       parting: Where the data flow parts, if it does: the first difference may be one
         that means nothing, such as dead code.
+      interface: What a caller sees of the text's function.
     """
 
     strength: str
@@ -34,6 +35,7 @@ class Report:
     n_equations: int = 0
     traced: Any = None
     parting: Any = None
+    interface: Any = None
 
     @property
     def is_verified(self) -> bool:

@@ -8,22 +8,27 @@ is executed.
 from __future__ import annotations
 
 import contextlib
-import inspect
+import itertools
 import linecache
 import sys
 import types
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import jax
 
 from untrace import jaxapi
-from untrace.capture.captured import Captured, Parameter
+from untrace.capture.captured import Captured
+from untrace.capture.inputs import are_dynamic
+from untrace.capture.outline import outline
 from untrace.capture.trees import build
 from untrace.syntax.compiling import compile_lines, split_lines
+from untrace.verification.interface import Interface, parameters_of
 from untrace.verification.stack_room import with_room
 
 _counter = 0
+OWN_MODULE = "_untrace_"
+"""How the names of executed modules begin; a number follows."""
 
 
 def execute(
@@ -39,7 +44,7 @@ def execute(
     global _counter
     _counter += 1
     filename = filename or f"<untrace {_counter}>"
-    module = types.ModuleType(f"_untrace_{_counter}")
+    module = types.ModuleType(f"{OWN_MODULE}{_counter}")
     module.__file__ = path or filename
     lines = split_lines(text)
     linecache.cache[filename] = (len(text), None, lines, filename)
@@ -55,32 +60,54 @@ def execute(
 
 def retrace(
     module: types.ModuleType, name: str, captured: Captured, classes: dict[Any, str]
-) -> Any:
-    """Trace the function of a generated module at the avals of the captured program."""
-    function = getattr(module, name)
+) -> tuple[Any, Interface]:
+    """Trace the function of a generated module at the avals of the captured program.
+
+    Returns:
+      The closed jaxpr, and what a caller sees of the function.
+    """
     replaced = {key: getattr(module, cls) for key, cls in classes.items()}
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
+    parameters = captured.parameters
+
+    def arguments(values: Sequence[Any]) -> list[Any]:
+        return [build(p.tree, values, replaced) for p in parameters]
+
+    keywords = [p.name for p in parameters if p.kind is p.kind.KEYWORD_ONLY]
+    return traced_interface(getattr(module, name), name, arguments, keywords, avals)
+
+
+def traced_interface(
+    function: Callable[..., Any],
+    name: str,
+    arguments: Callable[[Sequence[Any]], list[Any]],
+    keywords: Sequence[str],
+    avals: Sequence[Any],
+) -> tuple[Any, Interface]:
+    """Trace a function at given avals, and look at what it takes and returns.
+
+    Args:
+      function: What to trace.
+      name: Its name in the jaxpr.
+      arguments: Makes the arguments of values for their leaves.
+      keywords: The names of the last ones, which are passed by keyword: all others are
+        by position, since a jitted function sorts keywords by name.
+      avals: The types of the leaves.
+    """
+    shapes: list[Any] = []
 
     def flat(*values: Any) -> Sequence[Any]:
-        # By position where that is possible: a jitted function sorts keywords by name.
-        args = [
-            build(p.tree, values, replaced)
-            for p in captured.parameters
-            if not _is_keyword(p)
-        ]
-        kwargs = {
-            p.name: build(p.tree, values, replaced)
-            for p in captured.parameters
-            if _is_keyword(p)
-        }
-        return jax.tree.leaves(with_room(function, *args, **kwargs))
+        given = arguments(values)
+        shapes[:] = [outline(argument, itertools.repeat(True)) for argument in given]
+        n = len(given) - len(keywords)
+        result = with_room(function, *given[:n], **dict(zip(keywords, given[n:])))
+        kept = are_dynamic([result], ())
+        shapes.append(outline(result, iter(kept)))
+        return [leaf for leaf, k in zip(jax.tree.leaves(result), kept) if k]
 
     with jaxapi.own_error_codes():
-        return jaxapi.trace_flat(flat, avals, name)
-
-
-def _is_keyword(parameter: Parameter) -> bool:
-    return parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        jaxpr = jaxapi.trace_flat(flat, avals, name)
+    return jaxpr, Interface(parameters_of(function), tuple(shapes[:-1]), shapes[-1])
 
 
 @contextlib.contextmanager

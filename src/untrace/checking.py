@@ -1,0 +1,29 @@
+"""Hand a generated module, with its sidecar, to the checker."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from untrace.capture import Captured
+from untrace.emission import Module
+from untrace.lifting.spelling.arrays import write_sidecar
+from untrace.verification.check import Candidate, check
+from untrace.verification.report import Report
+
+
+def check_module(
+    module: Module, captured: Captured, notes: tuple[str, ...] = ()
+) -> Report:
+    """The verdict on a module: whether its text is the captured program."""
+    if not module.stored:
+        return check(_candidate(module, module.text("Verification.")), captured, notes)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "module.py"
+        sidecar = path.with_suffix(".safetensors")
+        text = module.with_sidecar(sidecar.name, write_sidecar(sidecar, module.stored))
+        return check(_candidate(module, text, str(path)), captured, notes)
+
+
+def _candidate(module: Module, text: str, path: str = "") -> Candidate:
+    return Candidate(text, module.name, module.classes, path, module.opened)
