@@ -18,6 +18,7 @@ LAYERS = [
         "idiomatic",
         "recorded",
         "resizing",
+        "probing",
         "symbolic",
         "anonymity",
         "result",

@@ -83,7 +83,10 @@ def source(
         functions with the types that their arrays had. The file then needs jaxtyping.
       symbolic: At level "api", name the dimensions that shapes are made of at the top of
         the file, `BATCH, LENGTH = ...`, and write shapes with them. The function is traced
-        again at other sizes, and only what is verified there, too, has a name.
+        again at other sizes (larger and smaller by one, odd, prime and large ones, and
+        numbers that its code compares with); only what is verified at each of them has a
+        name, and the header lists them. At sizes that it does not list, a function may do
+        something else.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -129,8 +132,10 @@ def source(
     if jaxapi.is_traced(function):
         return from_equations(capture_traced(function), options, progress)
 
-    def traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
-        bodies, record = recording(opened) if level == "api" else ([], None)
+    def traced(
+        args: tuple[Any, ...], kwargs: Mapping[str, Any], is_recorded: bool
+    ) -> Captured:
+        bodies, record = recording(opened) if is_recorded else ([], None)
         captured = capture(
             function,
             args,
@@ -143,19 +148,21 @@ def source(
         return replace(captured, recording=bodies[0]) if bodies else captured
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
-        def variant(sizes: Mapping[tuple[int, int], int]) -> Captured | None:
+        def variant(
+            sizes: Mapping[tuple[int, int], int], is_recorded: bool
+        ) -> Captured | None:
             """Trace at other sizes, if the function allows them."""
             try:
                 static = static_argnums, static_argnames
                 given = resized(function, args, kwargs, sizes, *static, captured.fixed)
-                other = traced(*given)
+                other = traced(*given, is_recorded)
             except Exception:  # the user's function says no in its own ways
                 return None
-            return None if other.recording.error else other
+            return None if is_recorded and other.recording.error else other
 
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
-                captured = traced(args, kwargs)
+                captured = traced(args, kwargs, level == "api")
         except UntraceError:
             raise
         except Exception as error:
