@@ -15,6 +15,7 @@ from untrace.capture.resized import resized
 from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
+from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
@@ -57,7 +58,8 @@ def source(
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where the original had it; it does not change the
         equations, but names them in compiled programs and profiles.
-      name: Name of the generated function; that of `function` by default.
+      name: Name of the generated function; by default that of `function`, and
+        `grad_of_loss` for `jax.grad(loss)`.
       keep_types: At level "api", import the classes of libraries (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api": "origin" writes file, line and text of the user's
@@ -69,7 +71,8 @@ def source(
       expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: a call
         of `jax.grad(loss)` becomes one of a function that holds the equations that JAX
         makes of it, lifted to calls, every group under the user's line that it comes
-        from, backward passes under their forward line. Nothing else is opened. "jit"
+        from, backward passes under their forward line. "grad" opens `value_and_grad`,
+        too, and nothing else is opened. "jit"
         leaves out `jax.jit`. What stays a function under JAX does so here, written from
         its equations: "scan", "cond" and other loops and branches, "checkpoint",
         "custom_jvp" and "custom_vjp"; an expanded "grad" shows what it makes of their
@@ -115,7 +118,7 @@ def source(
         verify,
         types,
         scopes,
-        name,
+        name or (None if anonymous else program_name(function)),
         keep_types,
         comments,
         reroll,
