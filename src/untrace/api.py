@@ -63,7 +63,8 @@ def source(
       keep_types: At level "api", import the classes of libraries (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api": "origin" writes file, line and text of the user's
-        statement, "types" the types of results, "both" both.
+        statement (the place alone if the file has changed since it was imported),
+        "types" the types of results, "both" both.
       reroll: At level "api", "auto" writes a Python loop where the program had one that
         is alike in all turns but for an item or a number; "for" wherever that many
         statements are alike; "none" nowhere. "scan" writes `jax.lax.scan` over stacked
