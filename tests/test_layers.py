@@ -19,6 +19,7 @@ LAYERS = [
         "idiomatic",
         "recorded",
         "resizing",
+        "probing",
         "symbolic",
         "anonymity",
         "result",

@@ -30,7 +30,7 @@ from untrace.lifting.rules import NAMES
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
 from untrace.result import Source
-from untrace.symbolic import is_proved, untrace_calls
+from untrace.symbolic import is_same_everywhere, untrace_calls
 from untrace.syntax.formatting import format_source
 from untrace.syntax.names import identifier
 from untrace.syntax.renaming import Renamed, rename
@@ -99,7 +99,7 @@ def _anonymous(source: Source, options: Options) -> Source:
             report = check_module(module, captured, notes)
         unproved = tuple(map(_nameless, report.unproved))
         report = replace(report, difference=None, line="", unproved=unproved)
-    if captured.dimensions and not is_proved(module, captured, options):
+    if captured.dimensions and not is_same_everywhere(module, captured, options):
         raise LiftingError("it is another program at other sizes when it is renamed")
     report = replace(report, n_equations=source.report.n_equations)
     return Source(module, report, captured, source.program, options)

@@ -15,6 +15,7 @@ from untrace.capture.resized import resized
 from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
+from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
@@ -57,11 +58,13 @@ def source(
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where the original had it; it does not change the
         equations, but names them in compiled programs and profiles.
-      name: Name of the generated function; that of `function` by default.
+      name: Name of the generated function; by default that of `function`, and
+        `grad_of_loss` for `jax.grad(loss)`.
       keep_types: At level "api", import the classes of libraries (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api": "origin" writes file, line and text of the user's
-        statement, "types" the types of results, "both" both.
+        statement (the place alone if the file has changed since it was imported),
+        "types" the types of results, "both" both.
       reroll: At level "api", "auto" writes a Python loop where the program had one that
         is alike in all turns but for an item or a number; "for" wherever that many
         statements are alike; "none" nowhere. "scan" writes `jax.lax.scan` over stacked
@@ -69,7 +72,8 @@ def source(
       expand: Names of transformations ("grad", "vmap", "jvp", ...) to look into: a call
         of `jax.grad(loss)` becomes one of a function that holds the equations that JAX
         makes of it, lifted to calls, every group under the user's line that it comes
-        from, backward passes under their forward line. Nothing else is opened. "jit"
+        from, backward passes under their forward line. "grad" opens `value_and_grad`,
+        too, and nothing else is opened. "jit"
         leaves out `jax.jit`. What stays a function under JAX does so here, written from
         its equations: "scan", "cond" and other loops and branches, "checkpoint",
         "custom_jvp" and "custom_vjp"; an expanded "grad" shows what it makes of their
@@ -83,7 +87,10 @@ def source(
         functions with the types that their arrays had. The file then needs jaxtyping.
       symbolic: At level "api", name the dimensions that shapes are made of at the top of
         the file, `BATCH, LENGTH = ...`, and write shapes with them. The function is traced
-        again at other sizes, and only what is verified there, too, has a name.
+        again at other sizes (larger and smaller by one, odd, prime and large ones, and
+        numbers that its code compares with); only what is verified at each of them has a
+        name, and the header lists them. At sizes that it does not list, a function may do
+        something else.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -112,7 +119,7 @@ def source(
         verify,
         types,
         scopes,
-        name,
+        name or (None if anonymous else program_name(function)),
         keep_types,
         comments,
         reroll,
@@ -129,8 +136,10 @@ def source(
     if jaxapi.is_traced(function):
         return from_equations(capture_traced(function), options, progress)
 
-    def traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
-        bodies, record = recording(opened) if level == "api" else ([], None)
+    def traced(
+        args: tuple[Any, ...], kwargs: Mapping[str, Any], is_recorded: bool
+    ) -> Captured:
+        bodies, record = recording(opened) if is_recorded else ([], None)
         captured = capture(
             function,
             args,
@@ -143,19 +152,21 @@ def source(
         return replace(captured, recording=bodies[0]) if bodies else captured
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
-        def variant(sizes: Mapping[tuple[int, int], int]) -> Captured | None:
+        def variant(
+            sizes: Mapping[tuple[int, int], int], is_recorded: bool
+        ) -> Captured | None:
             """Trace at other sizes, if the function allows them."""
             try:
                 static = static_argnums, static_argnames
                 given = resized(function, args, kwargs, sizes, *static, captured.fixed)
-                other = traced(*given)
+                other = traced(*given, is_recorded)
             except Exception:  # the user's function says no in its own ways
                 return None
-            return None if other.recording.error else other
+            return None if is_recorded and other.recording.error else other
 
         try:
             with jaxapi.deep_recursion(MAX_FRAMES):
-                captured = traced(args, kwargs)
+                captured = traced(args, kwargs, level == "api")
         except UntraceError:
             raise
         except Exception as error:

@@ -99,7 +99,8 @@ def main() -> None:
 @click.option(
     "--symbolic",
     is_flag=True,
-    help="Name the dimensions that shapes are made of (level api).",
+    help="Name the dimensions that shapes are made of; the header lists the sizes "
+    "at which that was verified (level api).",
 )
 @click.option(
     "--anonymous",

@@ -17,6 +17,7 @@ from untrace.lifting.recorded.numbers.dimensions import place, shapes
 from untrace.recovery.ties import InputAxis, tied_axes
 
 MAX_TRACES = 64
+MAX_UNRECORDED = 96
 # How many times larger dimensions are, in turn, when all change; the first that works.
 TOGETHER = ((3, 5), (3, 2), (2, 3))
 
@@ -43,6 +44,7 @@ class Search:
         self._captured = captured
         self._n_traces = 0
         self._failed: set[frozenset[tuple[InputAxis, int]]] = set()
+        self._unrecorded: dict[frozenset[tuple[InputAxis, int]], Captured | None] = {}
 
     def classes(self) -> list[Varied]:
         """Find the classes of axes that may change, and that something depends on."""
@@ -72,13 +74,29 @@ class Search:
             for sizes in larger
         ]
         for sizes in [*tried, [c.other for c in classes]]:
-            changed: dict[InputAxis, int] = {}
-            for item, size in zip(classes, sizes):
-                changed.update(self._scaled(item.axes, item.size, size))
-            sample = self._trace(changed)
+            sample = self._trace(self._changes(classes, sizes))
             if sample is not None and self._is_alike(sample):
                 return sample
         return None
+
+    def at(self, classes: Sequence[Varied], sizes: Sequence[int]) -> Captured | None:
+        """Trace with each class at a size, without recording it; None if it refuses."""
+        changes = self._changes(classes, sizes)
+        key = frozenset(changes.items())
+        if key not in self._unrecorded:
+            if len(self._unrecorded) >= MAX_UNRECORDED:
+                return None
+            assert self._captured.variant is not None
+            self._unrecorded[key] = self._captured.variant(changes, False)
+        return self._unrecorded[key]
+
+    def _changes(
+        self, classes: Sequence[Varied], sizes: Sequence[int]
+    ) -> dict[InputAxis, int]:
+        changes: dict[InputAxis, int] = {}
+        for item, size in zip(classes, sizes):
+            changes.update(self._scaled(item.axes, item.size, size))
+        return changes
 
     def _varied(self, axes: _Axes, others: Sequence[_Axes]) -> Varied | None:
         """Change a class, with as few of the others as it takes.
@@ -124,7 +142,7 @@ class Search:
             return None
         self._n_traces += 1
         assert self._captured.variant is not None
-        sample = self._captured.variant(sizes)
+        sample = self._captured.variant(sizes, True)
         if sample is None:
             self._failed.add(key)
         return sample

@@ -3,14 +3,15 @@
 The function is traced again with other sizes: of each class of tied axes alone, and of
 all of them. Numbers that change are written as expressions of the dimensions, which are
 defined at the top of the file. The file is executed, traced and compared at each of these
-sizes, too; a dimension for which it differs loses its name, and the rest is tried again.
+sizes and at more (`probing`); a dimension for which it differs loses its name, and the rest
+is tried again. Nothing is said of sizes that were not tried; the header lists those that were.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from untrace.lifting.recorded.numbers.dimensions import shapes, written_with
 from untrace.lifting.sizes import Dimensions
 from untrace.options import Options
 from untrace.pipeline import Progress
+from untrace.probing import Prober, Trial
 from untrace.recorded import untrace_recorded
-from untrace.resizing import Search
+from untrace.resizing import Search, Varied
 from untrace.result import Source
 
 NOTHING = (
@@ -43,6 +45,8 @@ def untrace_calls(
     with jaxapi.deep_recursion():
         search = Search(captured)
         classes = search.classes()
+    # What is rerolled is another program, whose values are compared: it is run.
+    prober = Prober(captured, search, 5 if options.reroll == "scan" else None)
     while classes:
         joint = search.together(classes)
         if joint is None:
@@ -52,10 +56,11 @@ def untrace_calls(
         axes = [item.axes for item in classes]
         written = written_with(samples, axes, options.anonymous)
         source = untrace_recorded(written, options, progress)
-        dimensions = written.dimensions
-        wrong = _unproved(source.module, written, options)
+        file = _File(source.module, written, options, prober, classes)
+        wrong, tried = file.wrong()
         if not wrong and source.report.is_verified:
-            return _with_note(source, _note(dimensions, source.module))
+            source = replace(source, captured=tried)
+            return _with_note(source, _note(tried.dimensions, source.module))
         classes = [c for i, c in enumerate(classes) if i not in wrong]
         if not wrong:
             break
@@ -63,19 +68,80 @@ def untrace_calls(
     return _with_note(source, NOTHING)
 
 
-def is_proved(module: Module, captured: Captured, options: Options) -> bool:
-    """Tell whether a module is the program of the original at all sizes tried."""
-    return not _unproved(module, captured, options)
+def is_same_everywhere(module: Module, captured: Captured, options: Options) -> bool:
+    """Whether a module is the program of the original at all sizes tried."""
+    return not _failed(module, captured, options, 0)
 
 
-def _unproved(module: Module, captured: Captured, options: Options) -> set[int]:
-    """Return the dimensions that must not have names."""
-    n_samples = len(captured.dimensions.samples)
-    *alone, together = [
-        _is_same(module, captured, i, options) for i in range(n_samples)
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file with named dimensions, compared with the function at other sizes.
+
+    Changes are how much larger every dimension is.
+    """
+
+    module: Module
+    written: Captured
+    options: Options
+    prober: Prober
+    classes: Sequence[Varied]
+
+    def wrong(self) -> tuple[set[int], Captured]:
+        """Return the dimensions that must not have names, and all that was tried."""
+        wrong = self._blamed(_failed(self.module, self.written, self.options, 0))
+        if wrong:
+            return wrong, self.written
+        with jaxapi.deep_recursion():
+            trials = list(self.prober.trials(self.classes))
+        tried = self._with(trials)
+        n_known = len(self.written.dimensions.samples)
+        failed = _failed(self.module, tried, self.options, n_known)
+        return self._blamed(failed), tried
+
+    def _blamed(self, failed: Sequence[tuple[int, ...]]) -> set[int]:
+        """Return the dimensions to blame for the changes at which it is wrong."""
+        wrong = {i for changes in failed for i in _only(changes)}
+        for changes in failed:
+            changed = {i for i, change in enumerate(changes) if change}
+            if not wrong & changed:
+                wrong |= self._blamed_apart(changes) or {max(changed)}
+        return wrong
+
+    def _blamed_apart(self, changes: Sequence[int]) -> set[int]:
+        """Return the dimensions at which it is wrong when they change alone."""
+        sizes = [c.size + change for c, change in zip(self.classes, changes)]
+        tried = self._with(list(self.prober.alone(self.classes, sizes)))
+        n_known = len(self.written.dimensions.samples)
+        failed = _failed(self.module, tried, self.options, n_known)
+        return {i for changes in failed for i in _only(changes)}
+
+    def _with(self, trials: Sequence[Trial]) -> Captured:
+        """Return the computation with more samples."""
+        dimensions: Dimensions = self.written.dimensions
+        for trial in trials:
+            changes = [n - c.size for n, c in zip(trial.sizes, self.classes)]
+            sample = replace(trial.sample, variant=None)
+            dimensions = dimensions.with_sample(changes, sample)
+        return replace(self.written, dimensions=dimensions)
+
+
+def _failed(
+    module: Module, captured: Captured, options: Options, first: int
+) -> list[tuple[int, ...]]:
+    """List the changes of the samples, from one on, at which a file is another program."""
+    dimensions: Dimensions = captured.dimensions
+    wrong = [
+        index
+        for index in range(first, len(dimensions.samples))
+        if not _is_same(module, captured, index, options)
     ]
-    wrong = {i for i, is_same in enumerate(alone) if not is_same}
-    return wrong if wrong or together else {len(alone) - 1}
+    return [tuple(d.samples[i + 1] - d.size for d in dimensions.named) for i in wrong]
+
+
+def _only(changes: Sequence[int]) -> list[int]:
+    """Return what changes, if it does so alone."""
+    changed = [i for i, change in enumerate(changes) if change]
+    return changed if len(changed) == 1 else []
 
 
 def _is_same(module: Module, captured: Captured, index: int, options: Options) -> bool:
@@ -108,10 +174,9 @@ def _note(dimensions: Dimensions, module: Module) -> str:
     ]
     if not written:
         return NOTHING
-    sizes = ", ".join(f"{d.name} = {d.samples[-1]}" for d in written)
-    if len(written) == 1:
-        return f"A dimension has a name. Verified at another size, too: {sizes}."
-    return (
-        "Dimensions have names. Verified at other sizes, too, each changed alone and all "
-        f"at once: {sizes}."
+    sizes = "; ".join(
+        f"{d.name} = {', '.join(map(str, sorted({*d.samples})))}" for d in written
     )
+    if len(written) == 1:
+        return f"A dimension has a name. Verified at the sizes {sizes}."
+    return f"Dimensions have names. Verified at these sizes, not in all combinations: {sizes}."

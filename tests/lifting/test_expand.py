@@ -217,7 +217,7 @@ def test_two_grads():
 
     text = recover(f, PARAMS, X, expand="grad")
     assert "first = grad_of_loss(params, xs)" in text
-    assert "value, second = jax.value_and_grad(loss)(params, xs * 2.0)" in text
+    assert "value, second = value_and_grad_of_loss(params, xs * 2.0)" in text
 
 
 @pytest.mark.parametrize("name", ["jacfwd", "jacrev", "hessian", "jvp"])
@@ -381,3 +381,58 @@ def test_what_cannot_be_opened_stays(monkeypatch):
     assert src.report.is_verified
     assert "jax.vmap(jax.grad(loss), in_axes=(None, 0))(params, xs)" in str(src)
     assert "no such equations" in src.report.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("transform", "names"),
+    [
+        (jax.grad, ("grad",)),
+        (jax.value_and_grad, ("value_and_grad",)),
+        (jax.jacfwd, ("jacfwd",)),
+        (jax.jacrev, ("jacrev",)),
+        (jax.hessian, ("hessian",)),
+        (lambda f: jax.vmap(f, in_axes=(None, 0)), ("vmap",)),
+        (
+            lambda f: jax.vmap(jax.grad(f), in_axes=(None, 0)),
+            ("vmap", "grad"),
+        ),
+        (lambda f: functools.partial(jax.linearize, f), ("linearize",)),
+        (lambda f: functools.partial(jax.vjp, f), ("vjp",)),
+    ],
+)
+@pytest.mark.parametrize("level", ["api", "expanded", "lax"])
+def test_program_is_named_after_what_made_it(transform, names, level):
+    options = {"expand": names} if level == "expanded" else {"level": level}
+    src = untrace.source(transform(loss), **options)(PARAMS, X)
+    name = "_of_".join([*names, "loss"])
+    assert src.report.is_verified and src.module.name == name
+    assert f"\ndef {name}(" in str(src)
+    assert ("\ndef loss(" in str(src)) == (level == "api")
+    jitted = untrace.source(jax.jit(transform(loss)), **options)(PARAMS, X)
+    assert jitted.module.name == name
+
+
+def test_name_that_was_asked_for_is_the_name():
+    src = untrace.source(jax.grad(loss), name="slope")(PARAMS, X)
+    assert src.module.name == "slope"
+
+
+def test_program_that_is_jitted_or_has_its_own_rule_has_its_own_name():
+    for wrapped in (jax.jit(loss), jax.checkpoint(loss), functools.partial(loss)):
+        assert untrace.source(wrapped)(PARAMS, X).module.name == "loss"
+    assert untrace.source(jax.nn.relu)(X).module.name == "relu"
+
+
+def test_anonymous_program_is_not_named_after_what_made_it():
+    src = untrace.source(jax.grad(loss), anonymous=True)(PARAMS, X)
+    assert src.module.name == "function"
+
+
+def test_expanded_gradient_has_its_value_too():
+    def f(params, xs):
+        value, grads = jax.value_and_grad(loss)(params, xs)
+        return value + 1.0, grads
+
+    text = recover(f, PARAMS, X, expand="grad")
+    assert "value_and_grad_of_loss(params, xs)" in text
+    assert "jax.value_and_grad" not in text

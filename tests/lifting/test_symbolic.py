@@ -66,7 +66,8 @@ def test_sizes_have_the_names_of_the_users_variables():
 def test_report_says_what_was_verified():
     src = untrace.source(attention, symbolic=True)(weights(8), X)
     (note,) = [n for n in src.report.notes if "Verified at" in n]
-    assert "BATCH = 12, LENGTH = 30, WIDTH = 24" in note
+    assert "BATCH = 1, 3, 4, 5, 8, 12, 131, 2053; LENGTH = 1, 5, 6, 7, " in note
+    assert "WIDTH = 4, 8, 12, 16, 24, 148, 2084" in note  # 4 heads
     assert " ".join(note.split()) in " ".join(str(src).split())
 
 
@@ -285,3 +286,135 @@ def test_command_line(tmp_path):
     result = CliRunner().invoke(main, ["show", str(path), call, "--symbolic"])
     assert result.exit_code == 0, result.output
     assert "x.reshape(N * M)" in result.output
+
+
+def test_batch_and_channels_of_one_size_have_their_own_names():
+    def net(kernel, x):
+        batch, _, height, width = x.shape
+        features = kernel.shape[0]
+        y = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME")
+        return y.reshape(batch, features, height * width)
+
+    kernel, x = np.ones((8, 8, 3, 3), np.float32), np.ones((8, 8, 4, 6), np.float32)
+    text = recover(net, kernel, x)
+    assert "y.reshape(BATCH, FEATURES, HEIGHT * WIDTH)" in text
+
+
+def test_depthwise_convolution_has_one_name_for_its_channels():
+    def net(kernel, x):
+        batch, length, width = x.shape
+        y = jax.lax.conv_general_dilated(
+            x,
+            kernel,
+            (1,),
+            "SAME",
+            dimension_numbers=("NWC", "WIO", "NWC"),
+            feature_group_count=width,
+        )
+        return y.reshape(batch, length * width)
+
+    kernel, x = np.ones((3, 1, 8), np.float32), np.ones((8, 6, 8), np.float32)
+    text = recover(net, kernel, x)
+    assert "feature_group_count=WIDTH" in text
+    assert "y.reshape(BATCH, WIDTH * LENGTH)" in text
+
+
+def test_lengths_that_are_put_together_have_their_own_names():
+    def f(x, y):
+        n, m = x.shape[0], y.shape[0]
+        return jnp.concatenate([x, y]).reshape(n + m, 1)
+
+    assert ".reshape(N + M, 1)" in recover(f, X[0, 0], X[0, 1])
+
+
+def padded(x):
+    n = x.shape[0]
+    m = -(-n // 4) * 4
+    return jnp.pad(x, (0, m - n)) + jnp.ones(m)
+
+
+def cut_off(x):
+    n = min(x.shape[0], 64)
+    return x[:n] + jnp.ones(n)
+
+
+LIMIT = 300
+
+
+def cut_off_by_a_global(x):
+    n = min(x.shape[0], LIMIT)
+    return x[:n] + jnp.ones(n)
+
+
+def half_or_fifty(x):
+    n = x.shape[0]
+    half = n // 2 if n < 100 else 50
+    return x[:half] + jnp.ones(half)
+
+
+def at_least_five(x):
+    n = x.shape[0]
+    return jnp.pad(x, (0, max(n, 5) - n)) + jnp.ones(max(n, 5))
+
+
+def other_at_one_size(x):
+    n = x.shape[0]
+    return x * jnp.ones(n) + (1.0 if n == 77 else 0.0)
+
+
+def rounded_half(x):
+    n = x.shape[0]
+    return x[: (n + 1) // 2] + jnp.ones((n + 1) // 2)
+
+
+def other_between(x):
+    n = x.shape[0]
+    return x * jnp.ones(n) + (1.0 if 200 < n < 220 else 0.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        padded,
+        cut_off,
+        cut_off_by_a_global,
+        half_or_fifty,
+        at_least_five,
+        other_at_one_size,
+        rounded_half,
+        other_between,
+    ],
+)
+def test_size_that_the_program_is_not_written_for_any_value_of_is_a_number(function):
+    assert "No dimension has a name" in recover(function, X[0, 0])
+
+
+def test_one_size_of_several_loses_its_name():
+    def f(x):
+        n, m = x.shape
+        k = min(m, 64)
+        return (x + jnp.ones((n, m)))[:, :k] * jnp.ones((n, k))
+
+    text = recover(f, X[0])
+    assert "\nN = 6  # x.shape[0]\n" in text
+    assert "jnp.ones((N, 8))" in text
+    assert "M = " not in text
+
+
+def test_sizes_that_the_function_refuses_are_not_listed():
+    def f(x):
+        n, m = x.shape
+        return x.reshape(n, 4, m // 4) + jnp.ones((n, 1, m // 4))
+
+    notes = " ".join(untrace.source(f, symbolic=True)(X[0]).report.notes)
+    assert "M = 4, 8, 12, " in notes
+    assert "N = 1, 5, 6, 7, 12, " in notes
+
+
+def test_nothing_is_said_of_all_sizes():
+    assert "sizes BATCH = 1, 3, 4, 5" in recover(lambda x: batched(x), X)
+
+
+def batched(x):
+    batch = x.shape[0]
+    return x + jnp.ones((batch, 1, 1))

@@ -37,8 +37,9 @@ class Captured:
         or None.
       is_exact: Whether the example inputs of the file are these very values, whatever
         their size.
-      variant: Traces and records the function again with other sizes of some axes of its
-        inputs, where that was asked for; it returns None if that cannot be done.
+      variant: Traces the function again with other sizes of some axes of its inputs,
+        where that was asked for, and records it if told to; it returns None if that
+        cannot be done.
       dimensions: The sizes that have names (`lifting.sizes.Dimensions`), or None.
       fixed: The types of Python numbers that are no inputs, since the function needs
         to know them.
@@ -53,7 +54,9 @@ class Captured:
     notes: tuple[str, ...] = ()
     recording: Any = None
     is_exact: bool = False
-    variant: Callable[[Mapping[tuple[int, int], int]], Captured | None] | None = None
+    variant: Callable[[Mapping[tuple[int, int], int], bool], Captured | None] | None = (
+        None
+    )
     dimensions: Any = None
     fixed: frozenset[type] = frozenset()
     outline: Outline | None = None

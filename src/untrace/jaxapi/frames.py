@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -51,21 +52,37 @@ def _frames(traceback: Any) -> list[Any]:
     return [frame for frame in frames if not frame.file_name.startswith(_OWN)]
 
 
-def origin(source_info: Any) -> tuple[str, int, bool] | None:
-    """Return file and line of the user's code that an equation comes from.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The instruction of the user's code that an equation comes from.
 
-    The third item tells that the equation belongs to a backward pass; its place is that
-    of the forward computation.
+    Attributes:
+      code: The code object.
+      lasti: Where the instruction is, in bytes.
+      is_backward: Whether the equation belongs to a backward pass; then this is that of
+        the forward computation.
     """
+
+    code: types.CodeType
+    lasti: int
+    is_backward: bool
+
+
+def origin(source_info: Any) -> Origin | None:
+    """Return the place in the user's code that an equation comes from."""
     if source_info.traceback is None:
         return None
-    frames = _frames(source_info.traceback)
+    frames = [
+        (code, lasti)
+        for code, lasti in zip(*source_info.traceback.raw_frames())
+        if _source_info_util.is_user_filename(code.co_filename)
+        and not code.co_filename.startswith(_OWN)
+    ]
     if not frames:
         return None
-    own = [f for f in frames if "site-packages" not in f.file_name]
-    frame = (own or frames)[0]
-    is_backward = "transpose(" in str(source_info.name_stack)
-    return frame.file_name, frame.start_line, is_backward
+    own = [frame for frame in frames if "site-packages" not in frame[0].co_filename]
+    code, lasti = (own or frames)[0]
+    return Origin(code, lasti, "transpose(" in str(source_info.name_stack))
 
 
 def source_info_of(tracer: Any) -> Any:

@@ -35,8 +35,8 @@ from untrace.lifting.printing import (
     unpacked,
 )
 from untrace.lifting.rules.when import dtype_name
+from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
-from untrace.syntax.text import quoted_line
 
 if TYPE_CHECKING:
     from untrace.lifting.lifter import Lifter
@@ -86,7 +86,7 @@ class Frame:
         self.constants: set[Value] = set()
         self.dimensions: tuple[int, list[tuple[str, str]]] = (0, [])
         self.block: Block | None = None
-        self.origin: Any = None
+        self.origin: tuple[str, bool] | None = None
         self._used: tuple[Block | None, set[Any]] = None, set()
 
     # ---- atoms ---------------------------------------------------------------------
@@ -156,15 +156,17 @@ class Frame:
 
     def _add_origin(self, eqn: Equation) -> None:
         """Comment on where statements come from, once for each group of them."""
-        origin = jaxapi.origin(eqn.source_info)
-        if origin is None or origin == self.origin:
+        made = jaxapi.origin(eqn.source_info)
+        if made is None:
             return
-        if self.origin is not None and self.origin[2] != origin[2]:
+        origin = quoted(made.code, made.lasti), made.is_backward
+        if origin == self.origin:
+            return
+        if self.origin is not None and self.origin[1] != made.is_backward:
             self.lines.append("")
         self.origin = origin
-        filename, line, is_backward = origin
-        whose = "backward of: " if is_backward else ""
-        self.lines.append(f"# {whose}{quoted_line(filename, line)}")
+        whose = "backward of: " if made.is_backward else ""
+        self.lines.append(f"# {whose}{origin[0]}")
 
     def _add_types(self, eqn: Equation) -> None:
         types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)

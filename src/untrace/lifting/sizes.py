@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -62,6 +62,14 @@ class Dimensions:
             for d in self.named
             if re.search(rf"\b{d.name}\b", text)
         ]
+
+    def with_sample(self, changes: Sequence[int], sample: Any) -> Dimensions:
+        """Add a sample in which the dimensions are so much larger."""
+        named = tuple(
+            replace(d, samples=(*d.samples, d.size + change))
+            for d, change in zip(self.named, changes)
+        )
+        return replace(self, named=named, samples=(*self.samples, sample))
 
     def resized(self, text: str, sample: int) -> str:
         """Give the dimensions of a module the sizes that they have in a sample."""

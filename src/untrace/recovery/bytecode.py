@@ -52,7 +52,7 @@ def site(code: types.CodeType, lasti: int) -> Site:
     innermost = loops[0] if loops else None
     where = code.co_filename, _line(code, lasti), lasti, code.co_qualname
     return Site(
-        Place(*where, innermost, len(loops)),
+        Place(*where, innermost, len(loops), code),
         loops,
         target(code, lasti),
         appended(code, lasti),

@@ -31,15 +31,16 @@ class Place:
     """Where a call was written: file, line, instruction and function.
 
     `loop` are the variables of the loop or comprehension that it stands in; None if it
-    stands in none. `depth` says how many stand around it.
+    stands in none. `depth` says how many stand around it. `code` is that of the function.
     """
 
     filename: str
     line: int
-    offset: int = 0
-    function: str = ""
-    loop: tuple[str, ...] | None = None
-    depth: int = 0
+    offset: int
+    function: str
+    loop: tuple[str, ...] | None
+    depth: int
+    code: types.CodeType = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,36 @@ def _gather(eqn: Equation) -> Iterator[_Pair]:
     yield from (((operand, i), (indices, j)) for i, j in pairs)
 
 
+def _convolution(eqn: Equation) -> Iterator[_Pair]:
+    """Tie batches, features and what comes out of them, none to another by position."""
+    (left, kernel), (result,) = eqn.operands, eqn.results
+    numbers = eqn.params["dimension_numbers"]
+    (batch, feature, *spatial), (out, into, *_) = numbers.lhs_spec, numbers.rhs_spec
+    out_batch, features, *outputs = numbers.out_spec
+    inputs = out if eqn.params["feature_group_count"] > 1 else into
+    pairs: list[_Pair] = [((left, i), (result, j)) for i, j in zip(spatial, outputs)]
+    pairs += [((left, batch), (result, out_batch)), ((kernel, out), (result, features))]
+    pairs.append(((left, feature), (kernel, inputs)))
+    yield from (pair for pair in pairs if _length(pair[0]) == _length(pair[1]))
+
+
+def _length(axis: tuple[Any, int]) -> Any:
+    atom, number = axis
+    return None if atom is None else _shape(atom)[number]
+
+
+def _concatenate(eqn: Equation) -> Iterator[_Pair]:
+    """Tie all axes but the one along which operands are put together."""
+    (result,) = eqn.results
+    for operand in eqn.operands if result is not None else ():
+        for axis in range(len(_shape(operand))):
+            if axis != eqn.params["dimension"]:
+                yield (operand, axis), (result, axis)
+
+
 _RULES: dict[str, _Rule] = {
+    "concatenate": _concatenate,
+    "conv_general_dilated": _convolution,
     "dot_general": _dot,
     "broadcast_in_dim": _broadcast,
     "transpose": _transpose,

@@ -26,6 +26,10 @@ EXPANDABLE = frozenset({*_MADE, *_FUNCTIONS, "hessian", "custom_jvp", "custom_vj
 """What `expand` can name: by the name of the public function."""
 
 
+_KINDS = {"value_and_grad": ("grad",)}
+"""What is a kind of another: who wants to see gradients wants to see these."""
+
+
 def names_of(function: Any) -> frozenset[str]:
     """Return what a function is called as a transformation: no name for most.
 
@@ -50,7 +54,8 @@ def names_of(function: Any) -> frozenset[str]:
         return frozenset()
     name = layer.value.maker[1]
     is_hessian = name == "jacfwd" and "jacrev" in names_of(layer.inner)
-    return frozenset({name, "hessian"} if is_hessian else {name})
+    more = ("hessian",) if is_hessian else _KINDS.get(name, ())
+    return frozenset({name, *more})
 
 
 def opened_layer(function: Any, names: frozenset[str], skipped: int = 0) -> Any:

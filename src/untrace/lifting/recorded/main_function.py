@@ -13,6 +13,7 @@ from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
+from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Name, Term
@@ -40,7 +41,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
             layer = peel(layer.inner)
         calls, result = body.calls, body.result
         values = {n: body.parameters.get(n, v) for n, v in values.items()}
-    elif len(root.calls) == 1 and not root.calls[0].is_own:
+    elif len(root.calls) == 1 and program.options.name is None:
         name = _wrapper_name(root.calls[0], name)
     draft = Draft(name)
     writer = Writer(program, draft, setting=root.setting)
@@ -125,6 +126,5 @@ def _whole_call(root: Body) -> Call | None:
 
 def _wrapper_name(item: Call, name: str) -> str:
     """Name a program that is one call of a transformed function."""
-    if isinstance(item.function, jaxapi.Transformed):
-        return f"{name}_{item.function.maker[1]}"
-    return name
+    is_made = not item.is_own and isinstance(item.function, jaxapi.Transformed)
+    return opened_name(item.function, item.args) if is_made else name

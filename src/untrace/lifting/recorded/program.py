@@ -15,7 +15,6 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.callables import callable_term
 from untrace.lifting.recorded.calls.calls import write_as_made
-from untrace.lifting.recorded.calls.opening import MAYBE_PUBLIC
 from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.calls.tails import Tail
@@ -33,6 +32,7 @@ from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
 from untrace.lifting.recorded.functions.stand_ins import StandIns
 from untrace.lifting.recorded.naming.shapes import Shapes
+from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC
 from untrace.lifting.recorded.naming.values import has_array, is_array, type_of
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (

@@ -40,9 +40,9 @@ from untrace.lifting.recorded.statements import Names, Statement, Trail
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
+from untrace.recovery.quoting import quoted
 from untrace.recovery.record import Body, Call, Target, Turn, is_library
 from untrace.syntax.names import identifier
-from untrace.syntax.text import quoted_line
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -440,7 +440,7 @@ class Writer:
             types = short_types(item.result)
             statement.comment = f"# {types}" if types else ""
         if comments in ("origin", "both") and item.place is not None:
-            statement.origin = quoted_line(item.place.filename, item.place.line)
+            statement.origin = quoted(item.place.code, item.place.offset)
         self.draft.statements.append(statement)
         self.program.written.append((item, term))
         return statement

@@ -7,7 +7,6 @@ the user had written `jax.grad(loss)`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +23,11 @@ from untrace.lifting.recorded.calls.equations import RESULTS
 from untrace.lifting.recorded.calls.retraced import Region
 from untrace.lifting.recorded.functions.fields import without
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
+from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC, opened_name
 from untrace.lifting.recorded.naming.values import Found, arrays_in, has_array, is_array
 from untrace.lifting.recorded.terms import Global, Term, call, keyword
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import given_arguments, innermost, is_function, peel
+from untrace.recovery.functions import given_arguments, is_function, peel
 from untrace.recovery.record import Body, Call
 from untrace.recovery.transformations import names_of
 from untrace.syntax.names import identifier
@@ -35,10 +35,6 @@ from untrace.syntax.names import identifier
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
     from untrace.lifting.recorded.writer import Writer
-
-
-MAYBE_PUBLIC = frozenset({"jit", "custom_jvp", "custom_vjp"})
-"""What JAX's own functions may be, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +88,6 @@ class Opened:
         functools = writer.program.lifter.imports.module("functools")
         terms = [captured.term(writer) for captured in self.captured]
         return call(Term([f"{functools}.partial"]), [function, *terms])
-
-
-def opened_name(function: Any, args: Sequence[Any] = ()) -> str:
-    """Name the function that is made of what a transformation does.
-
-    >>> opened_name(jax.vmap(jax.grad(abs)))
-    'vmap_of_grad_of_abs'
-    """
-    names = names_of(function)
-    layer = peel(function)
-    if jaxapi.is_linearized(function) or isinstance(function, jaxapi.FUNCTION_RESULTS):
-        return "linear_map" if "linearize" in names else "pullback"
-    if not names or (names & MAYBE_PUBLIC and public_name(function) is not None):
-        plain_one = innermost(function) or function
-        name = getattr(plain_one, "__name__", type(plain_one).__name__).strip("<>_")
-        return "function" if name == "lambda" else name
-    inner = layer.inner if layer is not None else None
-    if inner is None:
-        inner = next(filter(callable, args), None)
-    if "hessian" in names:
-        inner = peel(inner).inner  # type: ignore[union-attr]
-    word = "hessian" if "hessian" in names else next(iter(names))
-    return identifier(f"{word}_of_{opened_name(inner)}", "function")
 
 
 def occurring(root: Body) -> frozenset[str]:

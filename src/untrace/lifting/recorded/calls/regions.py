@@ -23,7 +23,6 @@ from untrace.lifting.recorded.calls.opening import (
     hint_of,
     is_whole,
     opened_function,
-    opened_name,
     output_text,
     tree_target,
 )
@@ -31,6 +30,7 @@ from untrace.lifting.recorded.calls.retraced import Region, used
 from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.leaves import with_leaves
 from untrace.lifting.recorded.naming.naming import rename, targets
+from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.plan import Restart, place_of, reason
 from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Global, Name, Term, call
