@@ -18,12 +18,17 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.captured import Captured
-from untrace.capture.changes import Changes
+from untrace.capture.changes import Changes, lost_note
 from untrace.capture.changes import note as changes_note
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.numbering import number, renumbered
 from untrace.capture.origins import function_name, origin
-from untrace.capture.signature import parameters_of, static_keys, traced_arguments
+from untrace.capture.signature import (
+    parameters_of,
+    renamed_note,
+    static_keys,
+    traced_arguments,
+)
 from untrace.capture.trees import Tree, describe, plain
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any], Callable[[Any], Any]], Any]
@@ -137,14 +142,14 @@ def _capture(
             result = record(run, named, changes.returned)
         out_leaves, out_tree = jax.tree.flatten(result)
         kept = are_dynamic([result], ())
-        out[:] = [out_tree, kept, changes.keys]
+        out[:] = [out_tree, kept, changes.keys, changes.lost()]
         return [leaf for leaf, is_kept in zip(out_leaves, kept) if is_kept]
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     with jaxapi.own_error_codes():
         jaxpr = jax.make_jaxpr(flat)(*passed)
-    out_tree, kept, changed = out
+    out_tree, kept, changed, lost = out
     result = number(
         describe(jax.tree.unflatten(out_tree, list(range(len(kept))))), kept
     )
@@ -163,7 +168,9 @@ def _capture(
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
         (
             *_notes(leaves, traced, static),
+            *renamed_note(bound),
             *changes_note([item.name for item in bound if item.key in changed]),
+            *lost_note([item.name for item in bound if item.key in lost]),
         ),
         fixed=fixed,
     )

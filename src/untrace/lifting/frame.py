@@ -36,7 +36,7 @@ from untrace.lifting.printing import (
 )
 from untrace.lifting.rules.when import dtype_name
 from untrace.syntax.names import Scope, identifier
-from untrace.syntax.text import quoted_line
+from untrace.syntax.text import comment, quoted_line
 
 if TYPE_CHECKING:
     from untrace.lifting.lifter import Lifter
@@ -164,12 +164,12 @@ class Frame:
         self.origin = origin
         filename, line, is_backward = origin
         whose = "backward of: " if is_backward else ""
-        self.lines.append(f"# {whose}{quoted_line(filename, line)}")
+        self.lines.append(comment(whose + quoted_line(filename, line)))
 
     def _add_types(self, eqn: Equation) -> None:
         types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
         if types:
-            self.lines[-1] += f"  # {types}"
+            self.lines[-1] += f"  {comment(types)}"
 
     def _assign(self, eqn: Equation, rhs: Rhs) -> None:
         names = [

@@ -42,7 +42,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
 from untrace.recovery.record import Body, Call, Target, Turn, is_library
 from untrace.syntax.names import identifier
-from untrace.syntax.text import quoted_line
+from untrace.syntax.text import comment, quoted_line
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -438,7 +438,7 @@ class Writer:
         comments = self.program.options.comments
         if comments in ("types", "both"):
             types = short_types(item.result)
-            statement.comment = f"# {types}" if types else ""
+            statement.comment = comment(types) if types else ""
         if comments in ("origin", "both") and item.place is not None:
             statement.origin = quoted_line(item.place.filename, item.place.line)
         self.draft.statements.append(statement)
