@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.lifting.helpers import HELPERS
 from untrace.syntax.importable import is_importable
+from untrace.syntax.names import HELPER_NAMES
 from untrace.verification.retrace import execute
 
 X = np.arange(3, dtype=np.float32)
@@ -141,6 +143,15 @@ def test_an_argument_may_be_called_like_the_function(level):
 
 
 @LEVELS
+def test_an_argument_may_be_called_like_a_helper(level):
+    assert set(HELPERS) == HELPER_NAMES
+    text, _ = _verified(
+        lambda **given: sum(given.values()), level=level, **dict.fromkeys(HELPERS, X)
+    )
+    assert "`merged_` for" in " ".join(text.split())
+
+
+@LEVELS
 @pytest.mark.parametrize("is_nested", [False, True])
 def test_lists_and_dicts_that_are_changed_in_place_are_noted(level, is_nested):
     def f(d, items, x):
@@ -211,17 +222,34 @@ def test_names_that_are_none_are_not_imported(monkeypatch):
         assert made.report.is_verified and "\nimport os" not in str(made)
 
 
-def test_settings_of_loops_are_numbers():
-    class Count(int):
-        def __repr__(self):
-            return "open('CANARY', 'w')"
+def _shows(self, spec=""):
+    return "open('CANARY', 'w')"
 
-        __str__ = __format__ = __repr__
 
-    def f(x):
-        return jax.lax.scan(
-            lambda c, _: (jnp.sin(c), None), x, None, length=4, unroll=Count(2)
-        )[0]
+def _disguised(kind):
+    shown = dict.fromkeys(("__repr__", "__str__", "__format__"), _shows)
+    return type(f"Shown{kind.__name__}", (kind,), shown)
 
-    for level in ("api", "lax"):
-        assert "CANARY" not in _verified(f, X, level=level)[0]
+
+Int, Float, Tuple, Bytes = map(_disguised, (int, float, tuple, bytes))
+DISGUISED = [
+    lambda x: jax.lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4, unroll=Int(2))[
+        0
+    ],
+    lambda x: jnp.sum(x.reshape(Int(1), 3), axis=Int(1)) * Float(2.5) + Int(3),
+    lambda x: jnp.roll(x, Int(1)) + jnp.cumsum(x, axis=Int(0)),
+    lambda x: jax.lax.fori_loop(Int(0), Int(3), lambda i, c: c * Float(1.5), x),
+    lambda x: jax.lax.pad(x, Float(0.0), ((Int(1), Int(1), Int(0)),)),
+    lambda x: x.reshape(Tuple((1, 3))) + jnp.zeros(Tuple((1, Int(3)))),
+    lambda x: x.at[Int(0)].set(Float(1.0)),
+    lambda x: {Tuple(("a", 1)): x, Bytes(b"b"): x * 2, Int(3): x + 1}[Int(3)],
+    lambda x: {Tuple(("a", 1)): x * 2},
+    lambda x: {Int(3): x * 2, Int(4): x},
+    jax.jit(lambda x: x * 2, donate_argnums=Int(0)),
+]
+
+
+@LEVELS
+@pytest.mark.parametrize("function", DISGUISED)
+def test_numbers_and_tuples_that_show_themselves_as_code(function, level):
+    assert "open(" not in _verified(function, X, level=level)[0]

@@ -14,7 +14,7 @@ from untrace.capture.captured import Parameter
 from untrace.capture.numbering import describe_numbered, dropped
 from untrace.capture.origins import function_name
 from untrace.errors import CaptureError
-from untrace.syntax.names import identifier
+from untrace.syntax.names import HELPER_NAMES, identifier
 from untrace.syntax.text import quote
 
 
@@ -67,10 +67,11 @@ def renamed_note(bound: Sequence[Bound]) -> list[str]:
 
 def legal_names(given: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
     """Return legal names, each another, for arguments of any names."""
-    names = list(taken)
+    names: list[str] = []
     for name in given:
-        names.append(unused(identifier(name, "arg"), names))
-    return names[len(taken) :]
+        others = {*names, *taken, *HELPER_NAMES}
+        names.append(unused(identifier(name, "arg"), others))
+    return names
 
 
 def unused(name: str, taken: Collection[str]) -> str:

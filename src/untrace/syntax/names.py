@@ -27,6 +27,15 @@ RESERVED = frozenset(
         *_FUNCTION_NAMES,
     )
 )
+HELPER_NAMES = frozenset(
+    (
+        *("check_errors", "check_failed", "combine", "converted_with_sharding"),
+        *("error_if", "exact", "filled", "inexact", "known_as", "merged"),
+        *("root_linear_map", "root_with_rule", "staged", "unchecked_jvp"),
+        *("unchecked_vjp", "unmade", "with_zeros", "without"),
+    )
+)
+"""The functions that a file may define, which no argument of it may hide."""
 MAX_LENGTH = 48
 
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]+")
