@@ -127,3 +127,113 @@ def test_x64_programs_switch_x64_on(tmp_path):
     assert not jax.config.jax_enable_x64
     assert verify_file(path).is_verified and not jax.config.jax_enable_x64
     assert "1.68294197" in _run(path).stdout  # more digits than float32 has
+
+
+def test_a_sidecar_of_something_else_is_not_replaced(tmp_path):
+    src = untrace.source(layer)(jnp.ones(20))
+    (tmp_path / "model.py").write_text("mine = 1\n")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    with pytest.raises(untrace.SaveError, match=r"model\.safetensors"):
+        src.save(tmp_path / "model.py")
+    assert (tmp_path / "model.py").read_text() == "mine = 1\n"
+    assert (tmp_path / "model.safetensors").read_bytes() == b"weights"
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_our_own_sidecar_is_replaced_or_goes(saved):
+    sidecar = saved.with_suffix(".safetensors")
+    other = untrace.source(lambda x: x @ (WEIGHTS + 1))(jnp.ones(20))
+    other.save(saved)
+    assert verify_file(saved).is_verified
+    untrace.source(small)(jnp.ones(3)).save(saved)
+    assert verify_file(saved).is_verified and not sidecar.exists()
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_an_altered_sidecar_is_not_ours(saved):
+    saved.with_suffix(".safetensors").write_bytes(b"retrained")
+    with pytest.raises(untrace.SaveError, match="was not saved with"):
+        untrace.source(layer)(jnp.ones(20)).save(saved)
+    assert saved.with_suffix(".safetensors").read_bytes() == b"retrained"
+
+
+def test_a_file_that_cannot_be_replaced_keeps_its_sidecar(saved, monkeypatch):
+    sidecar = saved.with_suffix(".safetensors")
+    before = saved.read_bytes(), sidecar.read_bytes()
+
+    def fails(path, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("untrace.result.write_text", fails)
+    with pytest.raises(untrace.SaveError, match="No space left"):
+        untrace.source(lambda x: x @ (WEIGHTS + 1))(jnp.ones(20)).save(saved)
+    assert (saved.read_bytes(), sidecar.read_bytes()) == before
+    assert len(os.listdir(saved.parent)) == 2
+
+
+def test_the_text_does_not_replace_its_own_sidecar(tmp_path):
+    with pytest.raises(untrace.SaveError, match=r"ends in \.py"):
+        untrace.source(layer)(jnp.ones(20)).save(tmp_path / "model.safetensors")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o027])
+def test_modes_of_files_follow_the_umask(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        path = untrace.source(layer)(jnp.ones(20)).save(tmp_path / "layer.py")
+    finally:
+        os.umask(before)
+    for file in (path, path.with_suffix(".safetensors")):
+        assert file.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_string_like_the_name_of_the_sidecar_stays(tmp_path):
+    def f(d):
+        return {"sidecar.safetensors": d["sidecar.safetensors"] @ WEIGHTS}
+
+    path = untrace.source(f)({"sidecar.safetensors": jnp.ones(20)}).save(
+        tmp_path / 'a"+b.py'
+    )
+    assert verify_file(path).is_verified
+
+
+def _fingerprint(text):
+    return next(line for line in text.split("\n") if len(line) == 64)
+
+
+@pytest.mark.parametrize("n_digits", [1, 32, 63])
+def test_a_shortened_fingerprint_is_refused(tmp_path, n_digits):
+    path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
+    digest = _fingerprint(path.read_text())
+    path.write_text(path.read_text().replace(digest, digest[:n_digits]))
+    with pytest.raises(untrace.LoadError, match="no fingerprint"):
+        verify_file(path)
+
+
+def test_the_last_fingerprint_counts(tmp_path):
+    path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
+    text = path.read_text()
+    digest = _fingerprint(text)
+    line = next(x for x in text.split("\n") if x.startswith("Fingerprint"))
+    forged = f"\n\n{line}\n{'0' * 64}\n\n{line}\n{digest}"
+    path.write_text(text.replace(f"\n{line}\n{digest}", forged))
+    assert verify_file(path).is_verified
+    path.write_text(path.read_text().replace(digest, "1" * 64))
+    assert not verify_file(path).is_verified
+
+
+def test_a_line_that_a_note_quotes_is_no_fingerprint(tmp_path):
+    path = untrace.source(small)(jnp.ones(3)).save(tmp_path / "small.py")
+    text = path.read_text()
+    line = next(x for x in text.split("\n") if x.startswith("Fingerprint"))
+    path.write_text(text.replace(f"\n\n{line}", f"\n\nA note quotes this:\n{line}"))
+    with pytest.raises(untrace.LoadError, match="no fingerprint"):
+        verify_file(path)
+
+
+def test_a_file_with_nul_is_refused(tmp_path):
+    path = tmp_path / "nul.py"
+    path.write_bytes(b'"""x"""\n\0')
+    with pytest.raises(untrace.LoadError, match="not valid Python"):
+        verify_file(path)

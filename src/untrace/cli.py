@@ -22,6 +22,7 @@ from rich.console import Console
 
 from untrace._version import __version__
 from untrace.errors import UntraceError
+from untrace.printable import printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
 
@@ -168,9 +169,7 @@ def verify(file: str) -> None:
         status.update("verifying")
         with _explained():
             verdict = verify_file(Path(file))
-    _err.print(
-        str(verdict), style="green" if verdict.is_verified else "red", markup=False
-    )
+    _say(str(verdict), "green" if verdict.is_verified else "red")
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
 
 
@@ -276,11 +275,11 @@ def reduce(
     if plot is not None:
         _save_plot(reduction, plot)
     if not quiet and not as_json:
-        _err.print(reduction.summary(), style="green", markup=False)
-        _err.print(f"wrote {path}; check: python {path}", markup=False)
+        _say(reduction.summary(), "green")
+        _say(f"wrote {path}; check: python {path}")
         if reduction.others:
             place = folder or resume
-            _err.print(f"the other failures are in {place}/other-*.py", markup=False)
+            _say(f"the other failures are in {place}/other-*.py")
 
 
 def _folder(target: str) -> str:
@@ -384,7 +383,7 @@ def _save(src: Any, output: str) -> None:
         if stored
         else ""
     )
-    _err.print(f"wrote {path} ({n_lines} lines){sidecar}", markup=False)
+    _say(f"wrote {path} ({n_lines} lines){sidecar}")
 
 
 def _report(src: Any) -> NoReturn:
@@ -414,8 +413,13 @@ def _explained(users: str = "") -> Generator[None, None, None]:
         _fail_in_user_code(users)
 
 
+def _say(text: str, style: str | None = None) -> None:
+    """Print to standard error, where what text quotes cannot steer the terminal."""
+    _err.print(printable_lines(text), style=style, markup=False)
+
+
 def _fail(message: str) -> NoReturn:
-    _err.print(f"untrace: {message}", style="red", markup=False)
+    _say(f"untrace: {message}", "red")
     sys.exit(USAGE)
 
 
@@ -431,8 +435,8 @@ def _fail_in_user_code(what: str) -> NoReturn:
     text = "".join(traceback.format_list(frames)) + "".join(
         traceback.format_exception_only(kind, error)
     )
-    _err.print(f"untrace: an error in {what}:", style="red", markup=False)
-    _err.print(text.rstrip(), markup=False)
+    _say(f"untrace: an error in {what}:", "red")
+    _say(text.rstrip())
     sys.exit(USAGE)
 
 

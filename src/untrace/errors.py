@@ -8,9 +8,14 @@ from __future__ import annotations
 import types
 from pathlib import Path
 
+from untrace.printable import printable_lines
+
 
 class UntraceError(Exception):
     """Base class of every error that `untrace` raises on purpose."""
+
+    def __str__(self) -> str:
+        return printable_lines(super().__str__())
 
 
 class CaptureError(UntraceError):

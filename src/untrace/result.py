@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,11 @@ from untrace.ir import Block
 from untrace.lifting.dimensions import is_symbolic
 from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.options import Options
+from untrace.printable import printable_lines
+from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.report import VERDICTS, Report
 from untrace.verification.retrace import execute, restored_settings
-
-DIGITS = 32  # of a fingerprint; 128 bits do not meet by chance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +59,8 @@ class Source:
         if not self.title:
             return header_text(name, self.captured, self.report)
         fingerprint = fingerprint_line(name, self.captured, self.report)
-        return f"{self.title}\n\n{fingerprint}" if fingerprint else self.title
+        title = printable_lines(self.title)
+        return f"{title}\n\n{fingerprint}" if fingerprint else title
 
     def __repr__(self) -> str:
         n_lines = str(self).count("\n")
@@ -67,7 +70,8 @@ class Source:
         """Write the file and, where constants are large, its sidecar beside it.
 
         Both are written to temporary files first and then renamed, so that nothing
-        half-written is left behind.
+        half-written is left behind. A sidecar is replaced only if the file that is
+        replaced, too, was saved with it.
 
         Args:
           path: Path of the Python file.
@@ -76,22 +80,20 @@ class Source:
           The path.
 
         Raises:
-          SaveError: If the place cannot be written.
+          SaveError: If the place cannot be written, or another file has the sidecar's
+            name. Then all files are as they were.
         """
         target = Path(path)
-        sidecar = target.with_suffix(".safetensors")
-        had_sidecar = sidecar.exists()
         try:
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
-            text = str(self)
-            if self.module.stored:
-                digest = write_sidecar(sidecar, self.module.stored)
-                text = self._text_with_sidecar(sidecar.name, digest)
-            write_text(target, text)
+            with keeping_sidecar(target, needs_one=bool(self.module.stored)) as sidecar:
+                text = str(self)
+                if self.module.stored:
+                    digest = write_sidecar(sidecar, self.module.stored)
+                    text = self._text_with_sidecar(sidecar.name, digest)
+                write_text(target, text)
         except OSError as error:
-            if not had_sidecar:
-                sidecar.unlink(missing_ok=True)
             raise SaveError(
                 f"cannot write {target}: {error.strerror or error}. Nothing was left behind; "
                 "choose another path or make the folder writable."
@@ -107,7 +109,8 @@ class Source:
             if not self.module.stored:
                 return getattr(execute(str(self)), self.module.name)
             path = self.save(Path(folder) / "module.py")
-            return getattr(execute(path.read_text(), path=str(path)), self.module.name)
+            text = path.read_text(encoding="utf-8")
+            return getattr(execute(text, path=str(path)), self.module.name)
 
     def _repr_html_(self) -> str:
         from untrace.highlight import to_html
@@ -120,15 +123,52 @@ class Source:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file through a temporary one in the same folder."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    replace_file(path, [text.encode("utf-8")])
+
+
+@contextlib.contextmanager
+def keeping_sidecar(target: Path, needs_one: bool) -> Generator[Path, None, None]:
+    """Put the sidecar of a file that is written anew out of the way.
+
+    It is ours if the file that is there names its digest. Should writing fail, it comes
+    back.
+
+    Raises:
+      SaveError: If another file has its name.
+    """
+    sidecar = target.with_suffix(".safetensors")
+    if sidecar == target:
+        raise SaveError(
+            f"cannot write {target}: the constants go to a file of that name. "
+            "Choose a name that ends in .py."
+        )
+    is_ours = _is_sidecar_of(sidecar, target)
+    if needs_one and not is_ours and os.path.lexists(sidecar):
+        raise SaveError(
+            f"cannot write {target}: its constants would replace {sidecar}, which "
+            f"{target.name} was not saved with. Choose another path, or move that file."
+        )
+    before = aside(sidecar)
+    if is_ours:
+        os.replace(sidecar, before)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:  # also on Ctrl-C nothing half-written may stay
-        Path(name).unlink(missing_ok=True)
+        yield sidecar
+    except BaseException:  # also on Ctrl-C
+        if is_ours:
+            os.replace(before, sidecar)
+        elif needs_one:
+            sidecar.unlink(missing_ok=True)
         raise
+    before.unlink(missing_ok=True)
+
+
+def _is_sidecar_of(sidecar: Path, target: Path) -> bool:
+    """Whether the file at `target` was saved with this sidecar, and names its digest."""
+    try:
+        content, text = sidecar.read_bytes(), target.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(content).hexdigest().encode() in text
 
 
 def header_text(name: str, captured: Captured, report: Report) -> str:
@@ -144,10 +184,10 @@ def header_text(name: str, captured: Captured, report: Report) -> str:
 
 
 def fingerprint_line(name: str, captured: Captured, report: Report) -> str:
-    """Write the line by which a saved file can be checked again."""
+    """Write the paragraph by which a saved file can be checked again."""
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
     if not report.is_verified or any(map(is_symbolic, avals)):
         return ""  # the example inputs of the file have sizes
     traced = captured.jaxpr if report.traced is None else report.traced
-    digest = fingerprint(traced, report.interface)[:DIGITS]
-    return f"Fingerprint of `{name}` on jax {jaxapi.jax_version()}: {digest}"
+    made_on = f"jax {jaxapi.jax_version()}"
+    return f"Fingerprint of `{name}` on {made_on}:\n{fingerprint(traced, report.interface)}"

@@ -19,7 +19,7 @@ from untrace.verification.interface import Interface
 from untrace.verification.retrace import execute, restored_settings, traced_interface
 
 _FINGERPRINT = re.compile(
-    r"^Fingerprint\s+of\s+`(\w+)`\s+on\s+jax\s+(\S+):\s+([0-9a-f]+)$", re.MULTILINE
+    r"Fingerprint\s+of\s+`(\w+)`\s+on\s+jax\s+(\S+):\s+([0-9a-f]{64})", re.ASCII
 )
 
 
@@ -52,7 +52,7 @@ def verify_file(path: Path) -> Verdict:
         raise LoadError(
             f"cannot trace {path}: {type(error).__name__}: {error}"
         ) from error
-    if found.startswith(wanted):
+    if found == wanted:
         return Verdict(
             True, f"verified: `{name}` traces to the equations it was made from"
         )
@@ -69,18 +69,30 @@ def verify_file(path: Path) -> Verdict:
 
 def main_name(text: str) -> str | None:
     """Return the name of the function that a saved file is about, if its header says."""
-    match = _FINGERPRINT.search(ast.get_docstring(ast.parse(text)) or "")
+    match = _fingerprint_of(text)
     return match[1] if match else None
+
+
+def _fingerprint_of(text: str) -> re.Match[str] | None:
+    """Find the fingerprint in the header of a file.
+
+    It is a paragraph of its own, which nothing that the header quotes can be, and the
+    last one counts.
+    """
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    found = map(_FINGERPRINT.fullmatch, map(str.strip, docstring.split("\n\n")))
+    return next((match for match in reversed([*found]) if match), None)
 
 
 def _header(path: Path, text: str) -> tuple[str, str, str]:
     try:
-        docstring = ast.get_docstring(ast.parse(text)) or ""
+        match = _fingerprint_of(text)
     except SyntaxError as error:
         raise LoadError(
             f"{path} is not valid Python: {error.msg}, line {error.lineno}."
         ) from error
-    match = _FINGERPRINT.search(docstring)
+    except ValueError as error:  # such as a NUL
+        raise LoadError(f"{path} is not valid Python: {error}.") from error
     if match is None:
         raise LoadError(
             f"{path} has no fingerprint in its docstring: it was not written by "

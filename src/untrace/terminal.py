@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from untrace.printable import printable
 from untrace.reducing import reduce
 from untrace.reduction.progress import JsonEvents, Progress
 from untrace.reduction.result import Reduction
@@ -59,12 +60,14 @@ def run_reduction(
 
 def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
     """Tell what fails and how it is pinned, before anything is cut."""
-    console.print(f"{facts['description']}", markup=False)
-    console.print(f"pinned: {facts['keep']}", markup=False, style="bold")
+    console.print(printable(f"{facts['description']}"), markup=False)
+    console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
     if facts["rate"] < 1:
         console.print(f"It shows in {facts['rate']:.0%} of the runs.", markup=False)
     console.print(
-        f"{facts['start']:,} equations; the best so far is in {facts['folder']}",
+        printable(
+            f"{facts['start']:,} equations; the best so far is in {facts['folder']}"
+        ),
         markup=False,
         style="dim",
     )

@@ -18,13 +18,18 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.captured import Captured
-from untrace.capture.changes import Changes
+from untrace.capture.changes import Changes, lost_note
 from untrace.capture.changes import note as changes_note
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.numbering import renumbered
 from untrace.capture.origins import function_name, origin
 from untrace.capture.results import left_out, read_result
-from untrace.capture.signature import parameters_of, static_keys, traced_arguments
+from untrace.capture.signature import (
+    parameters_of,
+    renamed_note,
+    static_keys,
+    traced_arguments,
+)
 from untrace.capture.trees import Tree, plain
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any], Callable[[Any], Any]], Any]
@@ -137,14 +142,14 @@ def _capture(
             named = {item.name: dynamic[item.key] for item in bound}
             result = record(run, named, changes.returned)
         arrays, *described = read_result(result, function_name(function))
-        out[:] = [*described, changes.keys]
+        out[:] = [*described, changes.keys, changes.lost()]
         return arrays
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     with jaxapi.own_error_codes():
         jaxpr = jax.make_jaxpr(flat)(*passed)
-    result, shape, changed = out
+    result, shape, changed, lost = out
     parameters = parameters_of(bound, treedef, traced)
     if trees:
         kept_trees = {item.name: tree for item, tree in zip(bound, trees)}
@@ -161,7 +166,9 @@ def _capture(
         (
             *_notes(leaves, traced, static),
             *left_out(shape),
+            *renamed_note(bound),
             *changes_note([item.name for item in bound if item.key in changed]),
+            *lost_note([item.name for item in bound if item.key in lost]),
         ),
         fixed=fixed,
         outline=shape,

@@ -14,9 +14,9 @@ from untrace.capture.captured import Captured, Parameter
 from untrace.capture.numbering import describe_numbered
 from untrace.capture.outline import outline
 from untrace.capture.paths import argument_trees, result_tree
-from untrace.capture.signature import unused
+from untrace.capture.signature import legal_names, unused
 from untrace.capture.trees import Leaf, Node, Tree, describe
-from untrace.syntax.names import identifier
+from untrace.syntax.names import identifier, is_name
 
 
 def capture_jaxpr(jaxpr: Any, name: str = "") -> Captured:
@@ -38,7 +38,7 @@ def capture_jaxpr(jaxpr: Any, name: str = "") -> Captured:
         outputs[0] if n_out == 1 else Node("tuple", None, tuple(range(n_out)), outputs)
     )
     known = str(getattr(body.debug_info, "func_name", "") or "")
-    called = name or (known if known.isidentifier() else "") or "function"
+    called = name or (known if is_name(known) else "") or "function"
     return Captured(
         jaxpr, called, "a jaxpr", parameters, result, tuple([None] * len(names)), ()
     )
@@ -54,7 +54,7 @@ def with_trees(captured: Captured) -> Captured:
     if len(inputs) == len(parameters):
         found: list[Parameter] = []
         for position, (path, tree) in enumerate(argument_trees(inputs, classes)):
-            name = unused(identifier(path, f"x{position}"), found)
+            name = unused(identifier(path, f"x{position}"), [p.name for p in found])
             found.append(Parameter(name, parameters[0].kind, tree))
         parameters = tuple(found)
     is_told = len(outputs) == len(body.outvars)
@@ -80,8 +80,8 @@ def capture_traced(traced: Any) -> Captured:
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, tree) for name, tree in trees]
     parameters += [
-        Parameter(identifier(n), keyword, describe_numbered(t))
-        for n, t in numbered_kwargs.items()
+        Parameter(n, keyword, describe_numbered(t))
+        for n, t in zip(legal_names(numbered_kwargs, names), numbered_kwargs.values())
     ]
     n_out = len(jax.tree.leaves(traced.out_info))
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), list(range(n_out)))

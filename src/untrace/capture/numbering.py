@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-from untrace.capture.trees import Leaf, Node, Tree, describe
-from untrace.syntax.names import identifier
+from untrace.capture.trees import Leaf, Node, Tree, describe, legal_fields
 
 
 def describe_numbered(tree: Any) -> Tree:
@@ -55,7 +54,7 @@ def dropped(tree: Tree, numbers: Mapping[int, int | Node | None]) -> Tree | None
     if kind in ("tuple", "list"):
         keys: tuple[Any, ...] = tuple(range(len(kept)))
     else:
-        keys = tuple(
-            identifier(str(key)) if kind == "replaced" else key for key, _ in kept
-        )
+        keys = tuple(key for key, _ in kept)
+        if kind == "replaced":
+            keys = tuple(legal_fields(map(str, keys)))
     return Node(kind, cls, keys, tuple(child for _, child in kept))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +14,21 @@ from untrace.capture.captured import Parameter
 from untrace.capture.numbering import describe_numbered, dropped
 from untrace.capture.origins import function_name
 from untrace.errors import CaptureError
-from untrace.syntax.names import identifier
+from untrace.syntax.names import HELPER_NAMES, identifier
+from untrace.syntax.text import quote
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An argument, by position or keyword, and the parameter that it is bound to."""
+    """An argument, by position or keyword, and the parameter that it is bound to.
+
+    `name` is legal and unique, `given` what the function calls it.
+    """
 
     name: str
     kind: Any
     key: int | str
+    given: str
 
 
 def traced_arguments(
@@ -47,13 +52,31 @@ def parameters_of(
     for item, value in zip(bound, numbered):
         tree = dropped(describe_numbered(value), numbers)
         if tree is not None:
-            name = unused(identifier(item.name, "arg"), found)
-            found.append(Parameter(name, item.kind, tree))
+            found.append(Parameter(item.name, item.kind, tree))
     return tuple(found)
 
 
-def unused(name: str, found: list[Parameter]) -> str:
-    while any(parameter.name == name for parameter in found):
+def renamed_note(bound: Sequence[Bound]) -> list[str]:
+    """Say which arguments have other names than the function gives them, if any have."""
+    pairs = [(b.given, b.name) for b in bound if b.given != b.name]
+    if not pairs:
+        return []
+    listed = ", ".join(f"`{name}` for {quote(given)}" for given, name in pairs)
+    return [f"Names of arguments that cannot be kept: {listed}."]
+
+
+def legal_names(given: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
+    """Return legal names, each another, for arguments of any names."""
+    names: list[str] = []
+    for name in given:
+        others = {*names, *taken, *HELPER_NAMES}
+        names.append(unused(identifier(name, "arg"), others))
+    return names
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return a name like this one that is not taken."""
+    while name in taken:
         name += "_"
     return name
 
@@ -62,6 +85,17 @@ def bound_arguments(
     function: Callable[..., Any], n_args: int, keywords: list[str]
 ) -> list[Bound]:
     """Bind arguments to parameters, in their order; `*args` and `**kwargs` spread out."""
+    found = _bound(function, n_args, keywords)
+    names = legal_names([given for given, _, _ in found])
+    return [
+        Bound(name, kind, key, str.__str__(given))
+        for name, (given, kind, key) in zip(names, found)
+    ]
+
+
+def _bound(
+    function: Callable[..., Any], n_args: int, keywords: list[str]
+) -> list[tuple[str, Any, int | str]]:
     plain, keyword = (
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.KEYWORD_ONLY,
@@ -73,17 +107,17 @@ def bound_arguments(
         ).arguments
     except (TypeError, ValueError):
         # The call itself tells the user what is wrong with the arguments.
-        unnamed = [Bound(f"arg{i}", plain, i) for i in range(n_args)]
-        return [*unnamed, *(Bound(key, keyword, key) for key in keywords)]
-    found: list[Bound] = []
+        unnamed = [(f"arg{i}", plain, i) for i in range(n_args)]
+        return [*unnamed, *((key, keyword, key) for key in keywords)]
+    found: list[tuple[str, Any, int | str]] = []
     for name, key in arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            found += [Bound(f"{name}_{i}", plain, item) for i, item in enumerate(key)]
+            found += [(f"{name}_{i}", plain, item) for i, item in enumerate(key)]
         elif kind is inspect.Parameter.VAR_KEYWORD:
-            found += [Bound(item, keyword, item) for item in key]
+            found += [(item, keyword, item) for item in key]
         else:
-            found.append(Bound(name, keyword if kind is keyword else plain, key))
+            found.append((name, keyword if kind is keyword else plain, key))
     return found
 
 

@@ -7,6 +7,7 @@ the file would have to import.
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ def with_stand_ins(tree: Tree) -> Tree:
         return tree
     children = tuple([with_stand_ins(child) for child in tree.children])
     tree = replace(tree, children=children)
-    if tree.kind not in ("fields", "items"):
+    if tree.kind not in ("fields", "items") or tree.cls is collections.OrderedDict:
         return tree
     if tree.kind == "items" or issubclass(tree.cls, collections.abc.Mapping):
         return replace(tree, kind="dict", cls=None)

@@ -8,9 +8,10 @@ described as a `replaced` NamedTuple with the same children in the same order.
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +20,11 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.attributes import attribute_names
+from untrace.capture.dict_keys import enums_of, is_plain_key, quoted
 from untrace.capture.inputs import has_state, is_module
 from untrace.recovery.record import is_library_class
 from untrace.syntax.importable import is_importable
-from untrace.syntax.names import identifier
-from untrace.syntax.text import quote
+from untrace.syntax.names import identifier, is_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _node(
     if cls in (tuple, list):
         return Node(cls.__name__, None, tuple(range(len(parts))), children)
     names = [getattr(key, "key", None) for key in keys]
-    if cls is dict and all(_is_plain_key(name) for name in names):
+    if cls is dict and all(is_plain_key(name) for name in names):
         return Node("dict", None, tuple(names), children)
     fields = _field_names(value, keys)
     settings = jaxapi.sparse_settings(value)
@@ -108,7 +109,7 @@ def _rebuilt(
     """Describe an importable class by the call that makes an equal tree, if any."""
     wanted = jax.tree.structure(value)
     attempts = [("fields", fields, lambda: cls(**dict(zip(fields, parts))))]
-    if all(_is_plain_key(name) for name in names):
+    if all(is_plain_key(name) for name in names):
         attempts.append(("items", names, lambda: cls(dict(zip(names, parts)))))
     for kind, keys, build in attempts:
         try:
@@ -126,27 +127,37 @@ def _rebuilt(
 def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
     """Return legal, unique field names for the children of a node."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return list(getattr(value, "_fields"))  # noqa: B009  (untyped)
+        own = list(getattr(value, "_fields"))  # noqa: B009  (untyped)
+        if len(own) == len(keys) and _are_fields(own):
+            return own
     has_numbers = any(isinstance(k, jax.tree_util.FlattenedIndexKey) for k in keys)
     known = attribute_names(value) if has_numbers else [""] * len(keys)
+    return legal_fields(
+        held_by
+        or getattr(key, "name", None)
+        or str(getattr(key, "key", getattr(key, "idx", key)))
+        for key, held_by in zip(keys, known)
+    )
+
+
+def _are_fields(names: list[Any]) -> bool:
+    """Whether a NamedTuple may have fields of these names."""
+    return (
+        all(map(is_name, names))
+        and not any(name.startswith("_") for name in names)
+        and len(set(names)) == len(names)
+    )
+
+
+def legal_fields(texts: Iterable[str]) -> list[str]:
+    """Return names for the fields of a NamedTuple, each another."""
     names: list[str] = []
-    for key, held_by in zip(keys, known):
-        text = (
-            held_by
-            or getattr(key, "name", None)
-            or str(getattr(key, "key", getattr(key, "idx", key)))
-        )
-        name = identifier(text, "field").lstrip("_") or "field"
+    for text in texts:
+        name = identifier(identifier(text, "field").lstrip("_"), "field")
         while name in names:
             name += "_"
         names.append(name)
     return names
-
-
-def _is_plain_key(key: Any) -> bool:
-    if isinstance(key, tuple):
-        return all(_is_plain_key(part) for part in key)
-    return type(key) in (str, int, bool, float, bytes)
 
 
 def plain(
@@ -197,7 +208,7 @@ class _Plain:
             if whole is not None:
                 return whole
             return Node(kind.__name__, None, tuple(range(len(children))), children)
-        if kind is dict and all(_is_plain_key(key) for key in value):
+        if kind is dict and all(is_plain_key(key) for key in value):
             keys = tuple(_sorted_keys(value))
             children = tuple([self.tree(value[key], in_class) for key in keys])
             return Node("dict", None, keys, children)
@@ -223,7 +234,9 @@ class _Plain:
         children = tuple([self.tree(part, in_class) for _, part in flat])
         entries = [path[0] for path, _ in flat]
         keys = [getattr(entry, "key", None) for entry in entries]
-        if isinstance(value, collections.abc.Mapping) and all(map(_is_plain_key, keys)):
+        if isinstance(value, collections.abc.Mapping) and all(map(is_plain_key, keys)):
+            if kind is collections.OrderedDict:  # whose order is a part of the tree
+                return Node("items", kind, tuple(keys), children)
             return Node("dict", None, tuple(keys), children)
         is_sparse = jaxapi.sparse_settings(value) is not None
         if is_sparse or (self.keep_types and is_importable(kind)):
@@ -266,7 +279,7 @@ def arrays(value: Any, is_array: Callable[[Any], bool]) -> Iterator[Any]:
     kind = type(value)
     if kind in (tuple, list):
         parts = value
-    elif kind is dict and all(map(_is_plain_key, value)):
+    elif kind is dict and all(map(is_plain_key, value)):
         parts = [value[key] for key in _sorted_keys(value)]
     elif value is None or kind in _SCALARS or not _is_registered(kind, value):
         return
@@ -293,7 +306,7 @@ def members(value: Any, is_array: Callable[[Any], bool]) -> list[tuple[str, Any]
     """
     if type(value) is tuple:
         return [(f"[{i}]", part) for i, part in enumerate(value)]
-    if type(value) is dict and all(map(_is_plain_key, value)):
+    if type(value) is dict and all(map(is_plain_key, value)):
         return [(f"[{quoted(key)}]", part) for key, part in value.items()]
     tree = plain(value, is_array, [], keep_types=False)
     if isinstance(tree, Leaf) or tree.kind != "replaced":
@@ -353,7 +366,8 @@ def _sorted_keys(value: dict[Any, Any]) -> list[Any]:
 
 def access(tree: Node, key: Any) -> str:
     """Write the access to a child: `.mu`, `["w"]` or `[0]`."""
-    if tree.kind in ("fields", "sparse", "replaced") and not _is_mapping(tree.cls):
+    is_mapping = tree.kind != "replaced" and _is_mapping(tree.cls)
+    if tree.kind in ("fields", "sparse", "replaced") and not is_mapping:
         return f".{key}"
     return f"[{quoted(key)}]"
 
@@ -375,14 +389,6 @@ def _accessors(
 
 def _is_mapping(cls: Any) -> bool:
     return inspect.isclass(cls) and issubclass(cls, collections.abc.Mapping)
-
-
-def quoted(key: Any) -> str:
-    """Write a dict key."""
-    if isinstance(key, tuple):
-        inner = ", ".join(quoted(part) for part in key)
-        return f"({inner},)" if len(key) == 1 else f"({inner})"
-    return quote(key) if isinstance(key, str) else repr(key)
 
 
 def leaves(tree: Tree) -> Iterator[int]:
@@ -446,6 +452,16 @@ def shown_settings(node: Node) -> list[tuple[str, Any]]:
 def replaced_key(node: Node) -> Any:
     """Return what distinguishes the NamedTuples that a generated file defines."""
     return (node.cls, node.keys)
+
+
+def enums(tree: Tree) -> Iterator[type]:
+    """Yield the enums whose members are keys of dicts."""
+    if isinstance(tree, Node):
+        if tree.kind in ("dict", "items"):
+            for key in tree.keys:
+                yield from enums_of(key)
+        for child in tree.children:
+            yield from enums(child)
 
 
 def replaced_nodes(tree: Tree) -> Iterator[Node]:

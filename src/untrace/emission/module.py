@@ -6,20 +6,28 @@ header and body apart. The body is laid out in 88 columns.
 
 from __future__ import annotations
 
-import textwrap
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
 from untrace._version import __version__
+from untrace.errors import LiftingError
 from untrace.lifting.lift import Listing
 from untrace.lifting.spelling.arrays import sidecar_loader
+from untrace.printable import printable
 from untrace.syntax.formatting import format_source
 from untrace.syntax.layout import lay_out
+from untrace.syntax.text import docstring, quote
 
 # Known only when the file is saved.
 PLACEHOLDER_NAME = "sidecar.safetensors"
 PLACEHOLDER_DIGEST = "0" * 64
+# At the start of a line, so never in a string literal.
+_LOADED = re.compile(
+    rf'^CONSTANTS = load_arrays\(\s*"{PLACEHOLDER_NAME}",\s*"{PLACEHOLDER_DIGEST}",?\s*\)',
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +56,9 @@ class Module:
         self, name: str, digest: str, header: str = "Verification."
     ) -> str:
         """Return the whole file, naming its sidecar and the digest of that."""
-        text = self.text(header)
-        return text.replace(PLACEHOLDER_NAME, name, 1).replace(
-            PLACEHOLDER_DIGEST, digest, 1
-        )
-
-
-def docstring(text: str) -> str:
-    """Write text as a module docstring, whatever it contains."""
-    safe = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    paragraphs = safe.strip().split("\n")
-    wrapped = [
-        line
-        for paragraph in paragraphs
-        for line in (
-            textwrap.wrap(paragraph, 85) if len(paragraph) > 85 else [paragraph]
-        )
-    ]
-    if len(wrapped) == 1:
-        return f'"""{wrapped[0]}"""'
-    return '"""' + "\n".join(wrapped) + '\n"""'
+        loaded = f"CONSTANTS = load_arrays({quote(name)}, {quote(digest)})"
+        body = _LOADED.sub(lambda _: loaded, self.body, count=1)
+        return f"{docstring(header)}\n\n{body}"
 
 
 def emit(listing: Listing) -> Module:
@@ -89,19 +80,18 @@ def emit(listing: Listing) -> Module:
         imports = "\n".join(lay_out(_imports(listing, text)))
         body = f"{imports}\n{text}"
     body = body.strip("\n") + "\n"
+    if not body.replace("\n", "").isprintable():
+        raise LiftingError("the text has characters that cannot be printed")
     names = {key: name for key, (name, _) in listing.classes.items()}
     stored = dict(lifter.constants.stored)
     return Module(body, listing.main.name, names, stored, lifter.opened)
 
 
 def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -> str:
-    """Write the text of the module's docstring."""
-    lines = [
-        f"{origin}, recovered by untrace {__version__} on jax {jaxapi.jax_version()}.",
-        "",
-    ]
-    lines.append(verdict)
-    lines += notes
+    """Write the text of the module's docstring, with a line for every note."""
+    versions = f"untrace {__version__} on jax {jaxapi.jax_version()}"
+    lines = [printable(f"{origin}, recovered by {versions}."), ""]
+    lines += [verdict, *map(printable, notes)]
     if fingerprint:
         lines += ["", fingerprint]
     return "\n".join(lines)

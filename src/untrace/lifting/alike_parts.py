@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.capture.trees import quoted
+from untrace.capture.dict_keys import quoted
 
 MIN_SAVED = 400
 """Fewest characters that are worth a comprehension."""

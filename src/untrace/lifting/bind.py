@@ -15,6 +15,8 @@ from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.printing import Group, Rhs, fail
 from untrace.lifting.spelling import Unspellable, spell_aval_struct, spell_primitive
+from untrace.syntax.names import is_name
+from untrace.syntax.text import quote
 
 
 def bind(eqn: Equation, frame: Frame) -> Rhs:
@@ -25,7 +27,14 @@ def bind(eqn: Equation, frame: Frame) -> Rhs:
         params = [
             f"{key}={param_text(value, frame, eqn.operands)}"
             for key, value in eqn.params.items()
+            if is_name(key)
         ]
+        others = [
+            f"{quote(key)}: {param_text(value, frame, eqn.operands)}"
+            for key, value in eqn.params.items()
+            if not is_name(key)
+        ]
+        params += [f"**{{{', '.join(others)}}}"] if others else []
     except Unspellable as error:
         raise fail(eqn, f"{error}. Register a rule with `untrace.register`.") from error
     text = f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})"

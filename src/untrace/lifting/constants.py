@@ -13,6 +13,7 @@ from untrace.lifting.spelling import spell
 from untrace.lifting.spelling.arrays import storage_view
 from untrace.lifting.spelling.jax_arrays import spell_constant, with_weak_type
 from untrace.syntax.names import Scope
+from untrace.syntax.text import quote
 
 _MAKERS = ("array", "zeros", "ones", "full", "eye", "arange")
 
@@ -77,7 +78,7 @@ class Constants:
             return name
         stored, template = storage_view(const, self._imports)
         self.stored[name] = stored
-        loaded = template.format(array=f'CONSTANTS["{name}"]')
+        loaded = template.format(array=f"CONSTANTS[{quote(name)}]")
         loaded = with_weak_type(loaded, const, self._imports)
         self.stored_lines.append(f"{name} = {self._placed(loaded, const)}")
         return name

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from untrace.capture.trees import Leaf, Node, Tree, quoted, replaced_key, shown_settings
+from untrace.capture.dict_keys import quoted
+from untrace.capture.trees import Leaf, Node, Tree, replaced_key, shown_settings
 from untrace.lifting.alike_parts import short_dict, short_row
 from untrace.lifting.lifter import Lifter
 from untrace.syntax.importable import public_home

@@ -8,6 +8,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Equation
 from untrace.lifting.lifter import Lifter
+from untrace.syntax.names import is_name
 
 
 def managers(context: Any, ambient: Any, lifter: Lifter) -> list[str]:
@@ -126,7 +127,7 @@ def _compute_on(value: Any, lifter: Lifter) -> str:
 def _metadata(value: Any, lifter: Lifter) -> str:
     name = lifter.imports.attribute("jax.experimental.xla_metadata", "set_xla_metadata")
     items = value or {}
-    if all(key.isidentifier() for key in items):
+    if all(map(is_name, items)):
         texts = [f"{key}={lifter.spell(item)}" for key, item in items.items()]
         return f"{name}({', '.join(texts)})"
     return f"{name}(**{lifter.spell(dict(items))})"

@@ -29,6 +29,7 @@ from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.spelling.arrays import spell_scalar
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.jax_arrays import spell_typed_array, with_weak_type
+from untrace.syntax.text import quote
 
 EXAMPLE_LIMIT = 16
 """Most elements to write out."""
@@ -176,12 +177,12 @@ def _drawn(value: Any, aval: Any, lifter: Lifter, named: tuple[Any, ...] = ()) -
         impl = jaxapi.key_impl_name(aval)
         count = int(np.prod(aval.shape))
         is_default = impl == jaxapi.default_key_impl()
-        option = "" if is_default else f', impl="{impl}"'
+        option = "" if is_default else f", impl={quote(impl)}"
         text = f"jax.random.key(0{option})"
         if aval.shape:
             text = f"jax.random.split({text}, {count})"
         if len(aval.shape) > 1:
-            text += f".reshape({aval.shape!r})"
+            text += f".reshape({lifter.spell(tuple(aval.shape))})"
         return text
     held = (
         np.asarray(value) if value is not None and jaxapi.is_concrete(value) else None

@@ -37,6 +37,7 @@ from untrace.lifting.printing import (
 from untrace.lifting.rules.when import dtype_name
 from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
+from untrace.syntax.text import comment
 
 if TYPE_CHECKING:
     from untrace.lifting.lifter import Lifter
@@ -166,12 +167,12 @@ class Frame:
             self.lines.append("")
         self.origin = origin
         whose = "backward of: " if made.is_backward else ""
-        self.lines.append(f"# {whose}{origin[0]}")
+        self.lines.append(comment(whose + origin[0]))
 
     def _add_types(self, eqn: Equation) -> None:
         types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
         if types:
-            self.lines[-1] += f"  # {types}"
+            self.lines[-1] += f"  {comment(types)}"
 
     def _assign(self, eqn: Equation, rhs: Rhs) -> None:
         names = [

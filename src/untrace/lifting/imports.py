@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from untrace.syntax.names import Scope, identifier
+from untrace.errors import LiftingError
+from untrace.syntax.names import Scope, identifier, is_dotted_name
+from untrace.syntax.text import quote
 
 ALIASES = {"jax": "jax", "jax.numpy": "jnp", "numpy": "np", "functools": "functools"}
 _WORD_CHARACTER = re.compile(r"\w")
@@ -34,6 +36,7 @@ class Imports:
         """Import a module; return the identifier it is bound to."""
         bound = self.modules.get(name)
         if bound is None:
+            _check(name)
             bound = ALIASES.get(name) or self._scope.fresh_global(
                 identifier(name.rpartition(".")[2])
             )
@@ -42,6 +45,7 @@ class Imports:
 
     def attribute(self, module: str, qualname: str, alias: str = "") -> str:
         """Import the root of `qualname` from `module`; return the whole expression."""
+        _check(qualname)
         if module == "builtins":
             return qualname
         if module in ALIASES:
@@ -53,9 +57,25 @@ class Imports:
         """Import a name from a module, whatever module that is."""
         bound = self.attributes.get((module, root))
         if bound is None:
+            _check(f"{module}.{root}")
             bound = self._scope.fresh_global(alias or root)
             self.attributes[module, root] = bound
         return bound
+
+    def keys(self, enums: Iterable[type]) -> None:
+        """Import what keys of dicts are written with, by the names they have there.
+
+        Raises:
+          LiftingError: If one of the names is taken.
+        """
+        self.module("numpy")
+        for kind in enums:
+            root = kind.__qualname__.partition(".")[0]
+            if self.direct(kind.__module__, root) != root:
+                raise LiftingError(
+                    f"two classes are called `{root}`, and members of both are keys of "
+                    "dicts. Give one another name."
+                )
 
     def define(self, hint: str, text: str, value: Any) -> str:
         """Make an object once for the whole module; return its name."""
@@ -100,6 +120,12 @@ class Imports:
             froms = sorted(s for s in sections[number] if s.startswith("from "))
             lines += [*([""] if lines else []), *plain, *froms]
         return lines
+
+
+def _check(name: str) -> None:
+    """Refuse what would not be a name in an import."""
+    if not is_dotted_name(name):
+        raise LiftingError(f"{quote(name)} is no name that can be imported")
 
 
 class NotShared(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from untrace import jaxapi
 from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import (
     accessors,
+    enums,
     replaced_key,
     replaced_nodes,
 )
@@ -104,6 +105,9 @@ def lift(
     lifter.is_folding = hints is not None and not options.types
     lifter.rewrite = rewrite or lifter.rewrite
     lifter.n_equations, lifter.shared = count_blocks(block)
+    lifter.imports.keys(key_enums(captured))
+    # Arguments keep their names, which the caller may use.
+    lifter.scope.reserve(parameter.name for parameter in captured.parameters)
     name = lifter.scope.fresh_global(
         identifier(options.name or captured.name, "function")
     )
@@ -123,6 +127,12 @@ def lift(
     )
     is_runnable = note_devices(lifter)
     return Listing(lifter, block, classes, main, example, context, is_runnable)
+
+
+def key_enums(captured: Captured) -> Iterator[type]:
+    """Yield the enums whose members are keys in arguments or results."""
+    for tree in [*(p.tree for p in captured.parameters), captured.result]:
+        yield from enums(tree)
 
 
 def note_devices(lifter: Lifter) -> bool:

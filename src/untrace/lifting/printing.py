@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
+from untrace.syntax.text import comment
 
 if TYPE_CHECKING:
     from untrace.lifting.frame import Frame
@@ -76,7 +77,7 @@ class Function:
 
     def _head(self) -> str:
         head = f"def {self.name}{self.signature or f'({self.parameters})'}:"
-        line = f"{head}  # {self.comment}"
+        line = f"{head}  {comment(self.comment)}"
         return line if self.comment and len(line) <= MAX_HEAD else head
 
 

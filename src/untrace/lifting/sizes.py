@@ -17,6 +17,7 @@ from typing import Any
 
 from untrace.lifting.recorded.terms import ADD, ATOM, MUL, POWER
 from untrace.lifting.spelling.base import Speller, writes
+from untrace.syntax.text import comment
 
 MAX_POWER = 3
 
@@ -58,7 +59,7 @@ class Dimensions:
     def definitions(self, text: str) -> list[str]:
         """Define the dimensions that occur in a text, with where they come from."""
         return [
-            f"{d.name} = {d.size}" + (f"  # {d.origin}" if d.origin else "")
+            f"{d.name} = {d.size}" + (f"  {comment(d.origin)}" if d.origin else "")
             for d in self.named
             if re.search(rf"\b{d.name}\b", text)
         ]

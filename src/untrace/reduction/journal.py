@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from untrace.errors import LoadError, SaveError, UntraceError
+from untrace.printable import printable
 from untrace.reduction.program import Program
 from untrace.reduction.writing import written
 from untrace.result import write_text
@@ -68,7 +69,9 @@ class Journal:
     def set_aside(self, others: Mapping[str, Program]) -> None:
         """Write the programs that fail in another way, each with what it does."""
         for number, (label, program) in enumerate(others.items(), 1):
-            source = replace(written(program), title=f"Another failure: {label}")
+            source = replace(
+                written(program), title=printable(f"Another failure: {label}")
+            )
             with contextlib.suppress(OSError, UntraceError):
                 source.save(self.folder / f"other-{number}.py")
 
@@ -79,6 +82,9 @@ class Journal:
             file.write(line + "\n")
 
     def _write(self, program: Program) -> None:
+        # A process killed while it wrote may have left the sidecar of a program alone.
+        while (self.folder / f"best-{self._number + 1}.safetensors").exists():
+            self._number += 1
         name = f"best-{self._number + 1}.py"
         written(program).save(self.folder / name)
         text = json.dumps({"format": FORMAT, "best": name, **self.facts}, indent=1)

@@ -19,6 +19,7 @@ from untrace.anonymity import untrace_anonymous
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
+from untrace.printable import printable
 from untrace.reduction.keeping import Keep
 from untrace.reduction.outcome import Job
 from untrace.reduction.program import Program
@@ -138,16 +139,15 @@ def _import_order(line: str) -> tuple[bool, str]:
 
 
 def _title(keep: Keep, story: Story) -> str:
-    return "\n".join(
-        [
-            keep.describe(),
-            "",
-            story.line(),
-            f"Pinned failure: {keep}.",
-            f"Fails on: {versions()}.",
-            f"Check: {keep.how_to_check}",
-        ]
-    )
+    lines = [
+        keep.describe(),
+        "",
+        story.line(),
+        f"Pinned failure: {keep}.",
+        f"Fails on: {versions()}.",
+        f"Check: {keep.how_to_check}",
+    ]
+    return "\n".join(map(printable, lines))
 
 
 def versions() -> str:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
+from untrace.syntax.names import is_dotted_name
+
 
 def is_importable(obj: Any) -> bool:
-    """Tell whether `obj` is what its module and qualified name lead to."""
+    """Whether `obj` is what its module and qualified name lead to.
+
+    The module must be loaded: a name says nothing of what importing it would do.
+    """
     module = getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(qualname, str):
-        return False
-    if module == "__main__" or "<" in qualname:
-        return False
-    try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
-    except ImportError:
-        return False
+    return module != "__main__" and named(module, qualname) is obj
+
+
+def named(module: Any, qualname: Any) -> Any:
+    """Return what a name leads to in a loaded module; None if it leads nowhere."""
+    if not is_dotted_name(module) or not is_dotted_name(qualname):
+        return None
+    found: Any = sys.modules.get(module)
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found is obj
+        try:
+            found = getattr(found, part, None)
+        except Exception:  # a module's or class's own `__getattr__` may raise anything
+            return None
+    return found
 
 
 def public_home(obj: Any) -> tuple[str, str]:
@@ -36,7 +43,7 @@ def public_home(obj: Any) -> tuple[str, str]:
         for length in range(1, len(parts)):
             home = ".".join(parts[:length])
             if not any(part.startswith("_") for part in parts[:length]) and (
-                getattr(sys.modules.get(home), qualname, None) is obj
+                named(home, qualname) is obj
             ):
                 return home, qualname
     return module, qualname

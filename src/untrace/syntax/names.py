@@ -13,6 +13,8 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+import unicodedata
+from collections.abc import Iterable
 
 _MODULE_NAMES = ("jax", "jnp", "np", "functools", "collections", "main", "self")
 _FUNCTION_NAMES = ("example_args", "tracing_context")
@@ -25,6 +27,15 @@ RESERVED = frozenset(
         *_FUNCTION_NAMES,
     )
 )
+HELPER_NAMES = frozenset(
+    (
+        *("check_errors", "check_failed", "combine", "converted_with_sharding"),
+        *("error_if", "exact", "filled", "inexact", "known_as", "merged"),
+        *("root_linear_map", "root_with_rule", "staged", "unchecked_jvp"),
+        *("unchecked_vjp", "unmade", "with_zeros", "without"),
+    )
+)
+"""The functions that a file may define, which no argument of it may hide."""
 MAX_LENGTH = 48
 
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]+")
@@ -41,6 +52,7 @@ def identifier(text: str, default: str = "value") -> str:
     >>> identifier("lambda"), identifier("2x"), identifier("λ", "fn")
     ('lambda_', 'value_2x', 'fn')
     """
+    text = str.__str__(text)  # never a subclass, which may show itself otherwise
     name = text
     if len(name) > MAX_LENGTH or not _LEGAL.fullmatch(name):
         name = _NOT_WORD.sub("_", text[: 8 * MAX_LENGTH]).rstrip("_")
@@ -57,6 +69,25 @@ def identifier(text: str, default: str = "value") -> str:
         if name[0].isdigit():
             name = f"{default}_{name}"
     return name + "_" if name in RESERVED or name.endswith("_p") else name
+
+
+def is_name(text: object) -> bool:
+    """Whether an attribute or keyword of exactly this name can be written.
+
+    >>> is_name("axis"), is_name("a b"), is_name("class"), is_name("\ufb01le")
+    (True, False, False, False)
+    """
+    return (
+        type(text) is str
+        and text.isidentifier()
+        and not keyword.iskeyword(text)
+        and (text.isascii() or unicodedata.normalize("NFKC", text) == text)
+    )
+
+
+def is_dotted_name(text: object) -> bool:
+    """Whether a text is made of names with dots between them."""
+    return type(text) is str and all(map(is_name, text.split(".")))
 
 
 class Scope:
@@ -86,6 +117,10 @@ class Scope:
         self._own.add(name)
         self._everywhere.add(name)
         return name
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names for functions: no global gets them."""
+        self._everywhere.update(names)
 
     def fresh_global(self, hint: str) -> str:
         """Return a new name that no scope of the module has used so far."""

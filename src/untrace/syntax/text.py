@@ -1,6 +1,18 @@
-"""String literals in ruff's spelling."""
+"""String literals, comments and docstrings: the only ways of a foreign string into text.
+
+What comes in may be any string, also an instance of a subclass that shows itself
+otherwise. What goes out is made of printable characters, on one line; a docstring has
+lines of its own. Names are made in `names`.
+"""
 
 from __future__ import annotations
+
+import textwrap
+
+from untrace.printable import printable, printable_lines
+
+WIDTH_COLS = 85
+"""Of the lines of docstrings."""
 
 
 def quote(text: str) -> str:
@@ -9,7 +21,39 @@ def quote(text: str) -> str:
     >>> print(quote("it's"), quote('say "hi"'), quote("a\nb"))
     "it's" 'say "hi"' "a\nb"
     """
-    literal = repr(text)
-    if literal[0] == '"' or '"' in text:
+    literal = str.__repr__(text)
+    if literal[0] == '"' or '"' in literal:
         return literal
     return '"' + literal[1:-1].replace("\\'", "'") + '"'
+
+
+def comment(text: str) -> str:
+    r"""Write a comment.
+
+    >>> comment("one\ntwo")
+    '# one\\ntwo'
+    """
+    return f"# {printable(text)}"
+
+
+def docstring(text: str) -> str:
+    r"""Write text as a docstring, whatever it contains.
+
+    >>> print(docstring('say "hi"').replace('"', "'"))
+    '''say 'hi'
+    '''
+    """
+    paragraphs = printable_lines(text.strip("\n")).split("\n")
+    lines = [
+        line
+        for paragraph in paragraphs
+        for line in (
+            textwrap.wrap(paragraph, WIDTH_COLS)
+            if len(paragraph) > WIDTH_COLS
+            else [paragraph]
+        )
+    ]
+    # Escaped last, so that no escape is torn apart.
+    safe = "\n".join(lines).replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    end = "\n" if len(lines) > 1 or safe.endswith('"') else ""
+    return f'"""{safe}{end}"""'

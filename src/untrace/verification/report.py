@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.printable import printable, printable_lines
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -47,16 +49,17 @@ class Report:
         if self.difference is None:
             return []
         if isinstance(self.difference, Exception):
-            return [f"{type(self.difference).__name__}: {self.difference}"]
+            error = self.difference
+            return [printable(f"{type(error).__name__}: {error}")]
         return [
-            str(self.parting or self.difference),
-            *([f"  made by {self.line}"] if self.line else []),
+            printable_lines(str(self.parting or self.difference)),
+            *([printable(f"  made by {self.line}")] if self.line else []),
         ]
 
     def __str__(self) -> str:
         lines = [VERDICTS[self.strength]]
         lines += self.difference_lines()
-        lines += [f"Not compared: {text}." for text in self.unproved]
+        lines += [f"Not compared: {printable(text)}." for text in self.unproved]
         return "\n".join(lines)
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.capture.dict_keys import quoted
 from untrace.ir import Atom, Equation
 from untrace.lifting.blocks.standins import host_function, leaves_function
 from untrace.lifting.blocks.state import statement
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
-from untrace.syntax.text import quote
+from untrace.syntax.names import is_name
 
 # Keywords of `jax.debug.print` and `jax.debug.callback` themselves.
 OPTIONS = ("ordered", "partitioned")
@@ -174,6 +175,8 @@ def check(eqn: Equation, frame: Frame) -> Rhs | None:
     }
     if None in args or None in kwargs.values() or OWN & kwargs.keys():
         return None
+    if not all(map(is_name, kwargs)):
+        return None
     texts = [frame.text(found.failed), frame.lifter.spell(exception.fmt_string)]
     texts += [*(arg for arg in args if arg), *(f"{k}={v}" for k, v in kwargs.items())]
     if getattr(found.code, "value", None) != 0:
@@ -241,11 +244,9 @@ def call_texts(
     named = {key: tree_text(value, leaf) for key, value in kwargs.items()}
     if None in texts or None in named.values():
         return None
-    keywords = [f"{k}={v}" for k, v in named.items() if k.isidentifier()]
+    keywords = [f"{k}={v}" for k, v in named.items() if is_name(k)]
     others = [
-        f"{frame.lifter.spell(k)}: {v}"
-        for k, v in named.items()
-        if not k.isidentifier()
+        f"{frame.lifter.spell(k)}: {v}" for k, v in named.items() if not is_name(k)
     ]
     spread = [f"**{{{', '.join(others)}}}"] if others else []
     return [*(text for text in texts if text), *keywords, *spread]
@@ -264,12 +265,10 @@ def tree_text(tree: Any, leaf: Any) -> str | None:
             return f"[{inner}]"
         return f"({inner},)" if len(parts) == 1 else f"({inner})"
     if type(tree) is dict:
-        items = {
-            quote(key) if type(key) is str else repr(key): tree_text(item, leaf)
-            for key, item in tree.items()
-        }
-        plain = all(type(key) in (str, int) for key in tree)
-        if not plain or None in items.values():
+        if not all(type(key) in (str, int) for key in tree):
+            return None
+        items = {quoted(key): tree_text(item, leaf) for key, item in tree.items()}
+        if None in items.values():
             return None
         return f"{{{', '.join(f'{k}: {v}' for k, v in items.items())}}}"
     if not jax.tree_util.all_leaves([tree]):

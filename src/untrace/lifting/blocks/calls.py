@@ -102,7 +102,7 @@ def jit_options(
     options: list[str] = []
     argnums = tuple(i for i, is_donated in enumerate(donated) if is_donated)
     if argnums:
-        options.append(f"donate_argnums={argnums!r}")
+        options.append(f"donate_argnums={frame.lifter.spell(argnums)}")
     if params["keep_unused"]:
         options.append("keep_unused=True")
     for side, sizes in (("in", in_sizes), ("out", out_sizes)):

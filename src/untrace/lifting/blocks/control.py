@@ -129,10 +129,12 @@ def scan(eqn: Equation, frame: Frame) -> Rhs | None:
         carry = [*["_"] * m, *names[:n_carry]]
         return f"{grouped(carry, '_')}, {grouped(names[n_carry:], '_')}"
 
-    return Rhs(f"jax.lax.scan({', '.join([*args, *_scan_options(eqn, xs)])})", target)
+    return Rhs(
+        f"jax.lax.scan({', '.join([*args, *_scan_options(eqn, xs, frame)])})", target
+    )
 
 
-def _scan_options(eqn: Equation, xs: Sequence[Atom]) -> list[str]:
+def _scan_options(eqn: Equation, xs: Sequence[Atom], frame: Frame) -> list[str]:
     params = eqn.params
     options: list[str] = []
     if not xs:
@@ -140,7 +142,7 @@ def _scan_options(eqn: Equation, xs: Sequence[Atom]) -> list[str]:
     if params["reverse"]:
         options.append("reverse=True")
     if params["unroll"] != 1:
-        options.append(f"unroll={params['unroll']!r}")
+        options.append(f"unroll={frame.lifter.spell(params['unroll'])}")
     return options
 
 

@@ -32,6 +32,7 @@ from untrace.lifting.names.naming import block_name
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control, fail
 from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import Scope, identifier
+from untrace.syntax.text import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +288,7 @@ def _no_rules(eqn: Equation, name: str, frame: Frame) -> list[str]:
         f"Not recovered: the derivative rules of `{name}`, which its own rules make."
     )
     message = f"the derivative rules of {name} are made anew without end; not recovered"
-    return _raising_rules(eqn, name, f'NotImplementedError("{message}")', frame)
+    return _raising_rules(eqn, name, f"NotImplementedError({quote(message)})", frame)
 
 
 def _failing(eqn: Equation, error: Exception, frame: Frame) -> _Rules:

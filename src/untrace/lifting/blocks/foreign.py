@@ -13,7 +13,7 @@ from untrace.lifting.blocks.standins import rule_function
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.printing import Group, Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
-from untrace.syntax.names import identifier
+from untrace.syntax.names import identifier, is_name
 
 # Params of the equation that are keywords of `jax.ffi.ffi_call`, and their defaults.
 FFI_KEYWORDS: dict[str, Any] = {
@@ -34,7 +34,7 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
         key: jaxapi.plain_attribute(value) for key, value in params["attributes"]
     }
     if not all(jaxapi.is_plain_aval(aval) for aval in avals) or not all(
-        key.isidentifier() for key in attributes
+        is_name(key) for key in attributes
     ):
         return None
     types = [spell_aval_struct(aval, frame.lifter.imports) for aval in avals]
@@ -52,7 +52,7 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
             keywords.append(f"{key}={spell(shown)}")
     if params["input_output_aliases"]:
         keywords.append(
-            f"input_output_aliases={dict(params['input_output_aliases'])!r}"
+            f"input_output_aliases={spell(dict(params['input_output_aliases']))}"
         )
     frame.lifter.imports.module("jax")
     target = params["target_name"]

@@ -85,7 +85,7 @@ def pallas_call(eqn: Equation, frame: Frame) -> Rhs:
     text = f"{pallas(frame)}.pallas_call({', '.join(parts)})"
     for axes in call.in_axes:
         frame.lifter.imports.module("jax")
-        given = "" if set(axes) == {0} else f", in_axes={axes!r}"
+        given = "" if set(axes) == {0} else f", in_axes={frame.lifter.spell(axes)}"
         text = f"jax.vmap({text}{given})"
     args = frame.texts(operands[len(bounds) :])
     return called(identifier(f"{kernel}_call"), text, args, frame)
@@ -140,7 +140,9 @@ def _out_shape(aval: Any, frame: Frame) -> str:
 
 def _keywords(eqn: Equation, call: Call, frame: Frame) -> list[str]:
     aliases = dict(eqn.params["input_output_aliases"])
-    keywords = [f"input_output_aliases={aliases!r}"] if aliases else []
+    keywords = (
+        [f"input_output_aliases={frame.lifter.spell(aliases)}"] if aliases else []
+    )
     return keywords + _named({**eqn.params, "cost_estimate": call.cost_estimate}, frame)
 
 

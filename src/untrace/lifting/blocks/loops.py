@@ -76,7 +76,7 @@ def _counted_scan(eqn: Equation, frame: Frame, n_consts: int) -> Rhs | None:
         return None
     bounds = [lower, str(int(lower) + eqn.params["length"])]
     is_plain = eqn.params["unroll"] == 1
-    options = [] if is_plain else [f"unroll={eqn.params['unroll']!r}"]
+    options = [] if is_plain else [f"unroll={frame.lifter.spell(eqn.params['unroll'])}"]
     consts, init = eqn.operands[:n_consts], eqn.operands[n_consts + 1 :]
     return _fori(frame, inner, bounds, consts, init, options, dropped=1)
 

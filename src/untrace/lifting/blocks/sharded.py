@@ -17,6 +17,7 @@ from untrace.lifting.blocks.control import hoists_in_order
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.printing import Group, Rhs, control, unpacked
 from untrace.lifting.rules.table import rule
+from untrace.syntax.names import is_name
 
 # ---- collectives -------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ def ragged_all_to_all(eqn: Equation, frame: Frame) -> Rhs | None:
 def ppermute(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.lax.ppermute`; a long rotation as a comprehension."""
     perm = [tuple(map(int, pair)) for pair in eqn.params["perm"]]
-    text = _rotation(perm) or repr(perm)
+    text = _rotation(perm) or frame.lifter.spell(perm)
     frame.lifter.imports.module("jax")
     axes = frame.lifter.spell(_axes(eqn.params["axis_name"]))
     return Rhs(f"jax.lax.ppermute({frame.text(eqn.operands[0])}, {axes}, {text})")
@@ -377,7 +378,7 @@ def compute_on(eqn: Equation, frame: Frame) -> Rhs | None:
 def xla_metadata_value(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `set_xla_metadata(x, key=value)`."""
     kvs = eqn.params["xla_metadata_kvs"]
-    if not all(key.isidentifier() for key, _ in kvs):
+    if not all(is_name(key) for key, _ in kvs):
         return None
     home = frame.lifter.imports.attribute(
         "jax.experimental.xla_metadata", "set_xla_metadata"

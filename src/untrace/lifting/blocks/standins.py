@@ -14,11 +14,12 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.trees import quoted
+from untrace.capture.dict_keys import quoted
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import identifier
+from untrace.syntax.text import quote
 
 
 def host_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
@@ -44,7 +45,7 @@ def leaves_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) 
 def rule_function(function: Any, lifter: Lifter) -> str:
     """Return the name of a rule: imported, or that of a stand-in that raises."""
     reason = "the rule is not part of the traced program"
-    return _imported(function, [f'raise NotImplementedError("{reason}")'], lifter)
+    return _imported(function, [f"raise NotImplementedError({quote(reason)})"], lifter)
 
 
 def _imported(function: Any, lines: list[str], lifter: Lifter) -> str:

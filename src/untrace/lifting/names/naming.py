@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from untrace.ir import Block, Equation
 from untrace.lifting.rules import NAMES
-from untrace.syntax.names import identifier
+from untrace.syntax.names import identifier, is_name
 
 UNNAMED = "x"
 """The name of an input that has none."""
@@ -50,7 +50,7 @@ def block_name(block: Block, default: str) -> str:
     """Return the name of the function that a block was traced from, if it had one."""
     debug = block.debug_info
     name = getattr(debug, "func_name", None) or ""
-    if name in _MEANINGLESS or not name.isidentifier():
+    if name in _MEANINGLESS or not is_name(name):
         return default
     return name
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin, quoted
+from untrace.capture.dict_keys import quoted
+from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.statements import Statement

@@ -22,6 +22,7 @@ from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
 from untrace.syntax.names import RESERVED, identifier
+from untrace.syntax.text import comment
 
 _FIRST_WORD = re.compile(r"^\w+")
 
@@ -268,17 +269,17 @@ def _write(statement: Statement, lines: list[str], origin: str) -> str:
     """Write an assignment; return where the latest comment says it comes from."""
     if statement.origin and statement.origin != origin:
         origin = statement.origin
-        lines.append(f"# {origin}")
+        lines.append(comment(origin))
     text = statement.term.render()
     target = _target(statement.targets)
     if statement.is_start and text == target:
         return origin
-    comment = f"  {statement.comment}" if statement.comment else ""
+    remark = f"  {statement.comment}" if statement.comment else ""
     is_unused = all(name.uses == 0 for name in flat(statement.targets))
     if statement.targets is None or is_unused:
-        lines.append(text + comment)
+        lines.append(text + remark)
     else:
-        lines.append(f"{target} = {text}{comment}")
+        lines.append(f"{target} = {text}{remark}")
     return origin
 
 

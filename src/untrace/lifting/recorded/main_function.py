@@ -27,7 +27,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     root: Body = captured.recording
     decorators: list[Term] = []
     calls, result = root.calls, root.result
-    values = {identifier(n, "arg"): v for n, v in root.parameters.items()}
+    values = root.parameters
     whole = _whole_call(root)
     if whole is not None:
         body = whole.bodies[-1]

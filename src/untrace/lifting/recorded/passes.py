@@ -10,7 +10,7 @@ from untrace.lifting.constructing import construct
 from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
-from untrace.lifting.lift import Listing, note_devices
+from untrace.lifting.lift import Listing, key_enums, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.annotations import note_annotations
@@ -106,6 +106,7 @@ def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bo
 
 def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     lifter, options = program.lifter, program.options
+    lifter.imports.keys(key_enums(captured))
     for note in captured.notes:
         lifter.note(note)
     lifter.imports.dims = name_dimensions(block, lifter.scope)

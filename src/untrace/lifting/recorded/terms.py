@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from untrace.capture.trees import quoted
+from untrace.capture.dict_keys import quoted
 
 # How tightly an expression binds, as in Python's grammar.
 TUPLE, LAMBDA, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(12)

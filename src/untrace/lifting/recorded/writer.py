@@ -43,6 +43,7 @@ from untrace.recovery import bytecode
 from untrace.recovery.quoting import quoted
 from untrace.recovery.record import Body, Call, Target, Turn, is_library
 from untrace.syntax.names import identifier
+from untrace.syntax.text import comment
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
@@ -438,7 +439,7 @@ class Writer:
         comments = self.program.options.comments
         if comments in ("types", "both"):
             types = short_types(item.result)
-            statement.comment = f"# {types}" if types else ""
+            statement.comment = comment(types) if types else ""
         if comments in ("origin", "both") and item.place is not None:
             statement.origin = quoted(item.place.code, item.place.offset)
         self.draft.statements.append(statement)

@@ -26,6 +26,7 @@ from untrace.lifting.spelling.dtypes import (
 )
 from untrace.lifting.spelling.numbers import read_number, spell_complex, spell_float
 from untrace.lifting.spelling.sidecar import sidecar_loader, write_sidecar
+from untrace.syntax.text import quote
 
 __all__ = [
     "sidecar_loader",
@@ -144,7 +145,8 @@ def _seed(value: Any) -> int | None:
 def _key_template(value: Any, imports: Imports) -> str:
     name = str(jax.random.key_impl(value))
     root = imports.module("jax")
-    return f"{root}.random.wrap_key_data({{array}}, impl={name!r})"
+    impl = quote(name).replace("{", "{{").replace("}", "}}")  # the text is a template
+    return f"{root}.random.wrap_key_data({{array}}, impl={impl})"
 
 
 def _spell_ndarray(value: Array, imports: Imports, limit: int) -> str | None:

@@ -10,11 +10,11 @@ more than a dictionary look-up and a `repr`.
 from __future__ import annotations
 
 import enum
-import keyword
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from untrace.errors import LiftingError
+from untrace.syntax.names import is_name
 from untrace.syntax.text import quote
 
 
@@ -191,11 +191,25 @@ class Speller:
             return f"{self.imports.module('jax')}{module[3:]}.{qualname}"
         return self.imports.attribute(module, qualname)
 
-    def call(self, function: str, args: Iterable[Any] = (), **kwargs: Any) -> str:
-        """Write a call of `function` (already text) on spelled arguments."""
+    def call(self, function: str, args: Iterable[Any] = (), /, **kwargs: Any) -> str:
+        """Write a call of `function` (already text) on spelled arguments.
+
+        Raises:
+          Unspellable: If an argument, or the name of one, cannot be written.
+        """
         parts = [self.spell(arg) for arg in args]
-        parts += [f"{key}={self.spell(value)}" for key, value in kwargs.items()]
+        parts += [self.keyword(key, value) for key, value in kwargs.items()]
         return f"{function}({', '.join(parts)})"
+
+    def keyword(self, name: str, value: Any) -> str:
+        """Write a keyword argument.
+
+        Raises:
+          Unspellable: If it has no name, or no value, that can be written.
+        """
+        if not is_name(name):
+            raise Unspellable(value, f"{quote(name)} is no name of an argument")
+        return f"{name}={self.spell(value)}"
 
 
 MODULES_BY_ALIAS = frozenset({"jax", "jax.numpy", "numpy"})
@@ -234,12 +248,6 @@ JAX_NAMESPACES = frozenset(
     ]
 )
 """Public modules reachable as attributes after a plain `import jax`."""
-
-
-def is_identifier_path(qualname: str) -> bool:
-    """Tell whether `qualname` is made of dotted identifiers that are no keywords."""
-    parts = qualname.split(".")
-    return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
 
 
 def _find_writer(kind: type, value: Any) -> Writer:

@@ -10,6 +10,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.spelling.base import Imports, Speller, Unspellable, writes
+from untrace.syntax.text import quote
 
 
 def spell_dtype(dtype: Any, imports: Imports) -> str:
@@ -43,9 +44,9 @@ def spell_dtype_object(dtype: np.dtype[Any], imports: Imports) -> str:
     if dtype == jaxapi.FLOAT0:
         return f"{imports.module('jax')}.dtypes.float0"
     if is_scalar_dtype(dtype):
-        return f"{imports.module('jax.numpy')}.dtype({_quote(dtype.name)})"
+        return f"{imports.module('jax.numpy')}.dtype({quote(dtype.name)})"
     if dtype.fields is None and np.dtype(dtype.str) == dtype and dtype.kind != "V":
-        return f"{imports.module('numpy')}.dtype({_quote(dtype.str)})"
+        return f"{imports.module('numpy')}.dtype({quote(dtype.str)})"
     raise Unspellable(dtype, "JAX has no such dtype")
 
 
@@ -67,10 +68,6 @@ def scalar_name(dtype: np.dtype[Any]) -> str:
     return "bool_" if dtype.name == "bool" else dtype.name
 
 
-def _quote(text: str) -> str:
-    return f'"{text}"'
-
-
 @writes(np.dtype, memo=True)
 def _spell_dtype(speller: Speller, value: np.dtype[Any]) -> str:
     return spell_dtype_object(value, speller.imports)
@@ -83,7 +80,7 @@ def _spell_key_type(speller: Speller, value: Any) -> str:
     if jaxapi.PRNGS.get(name) != value._impl:
         raise Unspellable(value, f"the PRNG `{name}` is not registered with JAX")
     root = speller.imports.module("jax")
-    make_key = f"lambda: {root}.random.key(0, impl={name!r})"
+    make_key = f"lambda: {root}.random.key(0, impl={quote(name)})"
     return f"{root}.eval_shape({make_key}).dtype"
 
 
@@ -91,4 +88,4 @@ def _spell_key_type(speller: Speller, value: Any) -> str:
 def _spell_prng_impl(speller: Speller, value: Any) -> str:
     if jaxapi.PRNGS.get(value.name) != value:
         raise Unspellable(value, f"the PRNG `{value.name}` is not registered with JAX")
-    return f"{speller.imports.attribute(jaxapi.PRNGS_MODULE, 'prngs')}[{value.name!r}]"
+    return f"{speller.imports.attribute(jaxapi.PRNGS_MODULE, 'prngs')}[{quote(value.name)}]"

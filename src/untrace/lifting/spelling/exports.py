@@ -14,6 +14,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.spelling.base import Speller, writes
+from untrace.syntax.text import quote
 
 
 @writes(jaxapi.Exported)
@@ -33,7 +34,7 @@ def _define(speller: Speller, value: Any, n_orders: int) -> str:
         elif field.name == "mlir_module_serialized":
             decode = speller.name("base64", "b64decode")
             module = base64.b64encode(value.mlir_module_serialized).decode()
-            text = f'{decode}("{module}")'
+            text = f"{decode}({quote(module)})"
         else:
             text = speller.spell(getattr(value, field.name))
         parts.append(f"{field.name}={text}")

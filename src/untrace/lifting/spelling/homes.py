@@ -20,7 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting.spelling.base import JAX_NAMESPACES, is_identifier_path
+from untrace.lifting.spelling.base import JAX_NAMESPACES
+from untrace.syntax.importable import named
+from untrace.syntax.names import is_dotted_name
 
 Home = tuple[str, str]
 """A module's name and a dotted path of attributes in it."""
@@ -160,12 +162,7 @@ def _find_declared_home(value: Any) -> Home | None:
         return None
     if module.partition(".")[0] == "jaxlib" or not _is_importable(module):
         return None
-    if not is_identifier_path(qualname):
-        return None
-    found: Any = sys.modules[module]
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return (module, qualname) if found is value else None
+    return (module, qualname) if named(module, qualname) is value else None
 
 
 def _find_by_scan(value: Any) -> Home | None:
@@ -189,7 +186,7 @@ def _attributes_of(module: str) -> Iterator[tuple[str, str, Any]]:
     if not _is_importable(module):
         return
     for name, value in list(vars(sys.modules[module]).items()):
-        if is_identifier_path(name):
+        if is_dotted_name(name):
             yield module, name, value
 
 
@@ -201,5 +198,5 @@ def _is_importable(module: str) -> bool:
     return (
         isinstance(found, types.ModuleType)
         and getattr(found, "__spec__", None) is not None
-        and is_identifier_path(module)
+        and is_dotted_name(module)
     )

@@ -16,6 +16,7 @@ from untrace import jaxapi
 from untrace.lifting.spelling.arrays import spell_array
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.numbers import read_number
+from untrace.syntax.text import quote
 
 # A number of NumPy whose type makes an array of JAX under the same name.
 _SCALAR = re.compile(r"\w+\.((?:u?int(?:8|16|32|64)|float(?:16|32|64))\([-+.\w]+\))")
@@ -49,7 +50,7 @@ def with_weak_type(text: str, typed: Any, imports: Imports) -> str:
         return text
     primitives = "jax.extend.core.primitives"
     convert = imports.attribute(primitives, "convert_element_type_p")
-    dtype = f'{imports.module("numpy")}.dtype("{typed.dtype}")'
+    dtype = f"{imports.module('numpy')}.dtype({quote(str(typed.dtype))})"
     return f"{convert}.bind({text}, new_dtype={dtype}, weak_type=True, sharding=None)"
 
 

@@ -21,6 +21,7 @@ from untrace.lifting.spelling.records import (
     spell_record,
     spell_reference,
 )
+from untrace.syntax.names import is_name
 
 # Some classes take an integer for static; a float or an ellipsis is a leaf to them.
 PLACEHOLDERS: tuple[Any, ...] = (0, 0.0, ...)
@@ -37,7 +38,7 @@ def spell_aval_struct(speller: Speller, aval: Any) -> str:
         kwargs["manual_axis_type"] = aval.manual_axis_type
     shape = speller.spell(tuple(aval.shape))
     parts = [shape, spell_dtype(aval.dtype, speller.imports)]
-    parts += [f"{k}={speller.spell(v)}" for k, v in kwargs.items()]
+    parts += [speller.keyword(k, v) for k, v in kwargs.items()]
     return f"{speller.name('jax', 'ShapeDtypeStruct')}({', '.join(parts)})"
 
 
@@ -65,12 +66,14 @@ def _spell_struct(speller: Speller, value: Any) -> str:
         kwargs["sharding"] = value.sharding
     name = speller.name("jax", "ShapeDtypeStruct")
     parts = [speller.spell(value.shape), spell_dtype(value.dtype, speller.imports)]
-    parts += [f"{k}={speller.spell(v)}" for k, v in kwargs.items()]
+    parts += [speller.keyword(k, v) for k, v in kwargs.items()]
     return f"{name}({', '.join(parts)})"
 
 
 @writes(*jaxapi.NATIVE_ENUMS)
 def _spell_native_enum(speller: Speller, value: Any) -> str:
+    if not is_name(value.name):
+        raise Unspellable(value, "its name is no attribute of its class")
     return f"{spell_reference(speller, type(value))}.{value.name}"
 
 

@@ -21,6 +21,7 @@ from untrace.lifting.spelling.base import (
     writes,
 )
 from untrace.lifting.spelling.records import spell_record
+from untrace.syntax.text import quote
 
 
 @writes(jax.sharding.PartitionSpec, memo=True)
@@ -170,7 +171,7 @@ def _spell_device(speller: Speller, value: Any) -> str:
     others = jaxapi.list_devices(value.platform)
     if value not in others:
         raise Unspellable(value, "the device does not belong to this process")
-    return f"{root}.devices({value.platform!r})[{others.index(value)}]"
+    return f"{root}.devices({quote(value.platform)})[{others.index(value)}]"
 
 
 @writes(jax.sharding.NamedSharding, memo=True)

@@ -24,6 +24,7 @@ from untrace.lifting.spelling.base import (
     writes,
 )
 from untrace.lifting.spelling.homes import find_home, find_public_home
+from untrace.syntax.names import is_name
 
 Arguments = tuple[list[Any], dict[str, Any]]
 """Positional and keyword arguments of a constructor."""
@@ -183,7 +184,7 @@ def _spell_function(speller: Speller, value: Any) -> str:
 @writes(types.MethodType)
 def _spell_method(speller: Speller, value: Any) -> str:
     name = value.__func__.__name__
-    if getattr(value.__self__, name, None) != value:
+    if not is_name(name) or getattr(value.__self__, name, None) != value:
         raise Unspellable(value, "the method is not an attribute of its object")
     return f"{speller.spell(value.__self__)}.{name}"
 

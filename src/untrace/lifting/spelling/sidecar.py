@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ import numpy as np
 
 from untrace.errors import SaveError
 from untrace.lifting.spelling.base import Imports
+from untrace.syntax.files import replace_file
+from untrace.syntax.text import quote
 
 ALIGNMENT_BYTES = 8
 
@@ -69,8 +70,8 @@ def sidecar_loader(
     return _LOADER.format(
         **names,
         constants=constants,
-        filename=json.dumps(filename),
-        digest=json.dumps(digest),
+        filename=quote(filename),
+        digest=quote(digest),
     )
 
 
@@ -89,27 +90,17 @@ def write_sidecar(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> 
     """
     target = Path(path)
     digest = hashlib.sha256()
+
+    def chunks() -> Iterator[bytes]:
+        for chunk in _chunks(arrays):
+            digest.update(chunk)
+            yield chunk
+
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                for chunk in _chunks(arrays):
-                    digest.update(chunk)
-                    file.write(chunk)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, target)
-        except BaseException:  # also on Ctrl-C nothing half-written may stay
-            os.unlink(name)
-            raise
+        replace_file(target, chunks())
     except OSError as error:
         raise SaveError(f"cannot write {target}: {error.strerror or error}") from error
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _chunks(arrays: Mapping[str, Array]) -> Iterator[bytes]:

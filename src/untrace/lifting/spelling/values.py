@@ -12,6 +12,8 @@ import numpy as np
 from untrace import jaxapi
 from untrace.lifting.spelling.arrays import spell_array, spell_complex, spell_float
 from untrace.lifting.spelling.base import Speller, Unspellable, writes
+from untrace.syntax.importable import is_importable
+from untrace.syntax.names import is_name
 from untrace.syntax.text import quote
 
 INLINE_LIMIT = 4096
@@ -35,7 +37,11 @@ def _spell_int(speller: Speller, value: int) -> str:
 
 @writes(str)
 def _spell_string(speller: Speller, value: str) -> str:
-    return quote(str(value))
+    """Write an instance of a subclass by that, if it can be imported."""
+    kind = type(value)
+    if kind is str or not is_importable(kind):
+        return quote(value)
+    return f"{speller.spell(kind)}({quote(value)})"
 
 
 @writes(tuple, exact=True)
@@ -112,22 +118,27 @@ def _spell_slice(speller: Speller, value: slice) -> str:
 
 @writes(range)
 def _spell_range(speller: Speller, value: range) -> str:
-    return repr(value)
+    steps = [value.step] if value.step != 1 else []
+    return speller.call("range", [value.start, value.stop, *steps])
 
 
 @writes(enum.Enum, memo=True)
 def _spell_enum(speller: Speller, value: enum.Enum) -> str:
     home = speller.spell(type(value))
-    if isinstance(value, enum.Flag) and value.name is None:
-        return f"{home}({value.value!r})"
-    return f"{home}.{value.name}"
+    name = value.name
+    if type(value).__members__.get(name) is not value:
+        if isinstance(value, enum.Flag):
+            return speller.call(home, [value.value])
+        raise Unspellable(value, "its class has no such member")
+    # A member may have any name, also one that is no attribute of the class.
+    if is_name(name) and getattr(type(value), name, None) is value:
+        return f"{home}.{name}"
+    return f"{home}[{quote(name)}]"
 
 
 @writes(functools.partial)
 def _spell_partial(speller: Speller, value: functools.partial[Any]) -> str:
     kind = speller.spell(type(value))
-    if not all(key.isidentifier() for key in value.keywords):
-        raise Unspellable(value, "a keyword of the partial is no identifier")
     return speller.call(kind, [value.func, *value.args], **value.keywords)
 
 

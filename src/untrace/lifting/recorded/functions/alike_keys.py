@@ -17,6 +17,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.argument_sizes import is_assigned
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls, split
 from untrace.syntax.names import identifier
+from untrace.syntax.text import quote
 
 MAX_PARTS = 3
 _KEY = re.compile(r"""(?<![\w.\]"'])(?P<holder>\w+)\["(?P<key>[^"\\{}]+)"\]""")
@@ -158,7 +159,7 @@ class _Parts:
         return [
             given[name]
             if part is None
-            else f'{given[part.holder]}["{part.keys[position]}"]'
+            else f"{given[part.holder]}[{quote(part.keys[position])}]"
             for name, part in self._slots(self._all)
         ]
 
@@ -220,7 +221,7 @@ class _Names:
 
     def arguments(self, arguments: Sequence[str], position: int) -> list[str] | None:
         """Return what a call passes to the function at a position."""
-        return [*arguments, f'"{self._names[position]}"']
+        return [*arguments, quote(self._names[position])]
 
 
 def _strings(text: str, parameters: Sequence[str]) -> list[str]:

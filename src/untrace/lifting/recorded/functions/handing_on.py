@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from untrace.capture.trees import Leaf, plain, quoted
+from untrace.capture.dict_keys import quoted
+from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.naming.paths import common, key_name, last_word
 from untrace.lifting.recorded.naming.values import arrays_in, is_array

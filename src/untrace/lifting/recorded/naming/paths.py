@@ -19,12 +19,13 @@ def steps(path: str) -> list[str]:
     ['["a"]', '[0]', '.b']
     """
     found: list[str] = []
-    depth, quote = 0, ""
+    depth, quote, is_escaped = 0, "", False
     for char in path:
         if not quote and depth == 0 and char in "[.":
             found.append("")
         if quote:
-            quote = "" if char == quote else quote
+            quote = "" if char == quote and not is_escaped else quote
+            is_escaped = char == "\\" and not is_escaped
         elif char in "\"'":
             quote = char
         else:

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Leaf, Node, Tree, access, arrays, quoted
+from untrace.capture.dict_keys import quoted
+from untrace.capture.trees import Leaf, Node, Tree, access, arrays
 from untrace.lifting.recorded.functions.fields import by_length
 from untrace.lifting.recorded.terms import Name
 from untrace.recovery.record import is_library_class

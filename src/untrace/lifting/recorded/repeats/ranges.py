@@ -12,7 +12,7 @@ MIN_STEPS = 4
 """How many numbers are a `range` with a step, where a tuple would be shorter."""
 
 
-_NUMBERED = re.compile(r"([\w ./-]*?)(0|[1-9]\d*)([ ./-]?[^\W\d]*)")
+_NUMBERED = re.compile(r"([\w ./-]*?)(0|[1-9]\d*)([ ./-]?[^\W\d]*)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
