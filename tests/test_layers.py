@@ -33,6 +33,7 @@ LAYERS = [
         "checks",
         "cli",
         "ipython",
+        "isolated",
         "keep",
         "terminal",
         "reducing",

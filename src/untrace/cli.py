@@ -58,6 +58,11 @@ def main() -> None:
 )
 @click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
 @click.option(
+    "--isolated",
+    is_flag=True,
+    help="Verify once more, in a fresh process, which executes the text, too.",
+)
+@click.option(
     "--types", is_flag=True, help="Write the type of every result as a comment."
 )
 @click.option(
@@ -112,6 +117,7 @@ def show(
     output: str | None,
     level: str | None,
     no_verify: bool,
+    isolated: bool,
     types: bool,
     scopes: bool,
     name: str | None,
@@ -136,6 +142,7 @@ def show(
             function,
             level=level,
             verify=not no_verify,
+            isolated=isolated,
             types=types,
             scopes=scopes,
             name=name,
@@ -159,14 +166,35 @@ def show(
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-def verify(file: str) -> None:
-    """Check a saved file again: trace it and compare with its fingerprint."""
+@click.option(
+    "--isolated/--no-isolated",
+    default=True,
+    show_default=True,
+    help="Execute the file in a fresh process, whose crash or hang is a result; or in "
+    "this one, which is faster.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the fresh process after so long.",
+)
+def verify(file: str, isolated: bool, timeout: float) -> None:
+    """Check a saved file again: trace it and compare with its fingerprint.
+
+    The file is EXECUTED, in a fresh process with a clean environment but with your
+    rights.
+    """
+    from untrace.isolated import verify_isolated
     from untrace.saved import verify_file
 
     with _Status() as status:
         status.update("verifying")
         with _explained():
-            verdict = verify_file(Path(file))
+            path = Path(file)
+            verdict = verify_isolated(path, timeout) if isolated else verify_file(path)
     _err.print(
         str(verdict), style="green" if verdict.is_verified else "red", markup=False
     )
