@@ -229,6 +229,9 @@ def verify(file: str, isolated: bool, timeout: float) -> None:
     type=click.Path(file_okay=False),
     help="Folder for the best program so far; by default one named after FILE.",
 )
+@click.option(
+    "-y", "--yes", is_flag=True, help="Run the commands of --resume without asking."
+)
 @click.option("-j", "--jobs", type=int, default=1, help="Candidates run at once.")
 @click.option(
     "--confirm",
@@ -252,6 +255,7 @@ def reduce(
     output: str,
     resume: str | None,
     journal: str | None,
+    yes: bool,
     jobs: int,
     confirm: int,
     max_runs: int | None,
@@ -270,6 +274,10 @@ def reduce(
 
     The call is evaluated as by `untrace show`: its function is traced and not run. A
     file that untrace wrote needs no call. Ctrl-C ends with the best so far.
+
+    A file that untrace wrote, and the programs in the folder of --resume, are EXECUTED;
+    shell commands and interpreters that its journal names are shown first, and run when
+    you say so.
     """
     from untrace.terminal import run_reduction
 
@@ -279,6 +287,8 @@ def reduce(
         _fail("--resume goes on with what it began with; leave the rest out.")
     if resume is None and keep is None:
         _fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
+    if resume is not None and not yes:
+        _confirm_runs(resume)
     if call is None:
         function, args, kwargs = Path(resume or str(target)), (), {}
         carries = True
@@ -308,6 +318,27 @@ def reduce(
         if reduction.others:
             place = folder or resume
             _err.print(f"the other failures are in {place}/other-*.py", markup=False)
+
+
+def _confirm_runs(folder: str) -> None:
+    """Ask before anything runs that a journal, which may be another's, names."""
+    from untrace.terminal import journal_runs
+
+    with _explained():
+        runs = journal_runs(Path(folder))
+    if not runs:
+        return
+    _err.print(f"{folder} says to run:", markup=False)
+    for line in runs:
+        _err.print(f"  {line}", markup=False, soft_wrap=True)
+    if not _is_interactive():
+        _fail("nobody is here to confirm that: look at it and pass --yes.")
+    if not click.confirm("Run that?", err=True):
+        _fail("not confirmed; nothing was run.")
+
+
+def _is_interactive() -> bool:
+    return sys.stdin.isatty()
 
 
 def _folder(target: str) -> str:
