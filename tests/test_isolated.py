@@ -1,5 +1,6 @@
 """Verifying in a fresh process: what this one has changed does not count there."""
 
+import subprocess
 import sys
 
 import jax
@@ -122,15 +123,23 @@ def test_isolation_without_verification_is_refused():
         untrace.source(small, verify=False, isolated=True)
 
 
-def test_show_confirms_and_verify_says_that_it_executes(tmp_path):
-    model = tmp_path / "model_that_moves.py"
-    model.write_text(
-        "import jax, jax.numpy as jnp\njax.config.update('jax_random_seed_offset', 7)\n"
-        "def f(x):\n    return x + jax.random.normal(jax.random.key(0), (3,))\n"
-    )
-    done = CliRunner().invoke(
-        main, ["show", str(model), "f(jnp.ones(3))", "--isolated"]
-    )
-    jax.config.update("jax_random_seed_offset", 0)
-    assert done.exit_code == 1 and "NOT VERIFIED" in done.stderr
+MODEL = """\
+import jax
+from jax._src.nn import functions
+functions.jnp.maximum = lambda x, y: x * 3.0
+x = jax.numpy.ones(3)
+def f(x):
+    return jax.nn.relu6(x)
+"""
+
+
+def test_show_confirms_in_a_fresh_process(tmp_path):
+    model = tmp_path / "model.py"
+    model.write_text(MODEL)
+    command = [sys.executable, "-m", "untrace", "show", str(model), "f(x)"]
+    done = subprocess.run([*command, "--isolated"], capture_output=True, text=True)
+    assert done.returncode == 1 and "NOT VERIFIED: in a fresh" in done.stderr
+
+
+def test_help_says_that_the_file_is_executed():
     assert "EXECUTED" in verify("--help").output

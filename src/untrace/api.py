@@ -16,6 +16,7 @@ from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.isolated import confirmed
+from untrace.lifting.contexts import settings_notes
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
@@ -132,6 +133,8 @@ def source(
     from_calls = untrace_anonymous if anonymous else untrace_calls
 
     def finished(captured: Captured) -> Source:
+        notes = (*settings_notes(), *captured.notes)
+        captured = replace(captured, notes=notes)
         recover = from_equations if captured.recording is None else from_calls
         made = recover(captured, options, progress)
         return confirmed(made, progress) if isolated else made

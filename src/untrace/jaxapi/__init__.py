@@ -56,6 +56,9 @@ from untrace.jaxapi.comparing import (
     array_key,
     rule_identity,
 )
+from untrace.jaxapi.config_options import PRIVATE_MANAGERS as PRIVATE_MANAGERS
+from untrace.jaxapi.config_options import changed_settings as changed_settings
+from untrace.jaxapi.config_options import private_managers as private_managers
 from untrace.jaxapi.contexts import (
     COMPUTE_CONTEXT,
     COMPUTE_ON,
