@@ -23,6 +23,8 @@ LAYERS = [
         "result",
         "saved",
         "highlight",
+        "static_check",
+        "static_tables",
         "extension",
     },
     {"reduction", "explorer"},

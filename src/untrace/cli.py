@@ -181,14 +181,24 @@ def show(
     metavar="SECONDS",
     help="End the fresh process after so long.",
 )
-def verify(file: str, isolated: bool, timeout: float) -> None:
+@click.option(
+    "--no-run",
+    is_flag=True,
+    help="Do not execute the file: list what it imports, calls or touches beyond "
+    "computing with JAX, NumPy and the standard mathematics.",
+)
+def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
     """Check a saved file again: trace it and compare with its fingerprint.
 
     The file is EXECUTED, in a fresh process with a clean environment but with your
-    rights.
+    rights. Look at files of others first: --no-run reads them and lists what they do
+    beyond computing (exit status 1), or finds nothing (0).
     """
     from untrace.isolated import verify_isolated
     from untrace.saved import verify_file
+
+    if no_run:
+        _list(file)
 
     with _Status() as status:
         status.update("verifying")
@@ -199,6 +209,20 @@ def verify(file: str, isolated: bool, timeout: float) -> None:
         str(verdict), style="green" if verdict.is_verified else "red", markup=False
     )
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
+
+
+def _list(file: str) -> NoReturn:
+    """List what a file does beyond computing."""
+    from untrace.static_check import check_file
+
+    with _explained():
+        found = check_file(Path(file).read_bytes(), file)
+    for finding in found:
+        click.echo(f"{file}:{finding.line}: {finding.text}")
+    n = len(found)
+    said = f"{n} thing{'s' * (n != 1)} to look at" if n else "nothing but computations"
+    _err.print(f"{file}: {said}. Nothing was executed.", markup=False)
+    sys.exit(DIFFERENT if found else VERIFIED)
 
 
 @main.command()
