@@ -15,7 +15,7 @@ from untrace.capture.resized import resized
 from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
-from untrace.isolated import confirmed
+from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
@@ -137,7 +137,13 @@ def source(
         captured = replace(captured, notes=notes)
         recover = from_equations if captured.recording is None else from_calls
         made = recover(captured, options, progress)
-        return confirmed(made, progress) if isolated else made
+
+        def at_lower_level(note: str) -> Source:
+            notes = (*captured.notes, note)
+            lower = replace(captured, recording=None, variant=None, notes=notes)
+            return from_equations(lower, replace(options, level="lax"), progress)
+
+        return settled(made, at_lower_level, isolated, progress)
 
     if jaxapi.is_jaxpr(function):
         return finished(with_trees(capture_jaxpr(function)))

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from untrace import jaxapi
 from untrace.errors import LoadError, UnverifiedWarning
+from untrace.lifting.imports import ALIASES
 from untrace.reduction.outcome import Job, Outcome, Run
 from untrace.reduction.workers import run_job
 from untrace.result import Source
@@ -37,6 +39,13 @@ _NEEDED = re.compile(
 
 _DEVICES = re.compile(r"xla_force_host_platform_device_count=(\d{1,4})\b")
 """How the header says that devices may be simulated."""
+
+ALIASED = {alias: module for module, alias in ALIASES.items()}
+_CALLED = re.compile(r"(?<![\w.])(jax|jnp|np)\.([\w.]+)")
+_IMPORTED = re.compile(r"^ *from (jax[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+"""What of JAX a generated text names."""
+
+MAX_NAMED = 5
 
 CONFIRMED = "Verified in a fresh process, too."
 NOT_CONFIRMED = (
@@ -73,21 +82,78 @@ def clean_environment() -> tuple[tuple[str, str], ...]:
     return tuple(sorted((k, v) for k, v in os.environ.items() if _NEEDED.fullmatch(k)))
 
 
-def confirmed(source: Source, progress: Callable[[str], None] | None = None) -> Source:
-    """Verify proved source once more, in a fresh process.
+def settled(
+    source: Source,
+    recover: Callable[[str], Source],
+    is_asked: bool,
+    progress: Callable[[str], None] | None = None,
+) -> Source:
+    """Verify proved source once more in a fresh process, if asked for or in doubt.
 
-    Warns with an `UnverifiedWarning` if that fails.
+    It is in doubt where functions of JAX have been replaced in this process.
+
+    Args:
+      source: What was recovered.
+      recover: Recovers it from its equations, whose text calls less of JAX, given a
+        note that says so.
+      is_asked: It is not only done in doubt.
+      progress: Called with a word at the start.
 
     Returns:
-      The source with a note that says so; or with a report that is not verified, if
-      the text traces to another program there, or does not trace.
+      Source with notes that say what was found. If the text traces to another program
+      there, and that from equations, too, its report is not verified, of which an
+      `UnverifiedWarning` tells.
     """
-    report = source.report
-    if not report.is_verified:
+    if not source.report.is_verified:
         return source
-    if main_name(str(source)) is None:
-        return _with_note(source, NOT_CONFIRMED)
+    doubts = _doubts(source)
+    if not (is_asked or doubts):
+        return source
     (progress or (lambda stage: None))("verifying in a fresh process")
+    made = _confirmed(_with_notes(source, doubts))
+    if not made.report.is_verified and doubts and source.captured.recording is not None:
+        again = recover(
+            'Written at level "lax", since calls mean something else elsewhere.'
+        )
+        if again.report.is_verified:
+            again = _confirmed(_with_notes(again, doubts))
+        made = again if again.report.is_verified else made
+    if not made.report.is_verified:
+        warnings.warn(
+            f"`{made.module.name}`: {made.report}", UnverifiedWarning, stacklevel=4
+        )
+    return made
+
+
+def _doubts(source: Source) -> tuple[str, ...]:
+    """Say what of JAX is not its own in this process."""
+    text = source.module.body
+    dotted = {f"{ALIASED[root]}.{rest}" for root, rest in _CALLED.findall(text)}
+    for module, names in _IMPORTED.findall(text):
+        dotted |= {f"{module}.{name.split()[0]}" for name in names.split(", ")}
+    found = {name: "" for name in jaxapi.exchanged_names(dotted)}
+    found |= jaxapi.replaced_functions()
+    if not found:
+        return ()
+    shown = [
+        f"`{name}` ({_printable(Path(file).name)})"
+        if file and not source.options.anonymous
+        else f"`{name}`"
+        for name, file in list(found.items())[:MAX_NAMED]
+    ]
+    more = len(found) - len(shown)
+    rest = f" and {more} more" if more else ""
+    return (f"Not JAX's own in the process that wrote this: {', '.join(shown)}{rest}.",)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _confirmed(source: Source) -> Source:
+    """Verify proved source in a fresh process; the report says whether that holds."""
+    if main_name(str(source)) is None:
+        return _with_notes(source, (NOT_CONFIRMED,))
     with tempfile.TemporaryDirectory(prefix="untrace-") as folder:
         path = source.save(Path(folder) / "module.py")
         try:
@@ -95,16 +161,16 @@ def confirmed(source: Source, progress: Callable[[str], None] | None = None) -> 
         except LoadError as error:
             verdict = Verdict(False, str(error))
     if verdict.is_verified:
-        return _with_note(source, CONFIRMED)
+        return _with_notes(source, (CONFIRMED,))
     said = str(verdict).replace(str(path), "it")
     why = None if said.startswith("difference") else LoadError(said)
-    report = replace(report, strength="local", difference=why)
-    warnings.warn(f"`{source.module.name}`: {report}", UnverifiedWarning, stacklevel=4)
-    return _with_report(source, report)
+    return _with_report(
+        source, replace(source.report, strength="local", difference=why)
+    )
 
 
-def _with_note(source: Source, note: str) -> Source:
-    notes = (*source.report.notes, note)
+def _with_notes(source: Source, more: tuple[str, ...]) -> Source:
+    notes = (*source.report.notes, *more)
     return _with_report(source, replace(source.report, notes=notes))
 
 
