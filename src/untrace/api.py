@@ -15,6 +15,8 @@ from untrace.capture.resized import resized
 from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
+from untrace.isolated import settled
+from untrace.lifting.contexts import settings_notes
 from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
@@ -31,6 +33,7 @@ def source(
     *,
     level: str | None = None,
     verify: bool = True,
+    isolated: bool = False,
     types: bool = False,
     scopes: bool = False,
     name: str | None = None,
@@ -55,6 +58,9 @@ def source(
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
       verify: Execute, re-trace and compare the result.
+      isolated: Verify once more, in a fresh process that has imported JAX and nothing
+        else: what this process has changed (replaced functions, settings, environment
+        variables) does not count there. The text is executed there, too.
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where the original had it; it does not change the
         equations, but names them in compiled programs and profiles.
@@ -127,14 +133,29 @@ def source(
         opened,
         quotes=bool(opened) and not anonymous,
         symbolic=symbolic,
+        isolated=isolated,
     )
     check_options(options, function, anonymous)
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
+
+    def finished(captured: Captured) -> Source:
+        notes = (*settings_notes(), *captured.notes)
+        captured = replace(captured, notes=notes)
+        recover = from_equations if captured.recording is None else from_calls
+        made = recover(captured, options, progress)
+
+        def at_lower_level(note: str) -> Source:
+            notes = (*captured.notes, note)
+            lower = replace(captured, recording=None, variant=None, notes=notes)
+            return from_equations(lower, replace(options, level="lax"), progress)
+
+        return settled(made, at_lower_level, isolated, progress)
+
     if jaxapi.is_jaxpr(function):
-        return from_equations(with_trees(capture_jaxpr(function)), options, progress)
+        return finished(with_trees(capture_jaxpr(function)))
     if jaxapi.is_traced(function):
-        return from_equations(capture_traced(function), options, progress)
+        return finished(capture_traced(function))
 
     def traced(
         args: tuple[Any, ...], kwargs: Mapping[str, Any], is_recorded: bool
@@ -176,8 +197,7 @@ def source(
             ) from error.__cause__
         if captured.recording is not None:
             captured = replace(captured, variant=variant if symbolic else None)
-            return from_calls(captured, options, progress)
-        return from_equations(captured, options, progress)
+        return finished(captured)
 
     return with_arguments
 

@@ -35,6 +35,8 @@ def check_options(options: Options, function: Any, is_anonymous: bool) -> None:
             f"cannot recover source from a {type(function).__name__}; pass a function, "
             "a jaxpr or the result of `jax.jit(f).trace(...)`"
         )
+    if options.isolated and not options.verify:
+        raise ValueError("isolated=True verifies the source; leave verify=True")
     if is_anonymous:
         _check_anonymous(options)
     _check_annotate(options.annotate, options.level)

@@ -59,6 +59,11 @@ def main() -> None:
 )
 @click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
 @click.option(
+    "--isolated",
+    is_flag=True,
+    help="Verify once more, in a fresh process, which executes the text, too.",
+)
+@click.option(
     "--types", is_flag=True, help="Write the type of every result as a comment."
 )
 @click.option(
@@ -114,6 +119,7 @@ def show(
     output: str | None,
     level: str | None,
     no_verify: bool,
+    isolated: bool,
     types: bool,
     scopes: bool,
     name: str | None,
@@ -138,6 +144,7 @@ def show(
             function,
             level=level,
             verify=not no_verify,
+            isolated=isolated,
             types=types,
             scopes=scopes,
             name=name,
@@ -161,16 +168,61 @@ def show(
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-def verify(file: str) -> None:
-    """Check a saved file again: trace it and compare with its fingerprint."""
+@click.option(
+    "--isolated/--no-isolated",
+    default=True,
+    show_default=True,
+    help="Execute the file in a fresh process, whose crash or hang is a result; or in "
+    "this one, which is faster.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the fresh process after so long.",
+)
+@click.option(
+    "--no-run",
+    is_flag=True,
+    help="Do not execute the file: list what it imports, calls or touches beyond "
+    "computing with JAX, NumPy and the standard mathematics.",
+)
+def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
+    """Check a saved file again: trace it and compare with its fingerprint.
+
+    The file is EXECUTED, in a fresh process with a clean environment but with your
+    rights. Look at files of others first: --no-run reads them and lists what they do
+    beyond computing (exit status 1), or finds nothing (0).
+    """
+    from untrace.isolated import verify_isolated
     from untrace.saved import verify_file
+
+    if no_run:
+        _list(file)
 
     with _Status() as status:
         status.update("verifying")
         with _explained():
-            verdict = verify_file(Path(file))
+            path = Path(file)
+            verdict = verify_isolated(path, timeout) if isolated else verify_file(path)
     _say(str(verdict), "green" if verdict.is_verified else "red")
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
+
+
+def _list(file: str) -> NoReturn:
+    """List what a file does beyond computing."""
+    from untrace.static_check import check_file
+
+    with _explained():
+        found = check_file(Path(file).read_bytes(), file)
+    for finding in found:
+        click.echo(f"{file}:{finding.line}: {finding.text}")
+    n = len(found)
+    said = f"{n} thing{'s' * (n != 1)} to look at" if n else "nothing but computations"
+    _err.print(f"{file}: {said}. Nothing was executed.", markup=False)
+    sys.exit(DIFFERENT if found else VERIFIED)
 
 
 @main.command()
@@ -201,6 +253,9 @@ def verify(file: str) -> None:
     type=click.Path(file_okay=False),
     help="Folder for the best program so far; by default one named after FILE.",
 )
+@click.option(
+    "-y", "--yes", is_flag=True, help="Run the commands of --resume without asking."
+)
 @click.option("-j", "--jobs", type=int, default=1, help="Candidates run at once.")
 @click.option(
     "--confirm",
@@ -224,6 +279,7 @@ def reduce(
     output: str,
     resume: str | None,
     journal: str | None,
+    yes: bool,
     jobs: int,
     confirm: int,
     max_runs: int | None,
@@ -242,6 +298,10 @@ def reduce(
 
     The call is evaluated as by `untrace show`: its function is traced and not run. A
     file that untrace wrote needs no call. Ctrl-C ends with the best so far.
+
+    A file that untrace wrote, and the programs in the folder of --resume, are EXECUTED;
+    shell commands and interpreters that its journal names are shown first, and run when
+    you say so.
     """
     from untrace.terminal import run_reduction
 
@@ -251,6 +311,8 @@ def reduce(
         _fail("--resume goes on with what it began with; leave the rest out.")
     if resume is None and keep is None:
         _fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
+    if resume is not None and not yes:
+        _confirm_runs(resume)
     if call is None:
         function, args, kwargs = Path(resume or str(target)), (), {}
         carries = True
@@ -280,6 +342,27 @@ def reduce(
         if reduction.others:
             place = folder or resume
             _say(f"the other failures are in {place}/other-*.py")
+
+
+def _confirm_runs(folder: str) -> None:
+    """Ask before anything runs that a journal, which may be another's, names."""
+    from untrace.terminal import journal_runs
+
+    with _explained():
+        runs = journal_runs(Path(folder))
+    if not runs:
+        return
+    _err.print(f"{folder} says to run:", markup=False)
+    for line in runs:
+        _err.print(f"  {line}", markup=False, soft_wrap=True)
+    if not _is_interactive():
+        _fail("nobody is here to confirm that: look at it and pass --yes.")
+    if not click.confirm("Run that?", err=True):
+        _fail("not confirmed; nothing was run.")
+
+
+def _is_interactive() -> bool:
+    return sys.stdin.isatty()
 
 
 def _folder(target: str) -> str:

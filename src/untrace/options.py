@@ -12,6 +12,7 @@ class Options:
     Attributes:
       level: "api": calls as they were written; "lax": one statement per equation.
       verify: Execute, re-trace and compare the generated source.
+      isolated: Verify once more, in a fresh process.
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
@@ -40,3 +41,4 @@ class Options:
     quotes: bool = False
     symbolic: bool = False
     anonymous: bool = False
+    isolated: bool = False

@@ -48,7 +48,7 @@ def verify_file(path: Path) -> Verdict:
         with restored_settings():
             module = execute(text, str(path), str(path.resolve()))
             found = _fingerprint(module, name)
-    except Exception as error:  # an edited file may fail in any way
+    except (Exception, SystemExit) as error:  # an edited file may fail in any way
         raise LoadError(
             f"cannot trace {path}: {type(error).__name__}: {error}"
         ) from error

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from untrace.printable import printable
 from untrace.reducing import reduce
+from untrace.reduction.journal import Journal
+from untrace.reduction.keeping import parse_keep
 from untrace.reduction.progress import JsonEvents, Progress
 from untrace.reduction.result import Reduction
 
@@ -56,6 +59,25 @@ def run_reduction(
             progress(kind, facts)
 
         return run(notify)
+
+
+def journal_runs(folder: Path) -> list[str]:
+    """Return what a journal says to run beside its program: commands, interpreters.
+
+    Raises:
+      LoadError: If there is no journal.
+      KeepError: If it cannot be read.
+    """
+    runs = parse_keep(str(Journal.open(folder).facts.get("keep"))).runs
+    found: list[str] = []
+    for run in runs:
+        # Written as literals: the text may be made to look like something else.
+        words = [repr(f"{name}={value}") for name, value in run.env]
+        if run.action == "command":
+            found.append(" ".join([*words, repr(run.command)]))
+        elif run.env or run.python:
+            found.append(" ".join([*words, repr(run.python or "python")]))
+    return list(dict.fromkeys(found))
 
 
 def _show_pinned(console: Console, facts: dict[str, Any]) -> None:

@@ -63,6 +63,56 @@ def test_a_saved_file_needs_no_call_and_a_journal_is_resumed(model, tmp_path):
     assert done.exit_code == 0, done.output
 
 
+@pytest.fixture
+def foreign(model, tmp_path):
+    """A folder from elsewhere, whose journal names a command."""
+    done = run(model, "loss(x, y)", "--keep", "nan()", "--max-runs", "2", "-q")
+    assert done.exit_code == 0
+    return tmp_path / "model-reduction" / "journal.json"
+
+
+def hijacked(journal, keep):
+    facts = json.loads(journal.read_text())
+    journal.write_text(json.dumps({**facts, "keep": keep}))
+
+
+@pytest.mark.parametrize(
+    ("keep", "shown"),
+    [
+        (
+            "command('touch ran\\x1b[2K; true {file}')",
+            r"'touch ran\x1b[2K; true {file}'",
+        ),
+        ("nan() & command('touch ran; true {file}')", "'touch ran; true {file}'"),
+        ("~nan() | ~command('touch ran; true {file}')", "'touch ran; true {file}'"),
+        ("nan(env={'LD_PRELOAD': './ran.so'})", "'LD_PRELOAD=./ran.so' 'python'"),
+    ],
+)
+def test_what_a_journal_names_is_shown_and_not_run(foreign, tmp_path, keep, shown):
+    hijacked(foreign, keep)
+    done = run("--resume", "model-reduction")
+    assert done.exit_code == 2 and shown in done.stderr and "--yes" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_a_person_may_confirm_the_command_of_a_journal(
+    foreign, tmp_path, monkeypatch, answer
+):
+    hijacked(foreign, "command('touch ran; true {file}')")
+    monkeypatch.setattr("untrace.cli._is_interactive", lambda: True)
+    command = ["reduce", "--resume", "model-reduction", "-q", "--max-runs", "2"]
+    done = CliRunner().invoke(main, command, input=f"{answer}\n")
+    assert done.exit_code == (0 if answer == "y" else 2), done.output
+    assert (tmp_path / "ran").exists() == (answer == "y")
+
+
+def test_yes_confirms_the_command_of_a_journal(foreign, tmp_path):
+    hijacked(foreign, "command('touch ran; true {file}')")
+    done = run("--resume", "model-reduction", "-q", "--yes", "--max-runs", "2")
+    assert done.exit_code == 0 and (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

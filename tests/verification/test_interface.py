@@ -74,7 +74,8 @@ def test_another_tree_is_another_program(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "signature", ["a, y", "y, x", "x, y=2.0", "x, y, z=1", "x, /, y", "x, *, y", "*x, y"]
+    "signature",
+    ["a, y", "y, x", "x, y=2.0", "x, y, z=1", "x, /, y", "x, *, y", "*x, y"],
 )
 def test_other_parameters_are_another_program(signature: str) -> None:
     text = TEXT.replace("(x, y):", f"({signature}):", 1)

@@ -56,6 +56,9 @@ from untrace.jaxapi.comparing import (
     array_key,
     rule_identity,
 )
+from untrace.jaxapi.config_options import PRIVATE_MANAGERS as PRIVATE_MANAGERS
+from untrace.jaxapi.config_options import changed_settings as changed_settings
+from untrace.jaxapi.config_options import private_managers as private_managers
 from untrace.jaxapi.contexts import (
     COMPUTE_CONTEXT,
     COMPUTE_ON,
@@ -168,6 +171,8 @@ from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
+from untrace.jaxapi.replaced import exchanged_names as exchanged_names
+from untrace.jaxapi.replaced import replaced_functions as replaced_functions
 from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rules import (
     MAX_RULE_REPEATS,

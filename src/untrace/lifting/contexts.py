@@ -10,6 +10,9 @@ from untrace.ir import Equation
 from untrace.lifting.lifter import Lifter
 from untrace.syntax.names import is_name
 
+IN_CONTEXT = "Call it within `tracing_context()`, in which it was traced."
+"""What the header of a file with a context says."""
+
 
 def managers(context: Any, ambient: Any, lifter: Lifter) -> list[str]:
     """List the `with` items that turn the ambient context into `context`."""
@@ -81,7 +84,7 @@ def ambient_managers(lifter: Lifter) -> list[str]:
 def _ambient_settings(known: Container[str], lifter: Lifter) -> list[str]:
     """List the `with` items for settings that no equation has in its context."""
     setting = dict(zip(jaxapi.SETTINGS, jaxapi.current_setting()))
-    return [
+    items = [
         WRITERS[name](setting[name], lifter)
         for name, plain in jaxapi.MANAGERS.items()
         if setting[name] != plain
@@ -89,12 +92,25 @@ def _ambient_settings(known: Container[str], lifter: Lifter) -> list[str]:
         and name not in known
         and name not in _STATEMENTS
     ]
+    private = jaxapi.private_managers()
+    return [*items, *(_config(name)(v, lifter) for name, v in private.items())]
+
+
+def settings_notes() -> tuple[str, ...]:
+    """Say which settings a program is traced under, if not those of a clean process."""
+    changed = [
+        f"{name}={value!r}"
+        for name, value in jaxapi.changed_settings().items()
+        if (name, value) not in jaxapi.STRICTER
+    ]
+    return (f"Settings: {', '.join(changed)}.",) if changed else ()
 
 
 def tracing_context(items: Sequence[str], lifter: Lifter) -> list[str]:
     """Write the function that enters the context in which a program was traced."""
     if not items:
         return []
+    lifter.note(IN_CONTEXT)
     contextlib = lifter.imports.module("contextlib")
     return [
         f"@{contextlib}.contextmanager",

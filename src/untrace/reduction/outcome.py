@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the workers import this module
     from untrace.reduction.workers.wire import Encoded
 
-ACTIONS = ("jit", "eager", "compile", "command")
+ACTIONS = ("jit", "eager", "compile", "command", "verify")
 TRANSFORMS = (None, "grad", "vmap", "jvp")
 EARLY = ("trace", "lower", "compile")
 """Stages at which inputs are types only."""
@@ -29,10 +29,13 @@ class Run:
     Attributes:
       action: "jit": trace, lower, compile, run. "eager": op by op, without jit.
         "compile": as "jit", but stop after compiling. "command": a shell command.
+        "verify": compare the saved file at the path `Job.text` with its fingerprint;
+        the exit status and the message of the outcome are those of `untrace verify`.
       under: Transformation that is applied first. "grad": the gradient of the sum of
         all inexact outputs with respect to all inexact inputs. "vmap": over two copies
         of the inputs. "jvp": tangents of ones for all inexact inputs.
       env: Environment variables, set before the interpreter starts.
+      is_whole_env: There are no other environment variables than `env`.
       python: Another interpreter; the running one if None.
       float64: Enable 64-bit types first; the job's text is made for them.
       wants: What else to find out: "arrays" (the outputs), "blame" (which primitive
@@ -45,6 +48,7 @@ class Run:
     action: str = "jit"
     under: str | None = None
     env: tuple[tuple[str, str], ...] = ()
+    is_whole_env: bool = False
     python: str | None = None
     float64: bool = False
     wants: frozenset[str] = frozenset()

@@ -16,7 +16,8 @@ class Report:
       strength: "identical", "equivalent", "numeric" (the equations differ, the outputs
         agree on the given inputs), "rerolled" (the same, as the user asked for by
         `reroll="scan"`), "different", "failed" (the text does not run or
-        trace) or "unverified" (not asked for).
+        trace), "local" (proved in this process, but not in a fresh one) or "unverified"
+        (not asked for).
       difference: The first difference, if there is one, or the error of text that
         does not run.
       line: Line of the generated text that made the differing equation.
@@ -69,6 +70,7 @@ VERDICTS = {
     "numeric": "NOT PROVED: the equations differ; the outputs agree on the given inputs.",
     "rerolled": "Rerolled as asked: the equations differ by design; the outputs agree on the given inputs.",
     "different": "NOT VERIFIED: the source does not trace to the captured program.",
+    "local": "NOT VERIFIED: in a fresh process the source does not trace to the captured program.",
     "failed": "NOT VERIFIED: the source could not be executed and traced.",
     "unverified": "Not verified (verification was switched off).",
 }

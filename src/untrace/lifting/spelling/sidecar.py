@@ -44,10 +44,12 @@ def load_arrays(filename, digest):
         first, last = (start + offset for offset in entry["data_offsets"])
         arrays[name] = {numpy}.frombuffer(content[first:last], dtype).reshape(shape)
     return arrays
-
-
-{constants} = load_arrays({filename}, {digest})
 '''
+
+_CALL = "\n\n{constants} = load_arrays({filename}, {digest})\n"
+
+LOADER_MODULES = ("pathlib", "hashlib", "json", "numpy")
+"""What the reader needs to import."""
 
 
 def sidecar_loader(
@@ -64,15 +66,15 @@ def sidecar_loader(
     Returns:
       Statements: the function `load_arrays`, and the dictionary made by it.
     """
-    names = {
-        name: imports.module(name) for name in ("pathlib", "hashlib", "json", "numpy")
-    }
-    return _LOADER.format(
-        **names,
-        constants=constants,
-        filename=quote(filename),
-        digest=quote(digest),
+    function = loader_function({name: imports.module(name) for name in LOADER_MODULES})
+    return function + _CALL.format(
+        constants=constants, filename=quote(filename), digest=quote(digest)
     )
+
+
+def loader_function(names: Mapping[str, str]) -> str:
+    """Write the reader of a sidecar, given the names of the modules that it imports."""
+    return _LOADER.format(**{name: names.get(name, name) for name in LOADER_MODULES})
 
 
 def write_sidecar(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> str:

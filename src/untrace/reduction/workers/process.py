@@ -31,6 +31,7 @@ GRACE_S = 15.0
 HAS_FORK = sys.platform.startswith("linux")
 """Elsewhere a fork of a process with JAX in it is not safe, or there is none."""
 
+Env = tuple[tuple[str, str], ...]
 _Frame = tuple[dict[str, Any], tuple[wire.Encoded, ...]]
 
 _SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
@@ -47,6 +48,7 @@ class Server:
     Args:
       python: Path of its interpreter.
       env: Environment variables beyond those of this process.
+      is_whole_env: Nothing of the environment of this process is inherited.
       forks: Fork a child for every job; otherwise the process serves a single job.
 
     Raises:
@@ -54,12 +56,17 @@ class Server:
     """
 
     def __init__(
-        self, python: str, env: tuple[tuple[str, str], ...], forks: bool = HAS_FORK
+        self,
+        python: str,
+        env: Env,
+        is_whole_env: bool = False,
+        forks: bool = HAS_FORK,
     ) -> None:
-        self.key = (python, env)
+        self.key = (python, env, is_whole_env)
         self.forks = forks
         is_own = python == sys.executable
-        self.process = _start(python, env, forks, is_own)
+        inherited = {} if is_whole_env else _inherited(is_own)
+        self.process = _start(python, {**inherited, **_SETTINGS, **dict(env)}, forks)
         self.frames: queue.Queue[_Frame | None] = queue.Queue()
         self.errors: collections.deque[bytes] = collections.deque(maxlen=8)
         self.child: int | None = None
@@ -181,14 +188,17 @@ def _header(job: Job) -> dict[str, Any]:
     }
 
 
-def _start(
-    python: str, env: tuple[tuple[str, str], ...], forks: bool, is_own: bool
-) -> subprocess.Popen[bytes]:
+def _inherited(is_own: bool) -> dict[str, str]:
+    """Return the environment of this process, as far as it holds for another."""
     # Jobs that run at once share an accelerator.
     inherited = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
     if not is_own:  # paths of our packages mean nothing to another installation
         for name in ("PYTHONPATH", "PYTHONHOME"):
             inherited.pop(name, None)
+    return inherited
+
+
+def _start(python: str, env: dict[str, str], forks: bool) -> subprocess.Popen[bytes]:
     command = [python, str(SCRIPT), *([] if forks else ["--once"])]
     try:
         return subprocess.Popen(
@@ -196,7 +206,7 @@ def _start(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**inherited, **_SETTINGS, **dict(env)},
+            env=env,
             start_new_session=os.name == "posix",
         )
     except OSError as error:

@@ -86,7 +86,7 @@ def _attempt(job: Job) -> Outcome:
 
 
 def _borrow(run: Run) -> Server:
-    key = (run.python or sys.executable, run.env)
+    key = (run.python or sys.executable, run.env, run.is_whole_env)
     with _lock:
         for server in reversed(_idle):
             if server.key == key and server.is_alive():

@@ -1,0 +1,100 @@
+"""A process in which functions of JAX were replaced does not prove its own texts."""
+
+import functools
+import sys
+import warnings
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace import jaxapi
+from untrace.isolated import verify_isolated
+
+INSIDE = sys.modules["jax._src.nn.functions"]
+CORE = sys.modules["jax._src.core"]
+SUM = staticmethod(lambda x, y: x + y)
+MAXIMUM = CORE.aval_method(lambda x: jnp.max(x))
+MODULES = (jax, jnp, jnp.linalg, jax.lax, jax.nn, jax.random, jax.scipy.special, np)
+RELU = jax.nn.relu
+
+
+@functools.wraps(RELU)
+def looks_the_same(x):
+    return RELU(x) * 3.0
+
+
+def tripled(x):
+    return x * 3.0
+
+
+def relu(x):
+    return jax.nn.relu(x) + 1.0
+
+
+def swapped(x):
+    return jnp.sin(x) + jnp.cos(x)
+
+
+REPLACED = {
+    "plain": (jax.nn, "relu", tripled, relu),
+    "wraps": (jax.nn, "relu", looks_the_same, relu),
+    "jitted": (jax.nn, "relu", jax.jit(tripled), relu),
+    "partial": (jax.nn, "relu", functools.partial(tripled), relu),
+    "mock": (jax.nn, "relu", mock.Mock(side_effect=tripled), relu),
+    "other of JAX": (jax.nn, "relu", jax.nn.silu, relu),
+    "inside": (INSIDE.jnp, "maximum", lambda x, y: x * 3.0, jax.nn.relu6),
+    "inside lax": (INSIDE.lax, "logistic", lambda x: x * 3.0, jax.nn.sigmoid),
+    "inside nn": (INSIDE, "relu6", jax.jit(tripled), jax.nn.hard_sigmoid),
+    "lax of JAX": (jax.lax, "sin", jax.lax.cos, lambda x: jax.lax.sin(x)),
+    "sine of JAX": (jnp, "sin", jnp.cos, swapped),
+    "operator": (CORE.ShapedArray, "_mul", SUM, lambda x: x * x),
+    "method": (CORE.ShapedArray, "sum", MAXIMUM, lambda x: x.sum()),
+}
+
+
+@pytest.fixture(autouse=True)
+def forgetting():
+    """Let JAX forget what it traced before and while something was replaced."""
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+@pytest.mark.parametrize("case", REPLACED)
+def test_texts_that_mean_something_else_elsewhere_are_not_proved(
+    case, level, tmp_path, monkeypatch
+):
+    owner, name, value, function = REPLACED[case]
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", untrace.UnverifiedWarning)
+        patch.setattr(owner, name, value)
+        src = untrace.source(function, level=level)(jnp.ones((3, 5)))
+    if "of JAX" not in case:  # these may not occur in the text
+        assert f"{name}`" in " ".join(src.report.notes)
+        assert "Not JAX's own in the process that wrote this" in str(src)
+    unverified = [w for w in told if w.category is untrace.UnverifiedWarning]
+    if src.report.is_verified:
+        assert verify_isolated(src.save(tmp_path / "saved.py")).is_verified
+    else:
+        assert src.report.strength == "local" and unverified
+
+
+def test_calls_of_what_was_replaced_are_written_from_equations(monkeypatch):
+    monkeypatch.setattr(INSIDE.jnp, "maximum", lambda x, y: x * 3.0)
+    src = untrace.source(lambda x: jax.nn.relu6(x))(jnp.ones(3))
+    assert src.report.is_verified and "jax.nn.relu6" not in src.module.body
+    assert "(test_replaced.py)" in str(src) and "* 3.0" in src.module.body
+    assert "Verified in a fresh process, too." in str(src)
+    src = untrace.source(lambda x: jax.nn.relu6(x), anonymous=True)(jnp.ones(3))
+    assert "Not JAX's own" in str(src) and "test_replaced" not in str(src)
+
+
+def test_nothing_is_replaced_in_a_clean_process():
+    names = [f"{m.__name__}.{name}" for m in MODULES for name in dir(m)]
+    assert jaxapi.replaced_functions() == {} and jaxapi.exchanged_names(names) == []
+    assert "Not JAX's own" not in str(untrace.source(relu)(jnp.ones(3)))
