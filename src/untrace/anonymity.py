@@ -31,6 +31,7 @@ from untrace.result import Source
 from untrace.symbolic import is_proved, untrace_calls
 from untrace.syntax.formatting import format_source
 from untrace.syntax.names import identifier
+from untrace.syntax.parsing import parse
 from untrace.syntax.renaming import Renamed, rename
 from untrace.verification.check import check
 from untrace.verification.report import Report
@@ -106,7 +107,7 @@ def _anonymous(source: Source, options: Options) -> Source:
 
 def _check_imports(text: str) -> None:
     """Refuse a file that imports what is neither JAX's nor Python's."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         modules: list[str] = []
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

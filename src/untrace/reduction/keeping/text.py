@@ -17,6 +17,7 @@ from untrace.reduction.keeping.contents import Command, Contains
 from untrace.reduction.keeping.costs import Memory, Recompiles, SlowCompile
 from untrace.reduction.keeping.failures import Crashes, Hangs, Raises
 from untrace.reduction.keeping.values import Differs, Inf, Nan
+from untrace.syntax.parsing import parse
 
 PREDICATES: dict[str, type[Keep]] = {
     kind.WORD: kind
@@ -49,7 +50,7 @@ def parse_keep(text: str) -> Keep:
     if len(text) > MAX_CHARS:
         raise KeepError(f"the predicate is longer than {MAX_CHARS} characters")
     try:
-        tree = ast.parse(" ".join(text.split("\n")).strip(), mode="eval")
+        tree = parse(" ".join(text.split("\n")).strip(), "eval")
         return _read(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = getattr(error, "msg", None) or str(error) or type(error).__name__

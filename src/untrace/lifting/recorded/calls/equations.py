@@ -37,6 +37,7 @@ from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Call
 from untrace.syntax.names import Scope
+from untrace.syntax.parsing import parse
 
 RESULTS = tuple([f"result_{i}" for i in range(32)])
 _WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
@@ -139,7 +140,7 @@ def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Te
 
 def _level(text: str) -> int:
     """Tell how tightly an expression binds."""
-    node = ast.parse(text, mode="eval").body
+    node = parse(text, "eval").body
     if isinstance(node, ast.BinOp):
         return _LEVELS.get(type(node.op), TUPLE)
     return ATOM if isinstance(node, _ATOMS) else TUPLE
