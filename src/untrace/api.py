@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.anonymity import untrace_anonymous
@@ -18,6 +21,7 @@ from untrace.extension import load_entry_points
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
+from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.symbolic import untrace_calls
 
@@ -125,21 +129,27 @@ def source(
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
     if jaxapi.is_jaxpr(function):
-        return from_equations(with_trees(capture_jaxpr(function)), options, progress)
+        with _apart():
+            captured = with_trees(capture_jaxpr(function))
+            return from_equations(captured, options, progress)
     if jaxapi.is_traced(function):
-        return from_equations(capture_traced(function), options, progress)
+        with _apart():
+            return from_equations(capture_traced(function), options, progress)
 
     def traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
         bodies, record = recording(opened) if level == "api" else ([], None)
-        captured = capture(
-            function,
-            args,
-            kwargs,
-            static_argnums,
-            static_argnames,
-            record,
-            (level != "api" or keep_types) and not anonymous,
-        )
+        is_recorded = record is not None  # which holds tracers
+        leaks = jax.check_tracer_leaks(False) if is_recorded else nullcontext()
+        with leaks:
+            captured = capture(
+                function,
+                args,
+                kwargs,
+                static_argnums,
+                static_argnames,
+                record,
+                (level != "api" or keep_types) and not anonymous,
+            )
         return replace(captured, recording=bodies[0]) if bodies else captured
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
@@ -153,22 +163,30 @@ def source(
                 return None
             return None if other.recording.error else other
 
-        try:
-            with jaxapi.deep_recursion(MAX_FRAMES):
-                captured = traced(args, kwargs)
-        except UntraceError:
-            raise
-        except Exception as error:
-            # The user's own error, with the user's own traceback.
-            raise error.with_traceback(
-                foreign_frames(error.__traceback__)
-            ) from error.__cause__
-        if captured.recording is not None:
-            captured = replace(captured, variant=variant if symbolic else None)
-            return from_calls(captured, options, progress)
-        return from_equations(captured, options, progress)
+        with _apart():
+            try:
+                with jaxapi.deep_recursion(MAX_FRAMES):
+                    captured = traced(args, kwargs)
+            except UntraceError:
+                raise
+            except Exception as error:
+                # The user's own error, with the user's own traceback.
+                raise error.with_traceback(
+                    foreign_frames(error.__traceback__)
+                ) from error.__cause__
+            if captured.recording is not None:
+                captured = replace(captured, variant=variant if symbolic else None)
+                return from_calls(captured, options, progress)
+            return from_equations(captured, options, progress)
 
     return with_arguments
+
+
+@contextmanager
+def _apart() -> Generator[None, None, None]:
+    """Be no part of a function that is traced or recorded around this call."""
+    with unwatched(), jaxapi.outside_traces():
+        yield
 
 
 sourcerize = source

@@ -21,7 +21,7 @@ from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.options import Options
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.report import VERDICTS, Report
-from untrace.verification.retrace import execute, restored_settings
+from untrace.verification.retrace import execute
 
 DIGITS = 32  # of a fingerprint; 128 bits do not meet by chance
 
@@ -103,7 +103,7 @@ class Source:
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its main function."""
-        with restored_settings(), tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
             if not self.module.stored:
                 return getattr(execute(str(self)), self.module.name)
             path = self.save(Path(folder) / "module.py")

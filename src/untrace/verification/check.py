@@ -16,7 +16,7 @@ from untrace.verification.equivalence import equivalent
 from untrace.verification.locate import source_line
 from untrace.verification.numeric import outputs_agree
 from untrace.verification.report import Report
-from untrace.verification.retrace import execute, restored_settings, retrace
+from untrace.verification.retrace import execute, retrace
 
 
 def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Report:
@@ -26,7 +26,7 @@ def check(module: Module, captured: Captured, notes: tuple[str, ...] = ()) -> Re
     caller may print it differently, and the user still gets the text.
     """
     try:
-        with restored_settings(), jaxapi.paused_collection():
+        with jaxapi.paused_collection():
             actual, filename = trace_module(module, captured)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
