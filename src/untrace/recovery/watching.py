@@ -88,7 +88,7 @@ def watching(watcher: Watcher) -> Generator[None, None, None]:
         if tool is None:
             switch = _profiled(watcher)
         else:
-            switch = _monitored(watcher, tool)
+            switch = _monitored(watcher, tool, owner)
         _here.switch = switch
         with jaxapi.rare_collection():
             switch(True)
@@ -204,7 +204,7 @@ def _profiled(watcher: Watcher) -> Switch:
     return switch
 
 
-def _monitored(watcher: Watcher, tool: int) -> Switch:
+def _monitored(watcher: Watcher, tool: int, owner: str) -> Switch:
     disable = _monitoring.DISABLE
     thread, this_thread = threading.get_ident(), threading.get_ident
     known, learn = watcher.kinds.known, watcher.kinds.learn
@@ -257,7 +257,8 @@ def _monitored(watcher: Watcher, tool: int) -> Switch:
         _monitoring.register_callback(tool, event, callback)
 
     def switch(is_on: bool) -> None:
-        _monitoring.set_events(tool, sum(_watched_events()) if is_on else 0)
+        if _monitoring.get_tool(tool) == owner:  # it may have been given back
+            _monitoring.set_events(tool, sum(_watched_events()) if is_on else 0)
 
     _monitoring.restart_events()
     return switch
