@@ -28,6 +28,7 @@ from untrace.lifting.recorded.naming.hints import HINTS
 from untrace.lifting.recorded.passes import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
 from untrace.options import Options
+from untrace.parsing import parse
 from untrace.pipeline import Progress, untrace_captured
 from untrace.result import Source
 from untrace.symbolic import is_same_everywhere, untrace_calls
@@ -107,7 +108,7 @@ def _anonymous(source: Source, options: Options) -> Source:
 
 def _check_imports(text: str) -> None:
     """Refuse a file that imports what is neither JAX's nor Python's."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         modules: list[str] = []
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.anonymity import untrace_anonymous
@@ -21,6 +24,7 @@ from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
+from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.symbolic import untrace_calls
 
@@ -153,23 +157,28 @@ def source(
         return settled(made, at_lower_level, isolated, progress)
 
     if jaxapi.is_jaxpr(function):
-        return finished(with_trees(capture_jaxpr(function)))
+        with _apart():
+            return finished(with_trees(capture_jaxpr(function)))
     if jaxapi.is_traced(function):
-        return finished(capture_traced(function))
+        with _apart():
+            return finished(capture_traced(function))
 
     def traced(
         args: tuple[Any, ...], kwargs: Mapping[str, Any], is_recorded: bool
     ) -> Captured:
         bodies, record = recording(opened) if is_recorded else ([], None)
-        captured = capture(
-            function,
-            args,
-            kwargs,
-            static_argnums,
-            static_argnames,
-            record,
-            (level != "api" or keep_types) and not anonymous,
-        )
+        # A recording holds tracers.
+        leaks = jax.check_tracer_leaks(False) if is_recorded else nullcontext()
+        with leaks:
+            captured = capture(
+                function,
+                args,
+                kwargs,
+                static_argnums,
+                static_argnames,
+                record,
+                (level != "api" or keep_types) and not anonymous,
+            )
         return replace(captured, recording=bodies[0]) if bodies else captured
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
@@ -185,21 +194,29 @@ def source(
                 return None
             return None if is_recorded and other.recording.error else other
 
-        try:
-            with jaxapi.deep_recursion(MAX_FRAMES):
-                captured = traced(args, kwargs, level == "api")
-        except UntraceError:
-            raise
-        except Exception as error:
-            # The user's own error, with the user's own traceback.
-            raise error.with_traceback(
-                foreign_frames(error.__traceback__)
-            ) from error.__cause__
-        if captured.recording is not None:
-            captured = replace(captured, variant=variant if symbolic else None)
-        return finished(captured)
+        with _apart():
+            try:
+                with jaxapi.deep_recursion(MAX_FRAMES):
+                    captured = traced(args, kwargs, level == "api")
+            except UntraceError:
+                raise
+            except Exception as error:
+                # The user's own error, with the user's own traceback.
+                raise error.with_traceback(
+                    foreign_frames(error.__traceback__)
+                ) from error.__cause__
+            if captured.recording is not None:
+                captured = replace(captured, variant=variant if symbolic else None)
+            return finished(captured)
 
     return with_arguments
+
+
+@contextmanager
+def _apart() -> Generator[None, None, None]:
+    """Be no part of a function that is traced or recorded around this call."""
+    with unwatched(), jaxapi.outside_traces():
+        yield
 
 
 sourcerize = source

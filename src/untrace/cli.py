@@ -22,6 +22,7 @@ from rich.console import Console
 
 from untrace._version import __version__
 from untrace.errors import UntraceError
+from untrace.parsing import parse
 from untrace.printable import printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
@@ -375,7 +376,7 @@ def _folder(target: str) -> str:
 def _evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Evaluate a call expression but for the call itself."""
     try:
-        tree = ast.parse(call.strip(), mode="eval")
+        tree = parse(call.strip(), "eval")
     except SyntaxError as error:
         _fail(f"{call!r} is not a Python expression: {error.msg}.")
     if not isinstance(tree.body, ast.Call):

@@ -11,6 +11,7 @@ the entry-point group `untrace.rules` in its `pyproject.toml`.
 from __future__ import annotations
 
 import importlib.metadata
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from untrace.lifting.rules.table import rule
 
 GROUP = "untrace.rules"
 _loaded: list[str] = []
+_lock = threading.RLock()
 
 
 def register(
@@ -61,15 +63,16 @@ def load_entry_points() -> None:
     Raises:
       UntraceError: If one of them fails; the message names the package.
     """
-    if _loaded:
-        return
-    _loaded.append(GROUP)
-    for entry in importlib.metadata.entry_points(group=GROUP):
-        try:
-            entry.load()()
-        except Exception as error:  # foreign code may raise anything
-            raise UntraceError(
-                f"the entry point {entry.name} = {entry.value} of group {GROUP} failed: "
-                f"{type(error).__name__}: {error}. Fix or uninstall the package that "
-                "provides it."
-            ) from error
+    with _lock:
+        if _loaded:
+            return
+        _loaded.append(GROUP)
+        for entry in importlib.metadata.entry_points(group=GROUP):
+            try:
+                entry.load()()
+            except Exception as error:  # foreign code may raise anything
+                raise UntraceError(
+                    f"the entry point {entry.name} = {entry.value} of group {GROUP} failed: "
+                    f"{type(error).__name__}: {error}. Fix or uninstall the package that "
+                    "provides it."
+                ) from error

@@ -25,7 +25,7 @@ from untrace.printable import printable_lines
 from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.report import VERDICTS, Report
-from untrace.verification.retrace import execute, restored_settings
+from untrace.verification.retrace import execute
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +105,7 @@ class Source:
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its main function."""
-        with restored_settings(), tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
             if not self.module.stored:
                 return getattr(execute(str(self)), self.module.name)
             path = self.save(Path(folder) / "module.py")

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import inspect
 import re
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.errors import LoadError
+from untrace.parsing import parse
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.interface import Interface
 from untrace.verification.retrace import execute, restored_settings, traced_interface
@@ -21,6 +23,9 @@ from untrace.verification.retrace import execute, restored_settings, traced_inte
 _FINGERPRINT = re.compile(
     r"Fingerprint\s+of\s+`(\w+)`\s+on\s+jax\s+(\S+):\s+([0-9a-f]{64})", re.ASCII
 )
+
+_WIDE = re.compile(r"^@\w+\.enable_x64\(True\)(?:\n\S.*|\n +.*)*\Z", re.MULTILINE)
+"""The decorator of a function that computes in 64 bits, before its `def`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,10 @@ def verify_file(path: Path) -> Verdict:
     try:
         with restored_settings():
             module = execute(text, str(path), str(path.resolve()))
-            found = _fingerprint(module, name)
+            with entered(module, name, text):
+                found = fingerprint(
+                    *_trace(getattr(module, name), module.example_args(), name)
+                )
     except (Exception, SystemExit) as error:  # an edited file may fail in any way
         raise LoadError(
             f"cannot trace {path}: {type(error).__name__}: {error}"
@@ -79,9 +87,18 @@ def _fingerprint_of(text: str) -> re.Match[str] | None:
     It is a paragraph of its own, which nothing that the header quotes can be, and the
     last one counts.
     """
-    docstring = ast.get_docstring(ast.parse(text)) or ""
+    docstring = ast.get_docstring(parse(text)) or ""
     found = map(_FINGERPRINT.fullmatch, map(str.strip, docstring.split("\n\n")))
     return next((match for match in reversed([*found]) if match), None)
+
+
+@contextlib.contextmanager
+def entered(module: Any, name: str, text: str) -> Generator[None, None, None]:
+    """Enter the context of a program, in which its derivative rules are traced, too."""
+    is_wide = _WIDE.search(text.partition(f"\ndef {name}(")[0])
+    wide = jax.enable_x64(True) if is_wide else contextlib.nullcontext()
+    with wide, getattr(module, "tracing_context", contextlib.nullcontext)():
+        yield
 
 
 def _header(path: Path, text: str) -> tuple[str, str, str]:
@@ -99,13 +116,6 @@ def _header(path: Path, text: str) -> tuple[str, str, str]:
             "`untrace`, or was written with verification switched off."
         )
     return match[1], match[2], match[3]
-
-
-def _fingerprint(module: Any, name: str) -> str:
-    """Fingerprint a program in its own context, where its derivative rules are traced."""
-    context = getattr(module, "tracing_context", contextlib.nullcontext)
-    with context():
-        return fingerprint(*_trace(getattr(module, name), module.example_args(), name))
 
 
 def _trace(function: Any, examples: dict[str, Any], name: str) -> tuple[Any, Interface]:

@@ -26,6 +26,7 @@ from untrace.errors import LoadError
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import ALIASES
 from untrace.lifting.spelling.sidecar import LOADER_MODULES, loader_function
+from untrace.parsing import parse
 from untrace.static_tables import (
     ATTRIBUTES,
     BUILTINS,
@@ -70,7 +71,7 @@ def check_file(content: bytes, name: str = "the file") -> list[Finding]:
     if coding not in ("utf-8", "utf8"):
         return [Finding(1, f"is encoded as {coding!r}, which hides what it says")]
     try:
-        tree = ast.parse(content.decode("utf-8"))
+        tree = parse(content.decode("utf-8"))
         return sorted({*_Checker(tree).findings()})
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise LoadError(f"{name} is not valid Python: {error}.") from error
@@ -299,4 +300,4 @@ def _is_setting(args: list[ast.expr]) -> bool:
 def _known_functions() -> set[str]:
     """Return the functions that untrace itself writes into files, whole."""
     texts = [loader_function(ALIASES), *(h.source for h in HELPERS.values())]
-    return {ast.dump(node) for text in texts for node in ast.parse(text).body}
+    return {ast.dump(node) for text in texts for node in parse(text).body}

@@ -7,7 +7,8 @@ header and body apart. The body is laid out in 88 columns.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import textwrap
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from untrace import jaxapi
@@ -25,8 +26,12 @@ PLACEHOLDER_NAME = "sidecar.safetensors"
 PLACEHOLDER_DIGEST = "0" * 64
 # At the start of a line, so never in a string literal.
 _LOADED = re.compile(
-    rf'^CONSTANTS = load_arrays\(\s*"{PLACEHOLDER_NAME}",\s*"{PLACEHOLDER_DIGEST}",?\s*\)',
+    rf'^( *)CONSTANTS = load_arrays\(\s*"{PLACEHOLDER_NAME}",\s*"{PLACEHOLDER_DIGEST}",?\s*\)',
     re.MULTILINE,
+)
+WIDE_NOTE = (
+    "It computes in 64 bits and leaves the setting of the process alone; enter "
+    "jax.enable_x64(True) around jax.jit, jax.grad and the like of it, too."
 )
 
 
@@ -57,7 +62,7 @@ class Module:
     ) -> str:
         """Return the whole file, naming its sidecar and the digest of that."""
         loaded = f"CONSTANTS = load_arrays({quote(name)}, {quote(digest)})"
-        body = _LOADED.sub(lambda _: loaded, self.body, count=1)
+        body = _LOADED.sub(lambda found: found[1] + loaded, self.body, count=1)
         return f"{docstring(header)}\n\n{body}"
 
 
@@ -65,7 +70,11 @@ def emit(listing: Listing) -> Module:
     """Assemble the module's text."""
     lifter = listing.lifter
     functions: list[str] = []
-    for function in [*lifter.functions, listing.main]:
+    wide = _wide(listing)
+    if wide:
+        lifter.note(WIDE_NOTE)
+    main = replace(listing.main, decorators=[*wide, *listing.main.decorators])
+    for function in [*lifter.functions, main]:
         functions += ["", "", *function.text_lines()]
     tail = _tail(listing)
     texts = dict(listing.classes.values())  # one class may stand for several
@@ -74,10 +83,10 @@ def emit(listing: Listing) -> Module:
     lines = [*constants, *classes, *listing.helper_lines(), *functions, *tail]
     if lifter.options.level == "api":
         text = "\n".join(lines)
-        body = format_source("\n".join([*_imports(listing, text), text]))
+        body = format_source("\n".join([*lifter.imports.lines(text), text]))
     else:
         text = "\n".join(lay_out(lines))
-        imports = "\n".join(lay_out(_imports(listing, text)))
+        imports = "\n".join(lay_out(lifter.imports.lines(text)))
         body = f"{imports}\n{text}"
     body = body.strip("\n") + "\n"
     if not body.replace("\n", "").isprintable():
@@ -97,42 +106,63 @@ def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -
     return "\n".join(lines)
 
 
-def _imports(listing: Listing, text: str) -> list[str]:
-    """Write the imports that the text needs, and the settings it was traced under."""
-    lines = listing.lifter.imports.lines(text)
-    settings = jaxapi.ambient_settings()
-    return [*lines, *([""] if settings and lines else []), *settings]
+def _wide(listing: Listing) -> list[str]:
+    """The context in which the program computes in 64 bits, if it was traced in one.
+
+    The setting is this thread's, and entered where it is needed: a process that imports
+    the file goes on as it was.
+    """
+    if not jaxapi.is_wide():
+        return []
+    return [f"{listing.lifter.imports.module('jax')}.enable_x64(True)"]
+
+
+def _under(wide: list[str], lines: list[str], listing: Listing) -> list[str]:
+    """Write statements that may make arrays of JAX in the context that they need."""
+    if not (wide and _uses_jax(lines, listing)):
+        return lines
+    statements = textwrap.indent("\n".join(lines).strip("\n"), "    ").split("\n")
+    return ["", f"with {wide[0]}:", *statements]
+
+
+def _uses_jax(lines: list[str], listing: Listing) -> bool:
+    imports = listing.lifter.imports.lines("\n".join(lines))
+    return any("jax" in line for line in imports)
 
 
 def _constants(listing: Listing) -> list[str]:
+    wide = _wide(listing)
     constants = listing.lifter.constants
     definitions = listing.lifter.imports.definitions
     lines: list[str] = ["", *constants.numbers] if constants.numbers else []
     lines += ["", *definitions] if definitions else []
+    lines = _under(wide, lines, listing)
     if constants.stored:
         imports = listing.lifter.imports
         loader = sidecar_loader(PLACEHOLDER_NAME, PLACEHOLDER_DIGEST, imports)
         lines += ["", "", *loader.rstrip("\n").split("\n")]
-        lines += constants.stored_lines
-    if constants.lines:
-        lines += [*([] if constants.stored else [""]), *constants.lines]
-    return [*lines, *constants.refs]
+    space = [""] if constants.lines and not constants.stored else []
+    arrays = [*constants.stored_lines, *space, *constants.lines, *constants.refs]
+    return [*lines, *_under(wide, arrays, listing)]
 
 
 def _tail(listing: Listing) -> list[str]:
-    name = listing.main.name
+    name, wide = listing.main.name, _wide(listing)
     listing.lifter.imports.module("jax")
-    indent = "        " if listing.context else "    "
+    items = [*wide, *(["tracing_context()"] if listing.context else [])]
+    indent = "        " if items else "    "
     run = "jax.jit" if listing.is_runnable else "jax.make_jaxpr"
+    needs_wide = wide and _uses_jax(listing.example, listing)
     return [
         "",
         "",
+        *(f"@{item}" for item in wide if needs_wide),
         "def example_args():",
         *(f"    {line}" for line in listing.example),
         *(["", "", *listing.context] if listing.context else []),
         "",
         "",
         'if __name__ == "__main__":',
-        *(["    with tracing_context():"] if listing.context else []),
+        *([f"    with {', '.join(items)}:"] if items else []),
         f"{indent}print({run}({name})(**example_args()))",
     ]

@@ -164,6 +164,12 @@ from untrace.jaxapi.params import (
     tree_structure,
     with_items,
 )
+from untrace.jaxapi.process import (
+    ThreadFilter,
+    deep_recursion,
+    paused_collection,
+    rare_collection,
+)
 from untrace.jaxapi.raveling import HashablePartial, raveled_tree
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import is_debugging as is_debugging
@@ -227,13 +233,11 @@ from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
 from untrace.jaxapi.thunks import thunk_result as thunk_result
 from untrace.jaxapi.tracers import is_same_value
 from untrace.jaxapi.tracing import (
-    ambient_settings,
-    deep_recursion,
     global_x64,
     is_traced,
+    is_wide,
     jax_version,
     jaxlib_version,
-    paused_collection,
     static_arguments,
     trace_computation,
     trace_flat,
@@ -301,12 +305,12 @@ __all__ = [
     "ShapedArray",
     "SymbolicDim",
     "SymbolicScope",
+    "ThreadFilter",
     "Tracer",
     "WrappedFun",
     "accepts_print_format",
     "ambient_context",
     "ambient_mesh",
-    "ambient_settings",
     "array_key",
     "as_function",
     "aval_of",
@@ -365,6 +369,7 @@ __all__ = [
     "is_typed_by_axes",
     "is_unspecified",
     "is_value_box",
+    "is_wide",
     "jax_version",
     "jaxlib_version",
     "key_impl_name",
@@ -382,9 +387,11 @@ __all__ = [
     "new_jaxpr",
     "new_var",
     "node_parts",
+    "outside_traces",
     "paused_collection",
     "placement",
     "plain_attribute",
+    "rare_collection",
     "raveled_tree",
     "ref_content",
     "ref_transforms",

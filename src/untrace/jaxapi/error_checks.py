@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
 from typing import Any
 
 from jax._src import checkify as _checkify
+
+from untrace.jaxapi.process import Shared
 
 _SETS = (
     "user_checks",
@@ -38,12 +41,34 @@ def own_error_codes() -> Generator[None, None, None]:
 
     Before jax 0.12 they go on from trace to trace, so the same program would differ.
     """
-    before = getattr(_checkify, "next_code", None)
-    if before is None:
+    if _next_code is None:
         yield
         return
-    _checkify.next_code = itertools.count(1).__next__
+    before = _own.next_code
     try:
-        yield
+        _own.next_code = itertools.count(1).__next__
+        with _shared.entered():
+            yield
     finally:
-        _checkify.next_code = before
+        _own.next_code = before
+
+
+class _Own(threading.local):
+    """The numbers of this thread."""
+
+    next_code: Callable[[], int] | None = None
+
+
+def _next_of_thread() -> int:
+    return (_own.next_code or _next_code)()
+
+
+def _set_next_code(function: Any) -> None:
+    _checkify.next_code = function
+
+
+_own = _Own()
+_next_code: Any = getattr(_checkify, "next_code", None)
+_shared = Shared[Any](
+    lambda: _checkify.next_code, _set_next_code, lambda before, _: _next_of_thread
+)

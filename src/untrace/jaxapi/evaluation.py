@@ -7,7 +7,7 @@ bound under the equation's context, name stack and traceback.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jax._src import callback as _callback
@@ -17,19 +17,23 @@ from jax._src.interpreters import partial_eval as _pe
 
 from untrace.jaxapi.contexts import manual_region
 from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
+from untrace.jaxapi.process import Shared
 
 eval_jaxpr: Any = _core.eval_jaxpr
 
 
-@contextlib.contextmanager
-def quiet_callbacks() -> Generator[None, None, None]:
+def quiet_callbacks() -> contextlib.AbstractContextManager[None]:
     """Keep JAX from logging what host functions raise, which reaches the caller anyway."""
-    logger = _callback.logger
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
+    return _is_quiet.entered()
+
+
+def _set_quiet(is_quiet: bool) -> None:
+    _callback.logger.disabled = is_quiet
+
+
+_is_quiet = Shared[bool](
+    lambda: _callback.logger.disabled, _set_quiet, lambda before, _: True
+)
 
 
 def bind(eqn: Any, params: Mapping[str, Any], operands: Sequence[Any]) -> Sequence[Any]:

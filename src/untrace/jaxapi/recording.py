@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from jax._src import api as _api
@@ -327,26 +327,21 @@ def is_tree_function(function: Any) -> bool:
 # ---- caches ------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Token:
+@functools.cache
+def _token() -> Any:
     """A state that takes part in JAX's trace caches and says nothing else."""
-
-    state: Any = field(default=None)
-
-    def fresh(self) -> Any:
-        if self.state is None:
-            self.state = _config.string_or_object_state(
-                name="untrace_recording",
-                default=None,
-                help="Set while calls are recorded, so that cached traces are not used.",
-                include_in_trace_context=True,
-            )
-        return self.state(object())
-
-
-_token = _Token()
+    return _config.string_or_object_state(
+        name="untrace_recording",
+        default=None,
+        help="Set while calls are recorded, so that cached traces are not used.",
+        include_in_trace_context=True,
+    )
 
 
 def without_trace_caches() -> Any:
     """Return a context in which functions are traced anew, once each."""
-    return _token.fresh()
+    with _lock:
+        return _token()(object())
+
+
+_lock = threading.Lock()

@@ -209,6 +209,217 @@ def _tree(module: str) -> ast.Module:
     """Parse the file of a module; one that has none is empty."""
     try:
         with open(str(sys.modules[module].__file__), encoding="utf-8") as file:
-            return ast.parse(file.read())
+            return parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+from untrace.parsing import parse
+
+"""Find what somebody has replaced in JAX and NumPy.
+
+`jax.nn.relu = mine`, `unittest.mock.patch` and libraries that patch JAX leave functions
+in its modules and classes whose code lies elsewhere; text that calls `jax.nn.relu`, or
+anything that calls it, means another program in a clean process. Where names of JAX are
+given to other functions of JAX, what its files import is asked.
+
+Rules in tables, and objects that are changed in place, are not looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+
+_PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum")
+_INNER = ("__wrapped__", "__func__", "func", "fget", "fun", "jvp", "fwd", "bwd")
+"""Attributes under which wrappers of functions, and rules, hold others."""
+
+_MAX_DEPTH = 5
+_PLAIN = (types.ModuleType, str, int, float, complex, tuple, list, dict, type(None))
+
+# What was found clean, by the id of its namespace; the values are held, so that a new
+# one cannot have the id of an old one. Going through all of JAX again would cost 50 ms.
+_clean: dict[int, tuple[tuple[int, ...], list[Any]]] = {}
+_classes: dict[int, list[tuple[str, type]]] = {}
+
+
+def replaced_functions() -> dict[str, str]:
+    """Return the functions in JAX and NumPy that are not their own.
+
+    Returns:
+      Names such as "jax.nn.relu", the shortest first, with the file that defines what
+      is found there.
+    """
+    found: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in _PACKAGES:
+            continue
+        if not _is_known_as_clean(module):
+            found |= _replaced_in(name, module)
+            _classes[id(module)] = _classes_of(name, module)
+        for label, cls in _classes[id(module)]:
+            if not _is_known_as_clean(cls):
+                found |= _replaced_in(label, cls)
+    return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))
+
+
+def exchanged_names(names: Iterable[str]) -> list[str]:
+    """Return those of dotted names under which modules hold something else of JAX.
+
+    Args:
+      names: Such as "jax.numpy.sin".
+    """
+    return sorted({name for name in names if _is_exchanged(name)})
+
+
+def _is_known_as_clean(owner: Any) -> bool:
+    """Whether a module or class holds what it held when it was found clean."""
+    known = _clean.get(id(owner))
+    return known is not None and known[0] == tuple(map(id, vars(owner).values()))
+
+
+def _replaced_in(name: str, owner: Any) -> dict[str, str]:
+    """List the foreign functions of a module or class."""
+    items = list(vars(owner).items())
+    own = _own_folders()
+    found = {
+        f"{name}.{attribute}": file
+        for attribute, value in items
+        if (file := _foreign_file(value, own))
+    }
+    if not found:
+        values = [value for _, value in items]
+        _clean[id(owner)] = tuple(map(id, values)), [owner, *values]
+    return found
+
+
+def _classes_of(name: str, module: types.ModuleType) -> list[tuple[str, type]]:
+    return [
+        (f"{name}.{attribute}", value)
+        for attribute, value in list(vars(module).items())
+        if isinstance(value, type) and value.__module__ == name
+    ]
+
+
+@functools.cache
+def _own_folders() -> tuple[str, ...]:
+    """Return where the code of these packages, and of what they are made of, lies."""
+    packages = [sys.modules[name] for name in _PACKAGES if name in sys.modules]
+    folders = [
+        os.path.dirname(str(p.__file__)) + os.sep for p in packages if p.__file__
+    ]
+    return (*folders, sysconfig.get_path("stdlib") + os.sep, "<")
+
+
+def _foreign_file(value: Any, own: tuple[str, ...]) -> str:
+    """Return the file of the first code of a function that does not belong to JAX."""
+    if type(value).__module__ == "unittest.mock":
+        return "unittest.mock"
+    for code in _codes(value, 0):
+        file = code.co_filename
+        is_other = "site-packages" in file.removeprefix(own[-2])
+        if not file.startswith(own[:-2]) and (is_other or not file.startswith(own)):
+            return file
+    return ""
+
+
+def _codes(value: Any, depth: int) -> Iterator[types.CodeType]:
+    """Yield the code of a function, and of those that it wraps or has as rules."""
+    if isinstance(value, type) or depth > _MAX_DEPTH:
+        return
+    if type(value) in _PLAIN:
+        return
+    is_function = isinstance(value, types.FunctionType)
+    if is_function:
+        yield value.__code__
+    for name in _INNER[:1] if is_function else _INNER:
+        held = getattr(value, name, None)
+        if callable(held):
+            yield from _codes(held, depth + 1)
+
+
+def _is_exchanged(dotted: str) -> bool:
+    home, name = _home(dotted)
+    module = sys.modules.get(home)
+    if module is None or not name or name not in vars(module):
+        return False
+    source = _imported_names(home).get(name)
+    if source is None:
+        return False
+    origin = vars(sys.modules.get(source[0], module)).get(source[1])
+    value = vars(module)[name]
+    if origin is not None and origin is not value:
+        return True
+    return _is_other_function(value, *source)
+
+
+def _home(dotted: str) -> tuple[str, str]:
+    """Split a dotted name into a module and the name that is looked up in it."""
+    parts = dotted.split(".")
+    if parts[0] not in _PACKAGES:
+        return "", ""
+    for length in range(len(parts) - 1, 0, -1):
+        home = ".".join(parts[:length])
+        if home in sys.modules:
+            return home, parts[length]
+    return "", ""
+
+
+def _is_other_function(value: Any, module: str, name: str) -> bool:
+    """Whether a function of this module was defined there under another name."""
+    while hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    if not isinstance(value, types.FunctionType):
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    code = value.__code__
+    if code.co_filename != file or code.co_qualname == name:
+        return False
+    if "<locals>" in code.co_qualname:  # a decorator made it
+        return False
+    return name in _defined_names(module)
+
+
+@functools.cache
+def _imported_names(module: str) -> dict[str, tuple[str, str]]:
+    """Return the modules and names that the file of a module imports its names from."""
+    found: dict[str, tuple[str, str]] = {}
+    package = module if _is_package(module) else module.rpartition(".")[0]
+    for node in _tree(module).body:
+        for name in _rebound(node):
+            found.pop(name, None)
+        if isinstance(node, ast.ImportFrom):
+            relative = "." * node.level + (node.module or "")
+            source = importlib.util.resolve_name(relative, package)
+            for alias in node.names:
+                found[alias.asname or alias.name] = source, alias.name
+    return found
+
+
+def _rebound(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement gives to something else than an import."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Assign, ast.Delete)):
+        names = (n for target in node.targets for n in ast.walk(target))
+        yield from (n.id for n in names if isinstance(n, ast.Name))
+
+
+@functools.cache
+def _defined_names(module: str) -> frozenset[str]:
+    body = _tree(module).body
+    return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef))
+
+
+def _is_package(module: str) -> bool:
+    return hasattr(sys.modules[module], "__path__")
+
+
+def _tree(module: str) -> ast.Module:
+    """Parse the file of a module; one that has none is empty."""
+    try:
+        with open(str(sys.modules[module].__file__), encoding="utf-8") as file:
+            return parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return ast.Module([], [])

@@ -5,10 +5,7 @@ The same calls serve all supported JAX releases.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -66,33 +63,6 @@ def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:
         return trace_flat(flat, avals, "computation")
 
 
-@contextlib.contextmanager
-def deep_recursion(limit: int = 200_000) -> Generator[None, None, None]:
-    """Raise Python's recursion limit: deep nests of sub-programs are legal."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, limit))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
-
-
-@contextlib.contextmanager
-def paused_collection() -> Generator[None, None, None]:
-    """Pause the cyclic garbage collector while many small, live objects are made.
-
-    None of them is garbage, but every full collection visits them all: without the
-    pause, the cost per equation doubles between 10,000 and 100,000 equations.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def is_traced(value: Any) -> bool:
     """Tell whether a value is a `jax.stages.Traced`."""
     return isinstance(value, jax.stages.Traced)
@@ -105,17 +75,14 @@ def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return tuple(numbers), tuple(getattr(known, "static_argnames", None) or ())
 
 
+def is_wide() -> bool:
+    """Whether this thread computes in 64 bits."""
+    return bool(_config.enable_x64.value)
+
+
 def global_x64() -> bool:
     """Return the process-wide setting of 64-bit types."""
     return bool(_config.enable_x64.get_global())
-
-
-def ambient_settings() -> list[str]:
-    """Write the statements that restore the settings a program was traced under."""
-    lines: list[str] = []
-    if _config.enable_x64.value:
-        lines.append('jax.config.update("jax_enable_x64", True)')
-    return lines
 
 
 def jax_version() -> str:

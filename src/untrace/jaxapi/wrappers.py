@@ -149,11 +149,12 @@ def makers() -> dict[int, tuple[types.CodeType, Maker]]:
     The hash of a code object is computed anew every time, from all of its parts.
     """
     if not _MAKERS:
-        _MAKERS.update((id(code), (code, made)) for code, made in _usual_makers())
+        # At once: other threads look here, too.
+        _MAKERS.update({id(code): (code, made) for code, made in _usual_makers()})
     sparse = sparse_module()
     if sparse is not None and not _SPARSE_MAKERS:
         several = _sparse_makers(sparse)
-        _SPARSE_MAKERS.update((id(code), (code, made)) for code, made in several)
+        _SPARSE_MAKERS.update({id(code): (code, made) for code, made in several})
         _MAKERS.update(_SPARSE_MAKERS)
     return _MAKERS
 

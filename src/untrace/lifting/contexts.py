@@ -57,7 +57,7 @@ def named_scope(eqn: Equation, lifter: Lifter) -> list[str]:
 def ambient_managers(lifter: Lifter) -> list[str]:
     """List the `with` items that turn the state of a new process into the present one.
 
-    Settings that outlive a context (64-bit types) are statements of the module instead.
+    That of 64-bit types is none of them: the functions of the module enter it.
     """
     now, plain = jaxapi.context_fields(jaxapi.ambient_context()), jaxapi.DEFAULT_CONTEXT
     mesh, legacy = jaxapi.ambient_mesh(), jaxapi.legacy_mesh()
@@ -90,7 +90,7 @@ def _ambient_settings(known: Container[str], lifter: Lifter) -> list[str]:
         if setting[name] != plain
         and (name, setting[name]) not in jaxapi.STRICTER
         and name not in known
-        and name not in _STATEMENTS
+        and name != "enable_x64"
     ]
     private = jaxapi.private_managers()
     return [*items, *(_config(name)(v, lifter) for name, v in private.items())]
@@ -131,8 +131,6 @@ def _added(metadata: Any, before: Any) -> Any:
 
 
 _MISSING = object()
-_STATEMENTS = frozenset({"enable_x64"})
-"""Settings that a module has as statements."""
 
 
 def _compute_on(value: Any, lifter: Lifter) -> str:

@@ -10,6 +10,8 @@ import linecache
 import types
 from typing import Any, NamedTuple
 
+from untrace.parsing import parse
+
 _Place = tuple[int, int, int, int]
 
 
@@ -39,7 +41,7 @@ def _nodes(filename: str) -> dict[_Place, ast.expr]:
 def source_tree(filename: str) -> ast.Module | None:
     """Parse a source file; None if it cannot be read."""
     try:
-        return ast.parse("".join(linecache.getlines(filename)))
+        return parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError, RecursionError):
         return None
 

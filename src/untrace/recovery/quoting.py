@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.parsing import parse
 from untrace.recovery.sites import once_per_site
 
 MAX_LENGTH = 160
@@ -88,7 +89,7 @@ def _read(filename: str) -> _File | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were shown when it was imported
             module = compile(text, filename, "exec", dont_inherit=True)
-            tree = ast.parse(text)
+            tree = parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
     made = _File(lines, frozenset(map(_identity, _codes(module))), tree)
@@ -192,7 +193,7 @@ def _head(node: ast.stmt) -> str:
 def _is_same(text: str, node: ast.stmt) -> bool:
     """Whether a text is a statement; `return` needs no function to be parsed."""
     try:
-        module = ast.parse(text)
+        module = parse(text)
     except (SyntaxError, ValueError):
         return False
     return [ast.dump(found) for found in module.body] == [ast.dump(node)]

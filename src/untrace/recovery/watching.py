@@ -11,17 +11,19 @@ way is JAX calling itself: it is sorted out before a frame is made.
 from __future__ import annotations
 
 import contextlib
-import gc
+import itertools
 import sys
 import threading
 import types
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol
 
+from untrace import jaxapi
 from untrace.recovery.kinds import Kinds, Own
 
-_LESS = 100  # times as many new objects as usual before garbage is looked for
-_TOOL = 4  # of the six that `sys.monitoring` has; debuggers and profilers use others
+_monitoring: Any = getattr(sys, "monitoring", None)
+# Of the six of `sys.monitoring`; debuggers and profilers use others.
+_TOOLS = (4, 3) if _monitoring is not None else ()
 
 
 class Entry(Protocol):
@@ -79,35 +81,86 @@ class Watcher(Protocol):
 @contextlib.contextmanager
 def watching(watcher: Watcher) -> Generator[None, None, None]:
     """Tell a watcher of the frames of this thread."""
-    monitoring = getattr(sys, "monitoring", None)
-    if monitoring is not None and monitoring.get_tool(_TOOL) is None:
-        watched = _monitored(watcher, monitoring)
-    else:
-        watched = _profiled(watcher)
-    with _collecting_less(), watched:
+    owner, before = f"untrace {next(_numbers)}", _here.switch
+    switch = before
+    try:
+        tool = _free_tool(owner)
+        if tool is None:
+            switch = _profiled(watcher)
+        else:
+            switch = _monitored(watcher, tool, owner)
+        _here.switch = switch
+        with jaxapi.rare_collection():
+            switch(True)
+            yield
+    finally:
+        try:
+            _stop(switch, owner, before)
+        except BaseException:  # an interrupt, which does not strike twice
+            _stop(switch, owner, before)
+            raise
+
+
+@contextlib.contextmanager
+def unwatched() -> Generator[None, None, None]:
+    """Tell nobody of the frames of this thread: what runs is no part of a program."""
+    switch = _here.switch
+    if switch is None:
         yield
+        return
+    try:
+        switch(False)
+        yield
+    finally:
+        switch(True)
+
+
+Switch = Callable[[bool], None]
+"""Begins and ends watching, any number of times."""
+
+
+class _Here(threading.local):
+    """The watching of this thread, if it is watched."""
+
+    switch: Switch | None = None
+
+
+_here = _Here()
+_numbers = itertools.count(1)
+
+
+def _stop(switch: Switch | None, owner: str, before: Switch | None) -> None:
+    if switch is not before and switch is not None:
+        switch(False)
+    _here.switch = before
+    for tool in _TOOLS:
+        if _monitoring.get_tool(tool) == owner:
+            for event in _watched_events():
+                _monitoring.register_callback(tool, event, None)
+            _monitoring.free_tool_id(tool)
+
+
+def _free_tool(owner: str) -> int | None:
+    """Take a tool of `sys.monitoring` that no other thread and no debugger has."""
+    for tool in _TOOLS:
+        with contextlib.suppress(ValueError):
+            _monitoring.use_tool_id(tool, owner)
+            return tool
+    return None
+
+
+def _watched_events() -> tuple[int, int, int]:
+    events = _monitoring.events
+    return events.PY_START, events.PY_RETURN, events.PY_UNWIND
 
 
 def report_again() -> None:
     """Report functions again that were of no interest until now."""
-    monitoring = getattr(sys, "monitoring", None)
-    if monitoring is not None:
-        monitoring.restart_events()
+    if _monitoring is not None:
+        _monitoring.restart_events()
 
 
-@contextlib.contextmanager
-def _collecting_less() -> Generator[None, None, None]:
-    """Let Python look for garbage less often: what was recorded is none, and much."""
-    first, *others = before = gc.get_threshold()
-    gc.set_threshold(first * _LESS, *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@contextlib.contextmanager
-def _profiled(watcher: Watcher) -> Generator[None, None, None]:
+def _profiled(watcher: Watcher) -> Switch:
     known, learn = watcher.kinds.known, watcher.kinds.learn
     expects, stack, always = watcher.expects, watcher.stack, watcher.always
     quiet = watcher.was_quiet
@@ -139,19 +192,20 @@ def _profiled(watcher: Watcher) -> Generator[None, None, None]:
             watcher.error = error
 
     before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        yield
-    finally:
-        if before is None or callable(before):
+
+    def switch(is_on: bool) -> None:
+        if is_on:
+            sys.setprofile(profile)
+        elif before is None or callable(before):
             sys.setprofile(before)
         else:  # cProfile, which is no function
             before.enable()
 
+    return switch
 
-@contextlib.contextmanager
-def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]:
-    events, disable = monitoring.events, monitoring.DISABLE
+
+def _monitored(watcher: Watcher, tool: int, owner: str) -> Switch:
+    disable = _monitoring.DISABLE
     thread, this_thread = threading.get_ident(), threading.get_ident
     known, learn = watcher.kinds.known, watcher.kinds.learn
     expects, stack, always = watcher.expects, watcher.stack, watcher.always
@@ -199,17 +253,12 @@ def _monitored(watcher: Watcher, monitoring: Any) -> Generator[None, None, None]
         except Exception as error:  # as above
             watcher.error = error
 
-    monitoring.use_tool_id(_TOOL, "untrace")
-    try:
-        monitoring.register_callback(_TOOL, events.PY_START, begins)
-        monitoring.register_callback(_TOOL, events.PY_RETURN, ends)
-        monitoring.register_callback(_TOOL, events.PY_UNWIND, unwinds)
-        watched = events.PY_START | events.PY_RETURN | events.PY_UNWIND
-        monitoring.set_events(_TOOL, watched)
-        monitoring.restart_events()
-        yield
-    finally:
-        monitoring.set_events(_TOOL, 0)
-        for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
-            monitoring.register_callback(_TOOL, event, None)
-        monitoring.free_tool_id(_TOOL)
+    for event, callback in zip(_watched_events(), (begins, ends, unwinds)):
+        _monitoring.register_callback(tool, event, callback)
+
+    def switch(is_on: bool) -> None:
+        if _monitoring.get_tool(tool) == owner:  # it may have been given back
+            _monitoring.set_events(tool, sum(_watched_events()) if is_on else 0)
+
+    _monitoring.restart_events()
+    return switch

@@ -6,7 +6,6 @@ The file is executed and its function is traced on `example_args()`.
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from untrace.capture.capture import capture
 from untrace.capture.captured import Captured
 from untrace.capture.trees import Leaf, Tree
 from untrace.errors import LoadError
+from untrace.parsing import parse
 from untrace.reduction.applying import program_from
 from untrace.reduction.program import Program
-from untrace.saved import main_name
+from untrace.saved import entered, main_name
 from untrace.syntax.names import identifier
 from untrace.verification.retrace import execute, restored_settings
 
@@ -43,7 +43,8 @@ def load_program(path: Path, name: str | None = None) -> Program:
             )
         with restored_settings():
             module = execute(text, str(path), str(path.resolve()))
-            return _traced(module, name)
+            with entered(module, name, text):
+                return _traced(module, name)
     except LoadError:
         raise
     except Exception as error:  # an edited file may fail in any way
@@ -53,9 +54,7 @@ def load_program(path: Path, name: str | None = None) -> Program:
 
 
 def _traced(module: Any, name: str) -> Program:
-    context = getattr(module, "tracing_context", contextlib.nullcontext)
-    with context():
-        found = capture(getattr(module, name), (), module.example_args())
+    found = capture(getattr(module, name), (), module.example_args())
     return program_from(found.jaxpr, found.values, input_names(found), name)
 
 
@@ -88,7 +87,7 @@ def _name_leaves(tree: Tree, name: str, named: dict[int, str]) -> None:
 
 def _called_name(text: str) -> str | None:
     """Find the function that is called with `**example_args()`."""
-    tree = ast.parse(text)
+    tree = parse(text)
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and any(

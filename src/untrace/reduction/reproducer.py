@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -88,12 +87,14 @@ def unreduced(program: Program, keep: Keep, story: Story) -> Source:
     return _with_story(written(program), keep, story)
 
 
+# What cannot be proved is run all the same, and that decides.
+_unverified = jaxapi.ThreadFilter("ignore", UnverifiedWarning)
+
+
 def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:
     write = untrace_anonymous if is_anonymous else untrace_captured
     try:
-        with warnings.catch_warnings():
-            # What cannot be proved is run all the same, and that decides.
-            warnings.simplefilter("ignore", UnverifiedWarning)
+        with _unverified.entered():
             return write(captured(program), Options(level))
     except LiftingError:
         return None
@@ -106,9 +107,9 @@ def _with_story(source: Source, keep: Keep, story: Story) -> Source:
     if not lines:
         return replace(source, title=_title(keep, story), _text=[])
     indent = "    "
-    context = [line for line in main.splitlines() if "tracing_context()" in line]
+    context = [line for line in main.splitlines() if line.startswith("    with ")]
     if context:
-        lines = ["with tracing_context():", *(f"    {line}" for line in lines)]
+        lines = [context[0].strip(), *(f"    {line}" for line in lines)]
     body = _with_imports(body, keep.check_imports())
     text = "\n".join([body + MAIN, *(indent + line for line in lines)])
     module = replace(source.module, body=format_source(text).strip("\n") + "\n")

@@ -20,6 +20,8 @@ import re
 import types
 from collections.abc import Iterator, Sequence
 
+from untrace.parsing import parse
+
 N_PARTS = 16
 MIN_LINES = 16  # of a run: parsing a line takes about five kilobytes for a moment
 
@@ -148,5 +150,4 @@ class _Parser:
         """Parse lines in their place in the file, under a head on the line before."""
         n_before = first - head.count("\n")
         text = "\n" * n_before + head + "".join(self.lines[first:stop])
-        flags = ast.PyCF_ONLY_AST
-        return compile(text, self.filename, "exec", flags, dont_inherit=True)  # type: ignore[return-value]
+        return parse(text, "exec", self.filename)

@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from untrace.parsing import parse
 from untrace.syntax.names import RESERVED, identifier
 from untrace.syntax.text import quote
 from untrace.syntax.usage import Usage, argument_names, root
@@ -92,7 +93,7 @@ def rename(
       nouns: Nouns for results, by the name of the function called.
       name: The new name of the main function.
     """
-    tree = ast.parse(text)
+    tree = parse(text)
     renamer = _Renamer(tree, main, kept, keys, trees, nouns, name)
     renamer.module(tree)
     made = renamer.edited(text)

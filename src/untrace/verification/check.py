@@ -19,7 +19,7 @@ from untrace.verification.interface import Interface, interface_difference
 from untrace.verification.locate import source_line
 from untrace.verification.numeric import outputs_agree
 from untrace.verification.report import Report
-from untrace.verification.retrace import execute, restored_settings, retrace
+from untrace.verification.retrace import execute, retrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def check(
     caller may print it differently, and the user still gets the text.
     """
     try:
-        with restored_settings(), jaxapi.paused_collection():
+        with jaxapi.paused_collection():
             actual, made, filename = _traced(candidate, captured)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)

@@ -1,8 +1,8 @@
 """Execute a generated module and trace its function at the original avals.
 
-The module runs in a fresh namespace. It may change global settings, so callers wrap
-what they do with it in `restored_settings`. Only text that this package generated, or a file the user names,
-is executed.
+The module runs in a fresh namespace. Only text that this package generated, or a file the
+user names, is executed. Such a file may change global settings, so what is done with it is
+wrapped in `restored_settings`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import contextlib
 import itertools
 import linecache
 import sys
+import threading
 import types
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -26,7 +28,8 @@ from untrace.syntax.compiling import compile_lines, split_lines
 from untrace.verification.interface import Interface, parameters_of
 from untrace.verification.stack_room import with_room
 
-_counter = 0
+_numbers = itertools.count(1)
+_files = threading.RLock()
 OWN_MODULE = "_untrace_"
 """How the names of executed modules begin; a number follows."""
 
@@ -41,13 +44,14 @@ def execute(
       filename: Shown in tracebacks.
       path: Value of the module's `__file__`, next to which it looks for its sidecar.
     """
-    global _counter
-    _counter += 1
-    filename = filename or f"<untrace {_counter}>"
-    module = types.ModuleType(f"{OWN_MODULE}{_counter}")
+    number = next(_numbers)
+    filename = filename or f"<untrace {number}>"
+    module = types.ModuleType(f"{OWN_MODULE}{number}")
     module.__file__ = path or filename
     lines = split_lines(text)
     linecache.cache[filename] = (len(text), None, lines, filename)
+    keeper = module.__dict__["__loader__"] = _Keeper()  # lives as long as the functions
+    weakref.finalize(keeper, linecache.cache.pop, filename, None)
     with deep_stack(text):
         # NamedTuple definitions look their module up by name.
         sys.modules[module.__name__] = module
@@ -56,6 +60,10 @@ def execute(
         finally:
             del sys.modules[module.__name__]
     return module
+
+
+class _Keeper:
+    """What is gone when nothing of a module is left."""
 
 
 def retrace(
@@ -112,13 +120,14 @@ def traced_interface(
 
 @contextlib.contextmanager
 def restored_settings() -> Generator[None, None, None]:
-    """Restore the global settings that a generated module may change."""
-    before = jaxapi.global_x64()
-    try:
-        yield
-    finally:
-        if jaxapi.global_x64() != before:
-            jax.config.update("jax_enable_x64", before)
+    """Restore the global settings that a file of the user may change: one at a time."""
+    with _files:
+        before = jaxapi.global_x64()
+        try:
+            yield
+        finally:
+            if jaxapi.global_x64() != before:
+                jax.config.update("jax_enable_x64", before)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,8 @@ import numpy as np
 
 from untrace import jaxapi
 
+# Nobody would write what JAX warns of, or Python: `0[:, None]`.
+_no_warnings = jaxapi.ThreadFilter("error")
 MODULES: dict[str, Any] = {"jax": jax, "jnp": jnp, "np": np}
 
 
@@ -57,9 +58,7 @@ def attempt(
         contextlib.nullcontext() if context is None else jaxapi.rule_context(context)
     )
     try:
-        with warnings.catch_warnings(), jaxapi.whole_tracebacks(), manager:
-            # Nobody would write what JAX warns of, or Python: `0[:, None]`.
-            warnings.simplefilter("error")
+        with _no_warnings.entered(), jaxapi.whole_tracebacks(), manager:
             function = _function(text, len(avals), tuple(imports))
             jaxpr = jaxapi.trace_flat(flat, avals, "idiom")
     except Exception:  # a line that is tried may be wrong in any way; it is not used

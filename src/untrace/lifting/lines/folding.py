@@ -28,6 +28,7 @@ from untrace.lifting.lines.function_lines import (
     words_in,
     words_of_others,
 )
+from untrace.parsing import parse
 
 MAX_COLS = 76
 """Columns of a line that others were folded into."""
@@ -240,7 +241,7 @@ def replaced(text: str, tree: ast.Expression, texts: Mapping[str, str]) -> str:
 
 def _level(text: str) -> int:
     """Tell how tightly an expression binds."""
-    body = ast.parse(text, mode="eval").body
+    body = parse(text, "eval").body
     if isinstance(body, ast.BinOp):
         return _LEVELS[type(body.op)]
     if isinstance(body, ast.UnaryOp):

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.parsing import parse
+
 WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _NAME = re.compile(rf"{_STRING.pattern}|{WORD.pattern}(?!\w|=)")
@@ -47,7 +49,7 @@ def parsed(text: str) -> ast.Expression | None:
     if not text.isascii():  # they count bytes
         return None
     try:
-        return ast.parse(text, mode="eval")
+        return parse(text, "eval")
     except SyntaxError:
         return None
 
@@ -58,7 +60,7 @@ def parsed_lines(lines: Sequence[str]) -> ast.Module | None:
     if not text.isascii() or text.count("\n") >= len(lines):
         return None
     try:
-        return ast.parse(text)
+        return parse(text)
     except SyntaxError:
         return None
 

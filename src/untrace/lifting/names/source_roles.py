@@ -13,6 +13,8 @@ import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from untrace.parsing import parse
+
 Place = tuple[int, int, int, int]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 MAX_FILE_LINES = 20_000
@@ -65,7 +67,7 @@ def _module(file: str) -> ast.Module:
     if not lines or len(lines) > MAX_FILE_LINES:
         return empty
     try:
-        return ast.parse("".join(lines))
+        return parse("".join(lines))
     except (SyntaxError, ValueError):
         return empty
 

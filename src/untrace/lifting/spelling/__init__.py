@@ -82,8 +82,9 @@ def spell_aval_struct(aval: Any, imports: Imports) -> str:
 def _speller(imports: Imports, dims: Mapping[str, str] | None) -> Speller:
     """Return the speller that served these imports last, if it did."""
     dims = dims or getattr(imports, "dims", None) or None
-    for speller in _latest:
+    for speller in tuple(_latest):
         if speller.imports is imports and speller.dims is dims:
             return speller
-    _latest[:] = [Speller(imports, dims)]
-    return _latest[0]
+    speller = Speller(imports, dims)
+    _latest[:] = [speller]
+    return speller

@@ -112,12 +112,12 @@ def _module_rank(module: str) -> int:
 def _public_names(n_modules: int) -> dict[int, tuple[Any, Home]]:
     """Index the objects in JAX's public modules and NumPy by identity."""
     names: dict[int, tuple[Any, Home]] = {}
-    for space, held in vars(jax).items():
+    for space, held in list(vars(jax).items()):
         if isinstance(held, types.SimpleNamespace):
-            for name, value in vars(held).items():
+            for name, value in list(vars(held).items()):
                 names.setdefault(id(value), (value, ("jax", f"{space}.{name}")))
     for module in _public_modules():
-        for name, value in vars(sys.modules[module]).items():
+        for name, value in list(vars(sys.modules[module]).items()):
             if not (
                 name.startswith("_") or isinstance(value, _VALUES) or _is_python(value)
             ):

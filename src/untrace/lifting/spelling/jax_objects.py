@@ -21,6 +21,7 @@ from untrace.lifting.spelling.records import (
     spell_record,
     spell_reference,
 )
+from untrace.parsing import parse
 from untrace.syntax.names import is_name
 
 # Some classes take an integer for static; a float or an ellipsis is a leaf to them.
@@ -158,7 +159,7 @@ def _spell_symbolic_dim(speller: Speller, value: Any) -> str:
     """
     if speller.dims is None:
         raise Unspellable(value, "the symbolic dimensions have no identifiers here")
-    tree = ast.parse(str(value), mode="eval")
+    tree = parse(str(value), "eval")
     return ast.unparse(_DimensionText(speller, value).visit(tree))
 
 
@@ -188,5 +189,5 @@ class _DimensionText(ast.NodeTransformer):
             return ast.BinOp(args[0], _DIM_OPERATORS[name], args[1])
         if name in _DIM_FUNCTIONS:
             function = self.speller.name("jax.core", _DIM_FUNCTIONS[name])
-            return ast.Call(ast.parse(function, mode="eval").body, args, [])
+            return ast.Call(parse(function, "eval").body, args, [])
         raise Unspellable(self.value, f"the operator `{name}` on dimensions is unknown")

@@ -11,6 +11,7 @@ import ast
 import difflib
 from typing import Any
 
+from untrace.parsing import parse
 from untrace.reduction.keeping.base import Keep, KeepError
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
@@ -49,7 +50,7 @@ def parse_keep(text: str) -> Keep:
     if len(text) > MAX_CHARS:
         raise KeepError(f"the predicate is longer than {MAX_CHARS} characters")
     try:
-        tree = ast.parse(" ".join(text.split("\n")).strip(), mode="eval")
+        tree = parse(" ".join(text.split("\n")).strip(), "eval")
         return _read(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = getattr(error, "msg", None) or str(error) or type(error).__name__

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import re
 import sys
 import tempfile
 import time
@@ -26,6 +27,8 @@ from .blame import blame, evaluate
 _FILENAME = "<reduced program>"
 _COMPILATION = "/jax/core/compile/backend_compile_duration"
 _MAX_MESSAGE_CHARS = 8_000
+_WIDE = re.compile(r"^@\w+\.enable_x64\(True\)(?:\n\S.*|\n +.*)*\Z", re.MULTILINE)
+"""The decorator of a function that computes in 64 bits, before its `def`."""
 
 
 class _Report:
@@ -161,6 +164,8 @@ def _load(text: str, name: str, sidecar: wire.Encoded | None) -> Callable[..., A
                 file.write(sidecar.data)
         _execute(text, module)
     function = getattr(module, name)
+    if _WIDE.search(text.partition(f"\ndef {name}(")[0]):  # and so are its inputs
+        jax.config.update("jax_enable_x64", True)
     context = getattr(module, "tracing_context", None)
     return function if context is None else _within(context, function)
 

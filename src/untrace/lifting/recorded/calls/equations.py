@@ -35,6 +35,7 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
+from untrace.parsing import parse
 from untrace.recovery.record import Call
 from untrace.syntax.names import Scope
 
@@ -139,7 +140,7 @@ def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Te
 
 def _level(text: str) -> int:
     """Tell how tightly an expression binds."""
-    node = ast.parse(text, mode="eval").body
+    node = parse(text, "eval").body
     if isinstance(node, ast.BinOp):
         return _LEVELS.get(type(node.op), TUPLE)
     return ATOM if isinstance(node, _ATOMS) else TUPLE

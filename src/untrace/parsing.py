@@ -1,0 +1,29 @@
+"""Parsing Python in one thread at a time.
+
+Until 3.11.8 and 3.12.2 the makers of syntax trees share a counter of recursion, and raise
+`SystemError` where another thread is parsing (python/cpython#106905).
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from typing import Literal, overload
+
+_lock = threading.RLock()
+
+
+@overload
+def parse(
+    text: str, mode: Literal["exec"] = ..., filename: str = ...
+) -> ast.Module: ...
+@overload
+def parse(text: str, mode: Literal["eval"], filename: str = ...) -> ast.Expression: ...
+def parse(text: str, mode: str = "exec", filename: str = "<unknown>") -> ast.AST:
+    """The syntax tree of a module, or of an expression.
+
+    Raises:
+      SyntaxError: If it is none.
+    """
+    with _lock:
+        return ast.parse(text, filename, mode)
