@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
@@ -10,6 +11,7 @@ import pytest
 from tests.verification import attacks
 from tests.verification.attacks.holes import HOLES
 from tests.verification.attacks.pairs import PAIRS, Pair, evidence, trace
+from untrace import jaxapi
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
 from untrace.verification.fingerprint import fingerprint
@@ -28,30 +30,34 @@ def _cases(judge: str) -> list[object]:
     ]
 
 
+@functools.cache
+def traced(pair: Pair) -> tuple[object, ...]:
+    return tuple(trace(side, pair.args) for side in pair.sides)
+
+
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_the_programs_of_a_pair_differ(pair: Pair) -> None:
-    for side in pair.sides:
-        trace(side, pair.args)
+    assert all(map(jaxapi.is_jaxpr, traced(pair)))
     assert evidence(pair), "nothing shows that they differ"
 
 
 @pytest.mark.parametrize("pair", _cases("compare"))
 def test_compare_tells_a_pair_apart(pair: Pair) -> None:
-    first, second = (trace(side, pair.args) for side in pair.sides)
+    first, second = traced(pair)
     assert compare(first, second) is not None
     assert compare(second, first) is not None
 
 
 @pytest.mark.parametrize("pair", _cases("equivalent"))
 def test_equivalent_sees_data_flow(pair: Pair) -> None:
-    first, second = (trace(side, pair.args) for side in pair.sides)
+    first, second = traced(pair)
     assert (equivalent(first, second) is not None) is pair.by_equivalent
     assert (equivalent(second, first) is not None) is pair.by_equivalent
 
 
 @pytest.mark.parametrize("pair", _cases("fingerprint"))
 def test_fingerprints_of_a_pair_differ(pair: Pair) -> None:
-    first, second = (trace(side, pair.args) for side in pair.sides)
+    first, second = traced(pair)
     assert fingerprint(first) != fingerprint(second)
 
 

@@ -130,6 +130,16 @@ hole(
 )
 hole(
     EVERY,
+    "the class of a number is left out: that of numpy changes types",
+    *[
+        f"attribute of a {call}, {kind}"
+        for kind in ("i32 or i64", "i8 or i32", "i32 or u32", "number or i32")
+        for call in ("composite", "foreign call")
+    ],
+    "attribute of a foreign call, i32 in a dictionary",
+)
+hole(
+    EVERY,
     "the class of a set or an array, and what it holds beside, is left out",
     *holding(
         "a set or a frozenset",
