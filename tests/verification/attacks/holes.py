@@ -270,3 +270,40 @@ hole(
     "order of two draws",
     "a draw that is dropped",
 )
+
+# deeper.py
+hole(
+    EVERY,
+    "a rule in its own rule, told by that identity, counts as the same",
+    "rule that calls its own function, frozenset",
+    "rule that calls its own function, bytes",
+)
+hole(EVERY, "primitives are their names and classes", "primitives of one name")
+hole(
+    EVERY,
+    "classes, members of enums and modules are their names",
+    "trees of classes of one name",
+    "host object, its class has the same name",
+    "host object with a field, its class has the same name",
+    "host object that is a dictionary",
+)
+hole(
+    EVERY,
+    "the class of a set or an array, and what it holds beside, is left out",
+    *holding(
+        "an array in another order", "a numpy scalar or an array of no dimensions"
+    ),
+)
+hole(
+    EVERY, "of a log record the name and the level are taken", *holding("a log record")
+)
+hole(
+    EVERY,
+    "keys of dictionaries that read alike raise TypeError: they are sorted",
+    *holding("a dictionary whose keys are objects"),
+)
+hole(
+    "compare equivalent",
+    "one stand-in is taken for all host functions of its name (noted)",
+    "two host functions and one that stands in for both",
+)
