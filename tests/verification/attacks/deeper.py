@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 from tests.verification.attacks.attributes import exported
 from tests.verification.attacks.derivatives import jvp, vjp
 from tests.verification.attacks.host import held, pure
-from tests.verification.attacks.pairs import F32, Jaxpr, differs
+from tests.verification.attacks.pairs import F32, Jaxpr, X, differs
 
 # ---- what counts as seen already --------------------------------------------------------
 
@@ -276,4 +276,27 @@ def one_stand_in() -> Any:
 
 differs(
     "two host functions and one that stands in for both", two_hosts(), one_stand_in()
+)
+
+
+def around(devices: Any) -> Jaxpr:
+    """A call under a mesh of some devices."""
+
+    def make() -> Any:
+        on = jax.sharding.Mesh(
+            np.array(devices), ("a",), (jax.sharding.AxisType.Explicit,)
+        )
+        with jax.set_mesh(on):
+            return jax.make_jaxpr(
+                lambda x: jax.jit(lambda x: jax.sharding.reshard(x, jax.P("a")))(x)
+            )(X)
+
+    return Jaxpr(make)
+
+
+differs(
+    "devices of the mesh around a call",
+    around(jax.devices()[:2]),
+    around(jax.devices()[2:4]),
+    because="it runs on other devices",
 )

@@ -307,3 +307,13 @@ hole(
     "one stand-in is taken for all host functions of its name (noted)",
     "two host functions and one that stands in for both",
 )
+hole(
+    "compare",
+    "types are compared by their `==`, which leaves this out",
+    "type of a ref, kind",
+)
+hole(
+    "equivalent",
+    "calls are opened though their mesh says which devices",
+    "devices of the mesh around a call",
+)

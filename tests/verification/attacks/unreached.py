@@ -136,6 +136,11 @@ EQUAL_FLOW: dict[tuple[str, str], str] = {
 }
 """Fields that `equivalent` may leave out, and why."""
 
+FIELD_HOLES: dict[tuple[str, str], str] = {
+    ("jit", "ctx_mesh"): "calls are opened though their mesh says which devices",
+}
+"""Fields that `equivalent` leaves out and should not: faults, as those of `holes.py`."""
+
 RECOUNTED: dict[tuple[str, str], str] = {
     **{
         ("jit", name): "options that are none in every way are none"
