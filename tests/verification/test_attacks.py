@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 from tests.verification import attacks
-from tests.verification.attacks.holes import HOLES
+from tests.verification.attacks.holes import HOLES, UNEQUAL
 from tests.verification.attacks.pairs import PAIRS, Pair, evidence, trace
 from untrace import jaxapi
 from untrace.verification.compare import compare
@@ -59,6 +59,16 @@ def test_equivalent_sees_data_flow(pair: Pair) -> None:
 def test_fingerprints_of_a_pair_differ(pair: Pair) -> None:
     first, second = traced(pair)
     assert fingerprint(first) != fingerprint(second)
+
+
+def test_programs_are_the_same_as_themselves_traced_anew() -> None:
+    """Nothing is told apart for being another object."""
+    for name in PAIRS.keys() - UNEQUAL.keys():
+        pair = PAIRS[name]
+        first, again = traced(pair)[0], trace(pair.first, pair.args)
+        assert compare(first, again) is None, name
+        assert equivalent(first, again) is None, name
+        assert fingerprint(first) == fingerprint(again), name
 
 
 def test_there_are_many_pairs_and_every_hole_is_one() -> None:

@@ -193,16 +193,18 @@ def exported(f: Any, *shapes: Any, **options: Any) -> Any:
     return lambda x: made.call(x)
 
 
+SCOPE = jax.export.SymbolicScope()
+
+
 def symbolic(text: str, constraints: Any = ()) -> Any:
-    return jax.ShapeDtypeStruct(
-        jax.export.symbolic_shape(text, constraints=constraints), np.float32
-    )
+    scope = jax.export.SymbolicScope(constraints) if constraints else SCOPE
+    shape = jax.export.symbolic_shape(text, scope=scope)
+    return jax.ShapeDtypeStruct(shape, np.float32)
 
 
 def sized(text: str, constraints: Any = ()) -> Jaxpr:
-    return Jaxpr(
-        lambda: jax.make_jaxpr(lambda x: jnp.sin(x))(symbolic(text, constraints))
-    )
+    given = symbolic(text, constraints)
+    return Jaxpr(lambda: jax.make_jaxpr(lambda x: jnp.sin(x))(given))
 
 
 def partitioned(name: str = "a", n: int = 2, rule: str = "i -> i") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
@@ -113,6 +114,7 @@ def primitive(n: float) -> Any:
     return made.bind
 
 
+@functools.cache
 def keys(n: int) -> Any:
     """A generator of random numbers with the tag of another."""
     plain = prng.prngs["threefry2x32"]

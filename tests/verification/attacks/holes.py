@@ -317,3 +317,12 @@ hole(
     "calls are opened though their mesh says which devices",
     "devices of the mesh around a call",
 )
+
+UNEQUAL: dict[str, str] = {
+    "check, message": "jax 0.10 keeps a traceback in the tree of the error",
+    "check, condition": "jax 0.10 keeps a traceback in the tree of the error",
+    "check, debug": "jax 0.10 keeps a traceback in the tree of the error",
+    "host function holding a ufunc made of a function": "raises AttributeError",
+    "host function holding a dictionary whose keys are objects": "raises TypeError",
+}
+"""Pairs whose first program is not the same as itself, traced anew, and why."""
