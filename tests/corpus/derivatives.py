@@ -72,25 +72,32 @@ def transformed(program: Program) -> Transformed:
     return made
 
 
-def run(program: Program, level: str = "api") -> Iterator[Outcome]:
+def run(program: Program, level: str = "api") -> list[Outcome]:
     """Recover and load a program; compare each transformation of both functions."""
-    with warnings.catch_warnings(), program.context(), _quiet():
+    with (
+        warnings.catch_warnings(),
+        program.context(),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         warnings.simplefilter("ignore")
-        try:
-            jax.make_jaxpr(program.function)(*program.args)
-        except Exception:  # what JAX cannot trace is no program
-            return
-        src = untrace.source(program.function, level=level)(*program.args)
-        if not src.report.is_verified:
-            yield Outcome(program.name, "source", "DIFFERENT", str(src.report))
-            return
-        loaded = replace(program, function=src.load())
-        wanted, got = transformed(program), transformed(loaded)
-        for kind, (function, args) in wanted.items():
-            verdict, detail = _compare(function, got[kind][0], args)
-            if verdict == "raises" and _has_classes(program.args):
-                verdict = "own classes"
-            yield Outcome(program.name, kind, verdict, detail)
+        return list(_outcomes(program, level))
+
+
+def _outcomes(program: Program, level: str) -> Iterator[Outcome]:
+    try:
+        jax.make_jaxpr(program.function)(*program.args)
+    except Exception:  # what JAX cannot trace is no program
+        return
+    src = untrace.source(program.function, level=level)(*program.args)
+    if not src.report.is_verified:
+        yield Outcome(program.name, "source", "DIFFERENT", str(src.report))
+        return
+    got = transformed(replace(program, function=src.load()))
+    for kind, (function, args) in transformed(program).items():
+        verdict, detail = _compare(function, got[kind][0], args)
+        if verdict == "raises" and _has_classes(program.args):
+            verdict = "own classes"
+        yield Outcome(program.name, kind, verdict, detail)
 
 
 def _compare(function: Any, other: Any, args: tuple[Any, ...]) -> tuple[str, str]:
@@ -153,12 +160,6 @@ def _has_classes(tree: Any) -> bool:
         parts = list(tree.values()) if isinstance(tree, dict) else list(tree or ())
         return any(map(_has_classes, parts))
     return not jax.tree_util.all_leaves([tree])
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
 
 
 def chosen(only: str = "", step: int = 1, offset: int = 0) -> list[Program]:

@@ -29,7 +29,7 @@ SAMPLE = [case for case in derivatives.chosen("varied") if case.name[7:] in NAME
 def test_transformations_of_a_loaded_function_are_those_of_the_original(
     case: Program,
 ) -> None:
-    outcomes = list(derivatives.run(case))
+    outcomes = derivatives.run(case)
     assert len(outcomes) == 5
     assert {"identical", "equivalent", "values"} & {o.verdict for o in outcomes}
     assert not list(filter(derivatives.is_bad, outcomes))
