@@ -127,7 +127,7 @@ PAIRS = list(zip(*[iter(FACTORS)] * 2))
 
 @pytest.mark.parametrize("level", ["lax", "api"])
 @pytest.mark.parametrize("rule", [scale, push])
-@pytest.mark.parametrize("pair", PAIRS, ids=repr)
+@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
 def test_rules_of_other_static_arguments_stay_apart(
     pair: Any, rule: Any, level: str
 ) -> None:

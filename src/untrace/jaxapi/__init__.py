@@ -162,7 +162,6 @@ from untrace.jaxapi.params import (
     node_parts,
     plain_attribute,
     tree_structure,
-    with_items,
 )
 from untrace.jaxapi.process import (
     ThreadFilter,
@@ -244,7 +243,9 @@ from untrace.jaxapi.tracing import (
 )
 from untrace.jaxapi.trusted import TRACE_TOKENS as TRACE_TOKENS
 from untrace.jaxapi.trusted import VALUE_TYPES as VALUE_TYPES
+from untrace.jaxapi.trusted import hides_state as hides_state
 from untrace.jaxapi.trusted import is_of_jax as is_of_jax
+from untrace.jaxapi.trusted import kept_on as kept_on
 from untrace.jaxapi.trusted import memoized_function as memoized_function
 from untrace.jaxapi.trusted import whole_fields as whole_fields
 from untrace.jaxapi.wrappers import CUSTOM_JVP as CUSTOM_JVP
@@ -417,6 +418,5 @@ __all__ = [
     "unflatten_operands",
     "user_frame",
     "var_behind",
-    "with_items",
     "with_mesh",
 ]

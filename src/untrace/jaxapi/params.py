@@ -80,7 +80,7 @@ def is_value_box(value: Any) -> bool:
 def boxed_value(box: Any) -> Any:
     """Return what is in a value box, with dictionaries as tuples of items."""
     # Other dictionaries around rules are caches, which fill while they are traced.
-    return with_items(box.val)
+    return _with_items(box.val)
 
 
 def node_parts(value: Any) -> Any:
@@ -94,15 +94,15 @@ def node_parts(value: Any) -> Any:
         parts = jax.tree_util.default_registry.flatten_one_level(value)
     except Exception:  # flattening runs code of any library
         return None
-    return None if parts is None else with_items((tuple(parts[0]), parts[1]))
+    return None if parts is None else _with_items((tuple(parts[0]), parts[1]))
 
 
-def with_items(value: Any) -> Any:
+def _with_items(value: Any) -> Any:
     """Write dictionaries in plain containers as tuples of items."""
     if type(value) is dict:
-        return tuple((key, with_items(item)) for key, item in value.items())
+        return tuple((key, _with_items(item)) for key, item in value.items())
     if type(value) in (tuple, list):
-        return tuple(with_items(item) for item in value)
+        return tuple(_with_items(item) for item in value)
     return value
 
 

@@ -10,7 +10,6 @@ compares itself, and what a wrapper or a node holds altogether.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import types
 from typing import Any
 
@@ -47,6 +46,29 @@ _MEMOIZED = inner_code(_pe._memoize, "memoized")
 _CONTAINERS = (object, tuple, list, dict, collections.OrderedDict)
 
 
+def hides_state(kind: type) -> bool:
+    """Whether instances of a class may hold more than Python shows of them.
+
+    Python's own classes hold a dictionary, weak references and slots; what C adds takes
+    more room.
+    """
+    shown = object.__basicsize__ + 8 * sum(len(_slots(base)) for base in kind.__mro__)
+    shown += 8 * (kind.__dictoffset__ != 0) + 8 * (kind.__weakrefoffset__ > 0)
+    return kind.__basicsize__ > shown or any(
+        not _is_heap_type(base) and base not in _CONTAINERS for base in kind.__mro__
+    )
+
+
+def kept_on(array: Any) -> Any:
+    """The sharding of an array that is not where arrays are by default, or None."""
+    if not isinstance(array, jax.Array) or isinstance(array, _core.Tracer):
+        return None
+    sharding = array.sharding
+    if len(sharding.device_set) > 1:
+        return sharding
+    return None if sharding.device_set == {jax.devices()[0]} else sharding
+
+
 def is_of_jax(value: Any) -> bool:
     """Whether JAX defines a function or class."""
     module = getattr(value, "__module__", None) or ""
@@ -62,20 +84,27 @@ def memoized_function(function: types.FunctionType) -> Any:
 
 
 def whole_fields(value: Any) -> Any:
-    """All that a node of a tree, or a record of JAX, holds; None for other objects.
+    """All that a node of a tree, or a record, holds; None for other objects.
 
     Rules build static arguments that are trees anew, so these are no objects of their
-    own. Classes implemented in C may hide state and count as other objects.
+    own. Nor are frozen dataclasses, and those of JAX. Classes implemented in C may hide
+    state and count as other objects.
     """
     kind = type(value)
-    if not (_is_node(value) or (dataclasses.is_dataclass(kind) and is_of_jax(kind))):
+    if not (_is_node(value) or _is_record(kind)):
         return None
     if any(
         not _is_heap_type(base) and base not in _CONTAINERS for base in kind.__mro__
     ):
         return None
     slots = [name for base in kind.__mro__ for name in _slots(base)]
-    names = sorted({*slots, *getattr(value, "__dict__", {})})
+    members = [
+        name
+        for base in kind.__mro__
+        for name, member in vars(base).items()
+        if isinstance(member, types.MemberDescriptorType) and not name.startswith("__")
+    ]
+    names = sorted({*slots, *members, *getattr(value, "__dict__", {})})
     fields = tuple([(name, getattr(value, name, None)) for name in names])
     if isinstance(value, dict):
         return fields, tuple(value.items())
@@ -87,6 +116,11 @@ def _is_node(value: Any) -> bool:
         return not jax.tree_util.all_leaves([value])
     except Exception:  # flattening runs code of any library
         return False
+
+
+def _is_record(kind: type) -> bool:
+    params = getattr(kind, "__dataclass_params__", None)
+    return params is not None and (params.frozen or is_of_jax(kind))
 
 
 def _is_heap_type(kind: type) -> bool:

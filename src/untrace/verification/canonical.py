@@ -46,6 +46,8 @@ class Parts(NamedTuple):
         that are equal may be taken to be the same.
       numpy_type: The dtype of a number of NumPy, which counts where numbers are not
         only sizes or axes (see `EXACT_PARAMS`).
+      witness: A class, module or primitive that `kind` only names, which must be the
+        same object in one process.
     """
 
     kind: Kind
@@ -54,6 +56,7 @@ class Parts(NamedTuple):
     is_opaque: bool = False
     has_equality: bool = False
     numpy_type: str = ""
+    witness: Any = None
 
 
 def take_apart(value: Any) -> Parts:
@@ -68,7 +71,9 @@ def array_key(value: Any) -> Kind:
         return ("keys", str(value.dtype), array_key(jax.random.key_data(value)))
     array = np.asarray(value)
     weak = bool(getattr(value, "weak_type", False))
-    return ("array", str(array.dtype), array.shape, weak, _digest(array))
+    described = ("array", str(array.dtype), array.shape, weak, _digest(array))
+    sharding = jaxapi.kept_on(value)
+    return described if sharding is None else (*described, stable_text(sharding))
 
 
 def literal_key(value: Any, aval: Any) -> Kind | None:
@@ -132,12 +137,12 @@ def _text(value: Any) -> Parts:
 
 
 def _enum(value: enum.Enum) -> Parts:
-    return Parts(("enum", class_name(type(value)), value.name))
+    return Parts(("enum", class_name(type(value)), value.name), witness=type(value))
 
 
 def _flag(value: enum.Flag) -> Parts:
     # A union of flags has no name of its own on Python 3.10 and earlier spellings.
-    return Parts(("flag", class_name(type(value)), value.value))
+    return Parts(("flag", class_name(type(value)), value.value), witness=type(value))
 
 
 def _dtype(value: Any) -> Parts:
@@ -152,11 +157,11 @@ def _array(value: Any) -> Parts:
 
 
 def _class(value: type) -> Parts:
-    return Parts(("class", class_name(value)))
+    return Parts(("class", class_name(value)), witness=value)
 
 
 def _primitive(value: Any) -> Parts:
-    return Parts(primitive_key(value))
+    return Parts(primitive_key(value), witness=value)
 
 
 def _device(value: Any) -> Parts:
@@ -173,7 +178,7 @@ def _log_record(value: logging.LogRecord) -> Parts:
 
 
 def _module(value: types.ModuleType) -> Parts:
-    return Parts(("module", value.__name__))
+    return Parts(("module", value.__name__), witness=value)
 
 
 # ---- containers --------------------------------------------------------------------
@@ -185,15 +190,20 @@ def _sequence(value: Any) -> Parts:
     if fields is not None:
         items = tuple((f".{name}", item) for name, (_, item) in zip(fields, items))
     name = "tuple" if type(value) is tuple else class_name(type(value))
-    return Parts((name, len(items)), items)
+    return Parts((name, len(items)), items, witness=_subclass(value, tuple, list))
+
+
+def _subclass(value: Any, *plain: type) -> Any:
+    """The class of a container, if it is none of Python's plain ones."""
+    return None if type(value) in plain else type(value)
 
 
 def _mapping(value: Mapping[Any, Any]) -> Parts:
-    keyed = sorted((stable_text(key), key) for key in value)
+    keyed = sorted(((stable_text(key), key) for key in value), key=lambda pair: pair[0])
     items = tuple((f"[{text}]", value[key]) for text, key in keyed)
     keys = tuple((f"key {text}", key) for text, key in keyed)
     name = "dict" if type(value) is dict else class_name(type(value))
-    return Parts((name, len(keyed)), keys + items)
+    return Parts((name, len(keyed)), keys + items, witness=_subclass(value, dict))
 
 
 def _set(value: Any) -> Parts:
@@ -229,7 +239,7 @@ def _treedef(value: Any) -> Parts:
 
 
 def code_key(code: types.CodeType) -> Kind:
-    """Describe what a code object does, leaving out lines, files and local names."""
+    """Describe what a code object does, leaving out lines, files and names of locals."""
     consts = tuple([_code_const(const) for const in code.co_consts])
     return (
         "code",
@@ -238,6 +248,7 @@ def code_key(code: types.CodeType) -> Kind:
         code.co_names,
         code.co_freevars,
         consts,
+        code.co_varnames[: code.co_argcount + code.co_kwonlyargcount],
         (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
         code.co_flags,
     )
@@ -257,11 +268,18 @@ def _function(value: types.FunctionType) -> Parts:
     cells = value.__closure__ or ()
     closure = [(f"closure {n}", _cell(c)) for n, c in zip(code.co_freevars, cells)]
     defaults = [("defaults", value.__defaults__), ("kwdefaults", value.__kwdefaults__)]
+    attributes = [] if jaxapi.is_of_jax(value) else _attributes(value)
     return Parts(
         ("function", code_key(code)),
-        (*closure, *defaults),
+        (*closure, *defaults, *attributes),
         origin=f"{value.__module__}.{value.__qualname__}",
     )
+
+
+def _attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """What was set on a function, but for what says which function it wraps."""
+    names = sorted(name for name in vars(function) if not name.startswith("__"))
+    return [(f"attribute {name}", vars(function)[name]) for name in names]
 
 
 def _cell(cell: types.CellType) -> Any:
@@ -272,7 +290,8 @@ def _cell(cell: types.CellType) -> Any:
 
 
 def _builtin(value: Any) -> Parts:
-    name = f"{getattr(value, '__module__', None)}.{value.__qualname__}"
+    called = getattr(value, "__qualname__", None) or value.__name__
+    name = f"{getattr(value, '__module__', None)}.{called}"
     owner = getattr(value, "__self__", None)
     bound = () if isinstance(owner, types.ModuleType | None) else (("self", owner),)
     return Parts(("builtin", name), bound)
@@ -377,6 +396,7 @@ def _object(value: Any) -> Parts:
         fields,
         is_opaque=is_opaque,
         has_equality=has_equality,
+        witness=kind,
     )
 
 
@@ -409,6 +429,7 @@ def _is_value_like(kind: type) -> bool:
     """
     bases = [base for base in kind.__mro__ if base is not object]
     in_python = all(_is_python_class(base) for base in bases)
+    in_python = in_python and not jaxapi.hides_state(kind)
     is_callable = any("__call__" in vars(base) for base in bases)
     return bool(bases) and in_python and not is_callable
 

@@ -75,10 +75,10 @@ def _verdict(
     """Compare the jaxpr that a text traced to with the captured one."""
     unproved: list[str] = []
     with jaxapi.paused_collection():
-        difference = compare(captured.jaxpr, actual, unproved)
+        difference = compare(captured.jaxpr, actual, unproved, are_refs_anew=True)
     if difference is None:
         return Report("identical", None, "", tuple(unproved), notes)
-    parting = equivalent(captured.jaxpr, actual, unproved, opened)
+    parting = equivalent(captured.jaxpr, actual, unproved, opened, are_refs_anew=True)
     line = source_line(actual, parting or difference, filename)
     found = Report(
         "equivalent", difference, line, tuple(unproved), notes, traced=actual

@@ -18,7 +18,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.verification import difference, rules
-from untrace.verification.canonical import EXACT_PARAMS, literal_key, primitive_key
+from untrace.verification.canonical import EXACT_PARAMS, literal_key
 from untrace.verification.difference import Difference
 from untrace.verification.values import Frame, Scope, ValueWalk, is_same_type
 
@@ -29,7 +29,10 @@ _MISSING = object()
 
 
 def compare(
-    expected: Any, actual: Any, unproved: list[str] | None = None
+    expected: Any,
+    actual: Any,
+    unproved: list[str] | None = None,
+    are_refs_anew: bool = False,
 ) -> Difference | None:
     """Compare two jaxprs, equation by equation.
 
@@ -38,6 +41,8 @@ def compare(
       actual: Closed or open jaxpr.
       unproved: Gets one line for everything that had to be taken on trust, such as a
         host function that was defined anew with the same code.
+      are_refs_anew: Whether the second program has mutable arrays of its own in the
+        place of those of the first. Else each stands for itself.
 
     Returns:
       The first difference, or None if the jaxprs are identical.
@@ -50,12 +55,12 @@ def compare(
     """
     notes: list[str] = [] if unproved is None else unproved
     with jaxapi.deep_recursion():
-        return _JaxprWalk(notes, (expected, actual)).jaxprs(expected, actual, None)
+        return _JaxprWalk(notes, are_refs_anew).jaxprs(expected, actual, None)
 
 
 class _JaxprWalk(ValueWalk):
-    def __init__(self, notes: list[str], programs: tuple[Any, Any]) -> None:
-        super().__init__(notes, programs)
+    def __init__(self, notes: list[str], are_refs_anew: bool) -> None:
+        super().__init__(notes, are_refs_anew)
         self.same_jaxprs: set[tuple[int, int, bool]] = set()
         self.same_rules: set[Any] = set()
         self.rule_names: list[str] = []
@@ -162,8 +167,7 @@ class _JaxprWalk(ValueWalk):
 
     def calls(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:
         """Compare primitives and params."""
-        primitive, other = eqn.primitive, mate.primitive
-        if primitive is not other and primitive_key(primitive) != primitive_key(other):
+        if eqn.primitive is not mate.primitive:
             return self.differ("primitive differs")
         params, others = eqn.params, mate.params
         if len(params) != len(others):

@@ -14,7 +14,6 @@ The method is value numbering, Cocke & Schwartz 1970.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -22,10 +21,10 @@ from untrace import jaxapi
 from untrace.verification import difference
 from untrace.verification.canonical import literal_key
 from untrace.verification.difference import Difference
+from untrace.verification.identity import Same, identity, is_looked_into
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.parting import Node, Summary, find_difference
 from untrace.verification.readers import readers
-from untrace.verification.refs import shared_refs
 
 # Calls that only group equations, and the param that holds what they call.
 _CALLS = {
@@ -35,7 +34,7 @@ _CALLS = {
     "core_call": "call_jaxpr",
 }
 
-# Primitives that give another value each time, though they declare no effect.
+# Primitives that give another value each time, in order, though they declare no effect.
 _DRAWS = frozenset({"rng_uniform"})
 
 
@@ -44,6 +43,7 @@ def equivalent(
     actual: Any,
     unproved: list[str] | None = None,
     opened: Collection[Any] = (),
+    are_refs_anew: bool = False,
 ) -> Difference | None:
     """Compare two jaxprs as data flow.
 
@@ -52,12 +52,13 @@ def equivalent(
       actual: Closed or open jaxpr.
       unproved: Gets one line for everything that had to be taken on trust.
       opened: Primitives of libraries that stand for what they compute, as calls do.
+      are_refs_anew: As for `compare`.
 
     Returns:
       None if they are equivalent, else the first place in the data flow, searched from
       the results upwards, where they part.
     """
-    graph = _Graph(opened, (expected, actual))
+    graph = _Graph(opened, are_refs_anew)
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         first = graph.program(expected)
@@ -75,13 +76,11 @@ def equivalent(
 class _Graph(KeyMaker):
     """Numbers values; `keys` of variables are these numbers."""
 
-    def __init__(self, opened: Collection[Any], programs: tuple[Any, Any]) -> None:
+    def __init__(self, opened: Collection[Any], are_refs_anew: bool) -> None:
         super().__init__()
         self.opened = frozenset(opened)
-        self.programs = programs
-        self.shared_refs: set[int] | None = None
-        # How often something was drawn anew by each equation, and bodies that do so.
-        self.draws: Counter[Key] = Counter()
+        self.are_refs_anew = are_refs_anew
+        # How often something was drawn anew, and the bodies that do so.
         self.n_draws = 0
         self.drawing: set[int] = set()
         # The host functions that others stand in for, by the names they have.
@@ -98,6 +97,7 @@ class _Graph(KeyMaker):
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
         self.origins, self.notes, self._refs = {}, [], {}
+        self.hosts: dict[str, dict[Key, int]] = {}
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)
         return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
@@ -114,26 +114,39 @@ class _Graph(KeyMaker):
                 leaves = origin, call.in_tree.num_leaves
         if leaves in self.leaves_stand_ins:
             return ("host call of leaves", leaves)
+        if self._is_exact and not is_looked_into(value):
+            return ("held", identity(value))
         name = jaxapi.stand_in_for(value)
         if name is not None:
             self.stand_ins.add(name)
             self._note_stand_in(name)
         elif self.stand_ins and callable(value):
             name = jaxapi.function_origin(value)
-        if name not in self.stand_ins:
+        if name is None or name not in self.stand_ins:
             return super().parts(value, scope)
-        return ("host function", name)
+        return ("host function", name, self._ordinal(name, value, scope))
+
+    def _ordinal(self, name: str, value: Any, scope: KeyScope | None) -> int:
+        """Number the host functions of one name, in the order in which they are met."""
+        is_stand_in = jaxapi.stand_in_for(value) is not None
+        key = Same(value) if is_stand_in else super().parts(value, scope)
+        known = self.hosts.setdefault(name, {})
+        return known.setdefault(key, len(known))
 
     def ref(self, ref: Any) -> Key:
-        if self.shared_refs is None:
-            self.shared_refs = shared_refs(*self.programs)
-        return (
-            ("ref itself", id(ref)) if id(ref) in self.shared_refs else super().ref(ref)
-        )
+        if self.are_refs_anew:
+            return super().ref(ref)
+        self._alive.append(ref)
+        return ("ref itself", id(ref))
+
+    def primitive(self, primitive: Any) -> Key:
+        return self.shared(primitive, Same)
+
+    def witnessed(self, kind: Key, witness: Any) -> Key:
+        return (*kind, Same(witness))
 
     def opaque(self, value: Any, kind: Key) -> Key:
-        self._alive.append(value)
-        return ("object", id(value))
+        return ("object", Same(value))
 
     def _note_stand_in(self, name: str) -> None:
         self.notes.append(f"the function `{name}` (a stand-in is in its place)")
@@ -193,11 +206,9 @@ class _Graph(KeyMaker):
         arguments = [self._input(positions.get(var), var) for var in inputs]
         for i, earlier in repeated:
             arguments[i] = arguments[earlier]
-        outer = self.sequence, self.draws
-        self.sequence, self.draws = [], Counter()
+        outer, self.sequence = self.sequence, []
         results = self._run(body, consts, inputs, arguments, parent)
-        effects = tuple(self.sequence)
-        self.sequence, self.draws = outer
+        effects, self.sequence = tuple(self.sequence), outer
         return avals, effects, results
 
     def _input(self, position: int | None, var: Any) -> int:
@@ -309,10 +320,10 @@ class _Graph(KeyMaker):
         known = self.calls.get(key)
         if known is not None:
             return known
-        before = self.n_outer_uses, len(self.sequence), self.n_draws
+        before = self.n_outer_uses, len(self.sequence)
         body, consts = jaxapi.split_jaxpr(jaxpr)
         results = self._run(body, consts, list(body.invars), list(arguments), scope)
-        if before == (self.n_outer_uses, len(self.sequence), self.n_draws):
+        if before == (self.n_outer_uses, len(self.sequence)):
             self.calls[key] = results
             self._alive.append(jaxpr)
         return results
@@ -327,11 +338,15 @@ class _Graph(KeyMaker):
     ) -> list[int]:
         n_draws = self.n_draws
         params, operands = self._read(eqn, operands, scope)
+        self.n_draws += eqn.primitive.name in _DRAWS
+        has_order = n_draws < self.n_draws
         effects: Key = ()
         if eqn.effects:
             effects = self.effects(eqn.effects, scope)
-            if not all(isinstance(e, jaxapi.NamedAxisEffect) for e in eqn.effects):
-                effects = (len(self.sequence), effects)
+            names = jaxapi.NamedAxisEffect
+            has_order |= not all(isinstance(e, names) for e in eqn.effects)
+        if has_order:
+            effects = (len(self.sequence), effects)
         head = (
             self.primitive(eqn.primitive),
             params,
@@ -339,10 +354,6 @@ class _Graph(KeyMaker):
             tuple([self.aval(var.aval) for var in eqn.outvars]),
             effects,
         )
-        self.n_draws += eqn.primitive.name in _DRAWS
-        if n_draws < self.n_draws:  # another value each time
-            self.draws[head, operands] += 1
-            head = (*head, self.draws[head, operands])
         node = Node(head, operands, body, index)
         number = self.number((head, operands), node)
         if effects and isinstance(effects[0], int):
@@ -359,10 +370,12 @@ class _Graph(KeyMaker):
     def const(self, value: Any, aval: Any, scope: KeyScope) -> int:
         if isinstance(value, jaxapi.Tracer | jaxapi.Ref):
             return self._constant(self.value(value, scope), aval)
+        sharding = jaxapi.kept_on(value)
         bits = self.shared(
             value, lambda v: literal_key(v, aval) or self.value(v, scope)
         )
-        return self._constant(bits, aval)
+        placed = bits if sharding is None else (bits, self.value(sharding, None))
+        return self._constant(placed, aval)
 
     def _constant(self, bits: Key, aval: Any) -> int:
         key = ("constant", bits, self.aval(aval))

@@ -15,6 +15,7 @@ import types
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
 from untrace import jaxapi
@@ -40,6 +41,9 @@ class Same:
     def __hash__(self) -> int:
         return id(self.value)
 
+    def __repr__(self) -> str:  # keys of sets are sorted by their text
+        return f"Same({id(self.value)})"
+
 
 def identity(value: Any) -> Hashable:
     """Return a key of a whole value; equal keys mean that no use can tell them apart.
@@ -50,6 +54,23 @@ def identity(value: Any) -> Hashable:
     (True, False)
     """
     return _Identities().of(value)
+
+
+def is_looked_into(value: Any) -> bool:
+    """Whether what a host function holds is compared by what is in it.
+
+    All else is compared by its identity.
+    """
+    kind = type(value)
+    return isinstance(value, _WRAPPERS) or kind in _CONTAINERS or jaxapi.is_of_jax(kind)
+
+
+_WRAPPERS: tuple[Any, ...] = (
+    *(types.FunctionType, types.MethodType, types.BuiltinFunctionType),
+    *(functools.partial, jaxapi.WrappedFun, jaxapi.Tracer, jaxapi.Ref),
+    *(jax.Array, *jaxapi.JAXPR_TYPES),
+)
+_CONTAINERS = frozenset({tuple, list, dict, np.ndarray})
 
 
 class _Identities:
@@ -97,7 +118,7 @@ class _Identities:
     def _wrapper(self, value: Any, kind: type) -> Hashable:
         """Look through what JAX and Python wrap functions and their arguments in."""
         if jaxapi.is_value_box(value):
-            return kind, self.of(jaxapi.boxed_value(value))
+            return kind, self.of(value.val)
         if isinstance(value, jaxapi.WrappedFun):
             held = (value.f, value.transforms, value.params, value.in_type)
             return kind, self.all(held)
@@ -130,7 +151,7 @@ class _Identities:
             return ("leaf", treedef.num_leaves)
         kind, rest = node
         children = tuple([self._treedef(child) for child in treedef.children()])
-        return Same(kind), self.of(jaxapi.with_items(rest)), children
+        return Same(kind), self.of(rest), children
 
 
 def _content(cell: types.CellType) -> Any:

@@ -209,8 +209,11 @@ class KeyMaker(abc.ABC):
             return self.ref(value)
         if id(value) in self._active:  # a cycle: say how far back it leads
             return ("cycle", len(self._active) - self._active.index(id(value)))
-        if isinstance(value, np.ndarray | jax.Array):
-            return self.shared(value, array_key)
+        if _is_plain_array(value):
+            key = self.shared(value, array_key)
+            if not self._is_exact:
+                return key
+            return (key, class_name(type(value)), getattr(value, "strides", None))
         return self.parts(value, scope)
 
     def ref(self, ref: Any) -> Key:
@@ -222,6 +225,10 @@ class KeyMaker(abc.ABC):
         """Make the key of an object that nothing can be said about but its class."""
         return kind
 
+    def witnessed(self, kind: Key, witness: Any) -> Key:
+        """Make the key of what only names a class, module or primitive."""
+        return kind
+
     def parts(self, value: Any, scope: KeyScope | None) -> Key:
         """Make the key of a value from those of its components."""
         parts = take_apart(value)
@@ -229,10 +236,15 @@ class KeyMaker(abc.ABC):
             return self.opaque(value, parts.kind)
         if parts.origin:
             self.origins[parts.origin] = id(value.__globals__)
-        if parts.numpy_type and self._is_exact:
-            return (*parts.kind, parts.numpy_type)
+        kind = parts.kind
+        if self._is_exact:
+            kind = (*kind, class_name(type(value)), parts.numpy_type)
+        if self._is_exact and type(value) is dict:
+            kind = (*kind, tuple([self.value(key, scope) for key in value]))
+        if parts.witness is not None:
+            kind = self.witnessed(kind, parts.witness)
         if not parts.children:
-            return parts.kind
+            return kind
         self._active.append(id(value))
         outer = self._is_exact
         self._is_exact |= parts.kind[0] in EXACT_KINDS
@@ -241,7 +253,7 @@ class KeyMaker(abc.ABC):
         ]
         self._is_exact = outer
         self._active.pop()
-        return (parts.kind, tuple(children))
+        return (kind, tuple(children))
 
     def _tracer(self, tracer: Any, scope: KeyScope | None) -> Key:
         self.n_outer_uses += 1
@@ -254,3 +266,9 @@ class KeyMaker(abc.ABC):
             depth += 1
         self.notes.append("a value that a derivative rule captured")
         return ("captured", self.aval(tracer.aval))
+
+
+def _is_plain_array(value: Any) -> bool:
+    """Whether a value is an array that is its numbers alone: no masks, no objects."""
+    is_array = type(value) is np.ndarray or isinstance(value, jax.Array)
+    return is_array and value.dtype != object

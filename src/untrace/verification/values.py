@@ -10,11 +10,13 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+import numpy as np
+
 from untrace import jaxapi
 from untrace.verification import difference
 from untrace.verification.canonical import EXACT_KINDS, Parts, array_key, take_apart
 from untrace.verification.difference import Difference
-from untrace.verification.refs import shared_refs
+from untrace.verification.identity import identity, is_looked_into
 
 
 class Scope:
@@ -57,9 +59,9 @@ class ValueWalk(abc.ABC):
     again, except by `is_same`, which puts its state back.
     """
 
-    def __init__(self, notes: list[str], programs: tuple[Any, Any]) -> None:
+    def __init__(self, notes: list[str], are_refs_anew: bool) -> None:
         self.notes = notes
-        self.programs = programs
+        self.are_refs_anew = are_refs_anew
         self.path: list[str] = []
         self.frames: list[Frame] = []
         self.active: set[tuple[int, int]] = set()
@@ -67,7 +69,8 @@ class ValueWalk(abc.ABC):
         self.is_exact = False
         self.arrays: dict[int, Parts] = {}
         self.ref_numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
-        self.shared_refs: set[int] | None = None
+        # The host functions that others stand in for, by the addresses of these.
+        self.hosts: dict[int, Any] = {}
         # How often a variable of an enclosing jaxpr was used: memoising needs to know.
         self.n_outer_uses = 0
         # What ids in tables refer to; it must not be freed before the walk ends.
@@ -108,18 +111,21 @@ class ValueWalk(abc.ABC):
             return self.tracers(value, other, scope)
         leaves = jaxapi.leaves_stand_in(other)
         if leaves is not None:
-            return self.leaves_stand_ins(value, *leaves)
+            return self.leaves_stand_ins(value, other, *leaves)
         stand_in = jaxapi.stand_in_for(other)
         if stand_in is not None and callable(value):
-            return self.stand_ins(value, stand_in)
+            return self.stand_ins(value, other, stand_in)
+        if self.is_exact and not is_looked_into(value):
+            is_same = identity(value) == identity(other)
+            return None if is_same else self.differ_values(value, other)
         parts, others = self.parts(value), self.parts(other)
-        has_equality = parts.has_equality and not self.is_exact
-        if has_equality and type(value) is type(other) and value == other:
+        if parts.has_equality and type(value) is type(other) and value == other:
             return None
         is_opaque = parts.is_opaque or others.is_opaque
         if is_opaque or parts.kind != others.kind:
             return self.differ_values(value, other)
-        if self.is_exact and parts.numpy_type != others.numpy_type:
+        is_other = parts.witness is not others.witness
+        if is_other or (self.is_exact and not _is_laid_out_alike(value, other)):
             return self.differ_values(value, other)
         if parts.origin:
             self.note_origin(value, other, parts, others)
@@ -190,13 +196,8 @@ class ValueWalk(abc.ABC):
         Those made anew correspond one to one, in the order in which they are met.
         """
         mine, theirs = self.ref_numbers
-        if self.shared_refs is None:
-            self.shared_refs = shared_refs(*self.programs)
-        if value is other and id(value) not in {*mine, *theirs}:
-            self.shared_refs.add(id(value))
-            return None
-        if value is other or not self.shared_refs.isdisjoint((id(value), id(other))):
-            return self.differ("another mutable array")
+        if not self.are_refs_anew:
+            return None if value is other else self.differ("another mutable array")
         number = mine.setdefault(id(value), len(mine))
         if number != theirs.setdefault(id(other), len(theirs)):
             return self.differ("mutable arrays are aliased differently")
@@ -205,21 +206,29 @@ class ValueWalk(abc.ABC):
         self.note("a mutable array made anew with the same content")
         return None
 
-    def stand_ins(self, value: Any, name: str) -> Difference | None:
-        """Accept a function that says for which host function it stands in."""
-        if name != jaxapi.function_origin(value):
+    def stand_ins(self, value: Any, made: Any, name: str) -> Difference | None:
+        """Accept a function that says for which host function it stands in.
+
+        One that stands in for two has to stand in for the same one.
+        """
+        known = self.hosts.setdefault(id(made), value)
+        is_other = known is not value and not self.is_same(known, value, None)
+        if is_other or name != jaxapi.function_origin(value):
             return self.differ(
                 f"a stand-in for `{name}` is in the place of another function"
             )
         self.note(f"the function `{name}` (a stand-in is in its place)")
         return None
 
-    def leaves_stand_ins(self, value: Any, name: str, n: int) -> Difference | None:
+    def leaves_stand_ins(
+        self, value: Any, made: Any, name: str, n: int
+    ) -> Difference | None:
         """Accept a stand-in that takes the leaves of what the host function takes."""
         call = jaxapi.host_call(value)
         if call is None or call.in_tree.num_leaves != n:
             return self.differ("the host functions take other arguments")
-        return self.stand_ins(call.function, name)
+        stand_in = jaxapi.host_call(made)
+        return self.stand_ins(call.function, getattr(stand_in, "function", made), name)
 
     # -- saying so
 
@@ -263,6 +272,19 @@ class ValueWalk(abc.ABC):
         return Difference(path, tuple(indices), sides[0], sides[1], reason)
 
 
+def _is_laid_out_alike(value: Any, other: Any) -> bool:
+    """Whether two containers have one class, and their items one order."""
+    if type(value) is not type(other):
+        return False
+    if type(value) is dict:
+        return identity(tuple(value)) == identity(tuple(other))
+    return type(value) is not np.ndarray or value.strides == other.strides
+
+
 def is_same_type(aval: Any, other: Any) -> bool:
     """Compare two avals; JAX makes only one object for most of them."""
-    return aval is other or (type(aval) is type(other) and bool(aval == other))
+    if aval is other:
+        return True
+    # The `==` of mutable arrays leaves their kind out.
+    kinds = [getattr(each, "kind", None) for each in (aval, other)]
+    return type(aval) is type(other) and bool(aval == other) and kinds[0] == kinds[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -20,8 +21,11 @@ Z = X.astype(np.complex64)
 def options(f: Any, name: str, one: Any, other: Any, *args: Any, **rest: Any) -> None:
     """Register two values of one option of a function."""
     what = getattr(f, "__name__", "function").strip("<>")
+    one_text, other_text = (
+        re.sub(" object at 0x[0-9a-f]+", "", str(v)) for v in (one, other)
+    )
     differs(
-        f"{what}, {name}: {one} or {other}"[:90],
+        f"{what}, {name}: {one_text} or {other_text}"[:90],
         lambda *a: f(*a, **{name: one}, **rest),
         lambda *a: f(*a, **{name: other}, **rest),
         *args,
