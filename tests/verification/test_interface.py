@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
+import runpy
 from typing import Any, NamedTuple
 
 import jax
@@ -149,3 +150,16 @@ def test_results_that_jit_refuses_are_refused(made: Any, kind: str, level: str) 
         untrace.source(made, level=level)(X)
     with pytest.raises(TypeError):
         jax.jit(made)(X)
+
+
+def test_a_file_whose_result_holds_text_runs(tmp_path: Any) -> None:
+    src = untrace.source(lambda x: ("loss", x.sum()), name="step")(X)
+    path = src.save(tmp_path / "saved.py")
+    runpy.run_path(str(path), run_name="__main__")
+
+
+def test_what_a_traced_function_was_told_is_said() -> None:
+    told = jax.jit(lambda x: x + 1.0, donate_argnums=0, keep_unused=True)
+    text = str(untrace.source(told.trace(X)))
+    assert "(donated arguments, keep_unused)" in " ".join(text.split())
+    assert "jax.jit` was told" not in str(untrace.source(jax.jit(jnp.sin).trace(X)))

@@ -68,7 +68,7 @@ def capture_traced(traced: Any) -> Captured:
     args, kwargs = traced.args_info
     leaves, treedef = jax.tree.flatten((args, kwargs), is_leaf=_is_arg_info)
     if len(leaves) != len(flat.parameters):
-        return flat
+        return replace(flat, notes=tuple(_told(traced)))
     numbered_args, numbered_kwargs = jax.tree.unflatten(
         treedef, list(range(len(leaves)))
     )
@@ -92,8 +92,20 @@ def capture_traced(traced: Any) -> Captured:
         tuple(parameters),
         describe(out),
         flat.values,
+        tuple(_told(traced)),
         outline=outline(out, itertools.repeat(True)),
     )
+
+
+def _told(traced: Any) -> list[str]:
+    """Say what the jaxpr of a traced function does not hold."""
+    told = jaxapi.told_to_jit(traced)
+    if not told:
+        return []
+    return [
+        f"Not written: what `jax.jit` was told besides ({', '.join(told)}). Pass the "
+        "jitted function itself to keep it."
+    ]
 
 
 def _is_arg_info(value: Any) -> bool:

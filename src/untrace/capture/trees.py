@@ -39,7 +39,8 @@ class Node:
     """An inner node.
 
     Attributes:
-      kind: "tuple", "list", "dict", "none", "number" (the only key), "fields" (called
+      kind: "tuple", "list", "dict", "none", "number" or "constant" (the only key; a
+        constant is a text in a result), "fields" (called
         with keyword arguments), "items" (called with a dict), "sparse" (a matrix of
         JAX, called with a tuple and its settings) or "replaced" (a NamedTuple that the
         generated file defines).
@@ -398,6 +399,13 @@ def leaves(tree: Tree) -> Iterator[int]:
         return
     for child in tree.children:
         yield from leaves(child)
+
+
+def holds_text(tree: Tree) -> bool:
+    """Whether a tree holds what is no array, which `jax.jit` does not return."""
+    if isinstance(tree, Leaf):
+        return False
+    return tree.kind == "constant" or any(map(holds_text, tree.children))
 
 
 def n_numbers(tree: Tree) -> int:

@@ -151,7 +151,8 @@ def _tail(listing: Listing) -> list[str]:
     listing.lifter.imports.module("jax")
     items = [*wide, *(["tracing_context()"] if listing.context else [])]
     indent = "        " if items else "    "
-    run = "jax.jit" if listing.is_runnable else "jax.make_jaxpr"
+    run = f"jax.jit({name})" if listing.is_jittable else name
+    run = run if listing.is_runnable else f"jax.make_jaxpr({name})"
     needs_wide = wide and _uses_jax(listing.example, listing)
     return [
         "",
@@ -164,5 +165,5 @@ def _tail(listing: Listing) -> list[str]:
         "",
         'if __name__ == "__main__":',
         *([f"    with {', '.join(items)}:"] if items else []),
-        f"{indent}print({run}({name})(**example_args()))",
+        f"{indent}print({run}(**example_args()))",
     ]

@@ -16,6 +16,7 @@ from jax._src import linear_util as _lu
 from jax._src.interpreters import partial_eval as _pe
 
 from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
+from untrace.jaxapi.sharding import is_unspecified
 
 
 def trace_flat(
@@ -66,6 +67,21 @@ def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:
 def is_traced(value: Any) -> bool:
     """Tell whether a value is a `jax.stages.Traced`."""
     return isinstance(value, jax.stages.Traced)
+
+
+def told_to_jit(traced: Any) -> list[str]:
+    """What `jax.jit` was told of a traced function and its jaxpr does not hold."""
+    params = getattr(traced, "_params", None) or {}
+    shardings = [*params.get("in_shardings", ()), *params.get("out_shardings", ())]
+    layouts = [*params.get("in_layouts", ()), *params.get("out_layouts", ())]
+    told = {
+        "donated arguments": any(params.get("donated_invars", ())),
+        "shardings": not all(map(is_unspecified, shardings)),
+        "layouts": any(layout is not None for layout in layouts),
+        "compiler options": bool(params.get("compiler_options_kvs")),
+        "keep_unused": bool(params.get("keep_unused")),
+    }
+    return [what for what, is_told in told.items() if is_told]
 
 
 def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -18,6 +18,7 @@ from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.trees import (
     accessors,
     enums,
+    holds_text,
     replaced_key,
     replaced_nodes,
 )
@@ -68,6 +69,7 @@ class Listing:
     example: list[str]
     context: list[str]
     is_runnable: bool = True
+    is_jittable: bool = True
 
     def helper_lines(self) -> list[str]:
         """Return the sources of the helpers that are used."""
@@ -126,7 +128,10 @@ def lift(
         ),
     )
     is_runnable = note_devices(lifter)
-    return Listing(lifter, block, classes, main, example, context, is_runnable)
+    is_jittable = not holds_text(captured.result)
+    return Listing(
+        lifter, block, classes, main, example, context, is_runnable, is_jittable
+    )
 
 
 def key_enums(captured: Captured) -> Iterator[type]:

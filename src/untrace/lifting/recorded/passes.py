@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from untrace.capture import Captured
+from untrace.capture.trees import holds_text
 from untrace.ir import Block
 from untrace.lifting.constructing import construct
 from untrace.lifting.contexts import ambient_managers, tracing_context
@@ -150,7 +151,14 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     for why in program.plan.closed.values():
         lifter.note(f"{NOT_EXPANDED}: {why}.")
     listing = Listing(
-        lifter, block, program.classes, main, example, context, is_runnable
+        lifter,
+        block,
+        program.classes,
+        main,
+        example,
+        context,
+        is_runnable,
+        not holds_text(captured.result),
     )
     text = "\n".join([*_function_lines(listing), *example])
     named = captured.dimensions.definitions(text) if captured.dimensions else []
