@@ -98,3 +98,15 @@ def test_syntax_knows_nothing_of_jax():
         assert not any(
             name.split(".")[0] in ("jax", "numpy") for name in _imports(path)
         )
+
+
+def test_the_checker_shares_nothing_with_the_writer():
+    """It decides what is the same by itself, so that it sees the faults of the writer."""
+    known = {"jaxapi", "capture", "syntax", "printable", "verification"}
+    for path in (ROOT / "verification").glob("*.py"):
+        for name in _imports(path):
+            if name.startswith("untrace."):
+                assert name.split(".")[1] in known, f"{path.name} imports {name}"
+        text = path.read_text()
+        for shared in ("rule_identity", "jaxapi.array_key", "node_parts"):
+            assert shared not in text, f"{path.name} uses {shared}"

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.verification import difference
 from untrace.verification.canonical import literal_key
@@ -61,6 +63,7 @@ def equivalent(
     graph = _Graph(opened, are_refs_anew)
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
+        meshes = graph.meshes
         first = graph.program(expected)
     if unproved is not None:
         elsewhere = [
@@ -70,6 +73,11 @@ def equivalent(
         ]
         notes = dict.fromkeys([*first.notes, *second.notes, *elsewhere])
         unproved.extend(note for note in notes if note not in unproved)
+    # A text may do without calls that the original made under a mesh.
+    if meshes and graph.meshes and meshes != graph.meshes:
+        texts = [repr(sorted(map(str, each))) for each in (graph.meshes, meshes)]
+        expected_text, actual_text = map(difference.shorten, texts)
+        return Difference("", (), expected_text, actual_text, "meshes differ")
     return find_difference(graph.nodes, first, second)
 
 
@@ -98,6 +106,7 @@ class _Graph(KeyMaker):
         """Number a program of its own."""
         self.origins, self.notes, self._refs = {}, [], {}
         self.hosts: dict[str, dict[Key, int]] = {}
+        self.meshes: set[Any] = set()  # of devices, around calls that are opened
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)
         return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
@@ -307,11 +316,16 @@ class _Graph(KeyMaker):
             if call is None and eqn.primitive in self.opened:
                 call = _implementation(eqn)
             if call is not None:
+                self._note_mesh(eqn.params.get("ctx_mesh"))
                 results = self._open(call, operands, scope)
             else:
                 results = self._equation(eqn, operands, scope, body, index)
             scope.keys.update(zip(eqn.outvars, results))
         return tuple([self.atom(atom, scope) for atom in body.outvars])
+
+    def _note_mesh(self, mesh: Any) -> None:
+        if isinstance(mesh, jax.sharding.Mesh) and not mesh.empty:
+            self.meshes.add(mesh)
 
     def _open(
         self, jaxpr: Any, arguments: tuple[int, ...], scope: KeyScope

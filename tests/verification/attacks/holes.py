@@ -1,4 +1,4 @@
-"""Pairs that are not told apart. Each is a limit that the report names, or a fault.
+"""Pairs that are not told apart. Each is a limit that the report names.
 
 A line says which judges miss which pairs, and why; a pair may be in several. What
 `compare` and `equivalent` miss stands in the header of the file ("Not compared: ...").
@@ -57,14 +57,6 @@ hole(
     EVERY,
     "host functions made anew with the same code may share what they change",
     "host functions that share a counter",
-)
-
-# ---- faults ------------------------------------------------------------------------
-
-hole(
-    "equivalent",
-    "calls are opened though their mesh says which devices",
-    "devices of the mesh around a call",
 )
 
 # ---- what counts by identity, and has only a name in another process ---------------
