@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from untrace.lifting.spelling.arrays import (
     storage_view,
     write_sidecar,
 )
+from untrace.syntax.text import quote
 
 DTYPE_NAMES = [
     "bool",
@@ -397,5 +397,5 @@ def test_nothing_is_left_behind_when_a_sidecar_cannot_be_written(
 def test_the_loader_cannot_be_escaped_through_the_file_name() -> None:
     name = 'a"); import os; ("{x}'
     text = sidecar_loader(name, "0", PlainImports())
-    assert f"load_arrays({json.dumps(name)}, " in text
+    assert f"load_arrays({quote(name)}, " in text
     compile(text, "loader", "exec")

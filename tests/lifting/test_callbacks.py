@@ -15,7 +15,7 @@ from jax.experimental.buffer_callback import buffer_callback
 
 import untrace
 from tests.lifting.host_functions import add_one, double
-from untrace.verification.check import check
+from untrace.checking import check_module as check
 
 X = jnp.arange(1.0, 4.0)
 SEEN: list[Any] = []

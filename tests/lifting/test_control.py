@@ -13,11 +13,11 @@ from jax import lax
 
 import untrace
 from untrace.capture import capture
+from untrace.checking import check_module as check
 from untrace.emission import emit
 from untrace.lifting.lift import lift
 from untrace.lifting.printing import LOWEST_STEP
 from untrace.options import Options
-from untrace.verification.check import check
 
 
 def recovered(function: Any, *args: Any) -> str:

@@ -6,8 +6,9 @@ checker compares that of the original with that of the text.
 
 from __future__ import annotations
 
+import collections.abc
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -102,19 +103,20 @@ def statics(
 
 
 def renamed(node: Outline, names: dict[str, str]) -> Outline:
-    """The outline with other dict keys, and without the names of fields."""
+    """The outline with other keys of mappings, and without the names of fields."""
     if not isinstance(node, Inner):
         return node
     children = tuple([renamed(child, names) for child in node.children])
-    if node.cls is dict:
-        keys = tuple([_renamed_key(key, names) for key in node.keys])
-    else:
-        keys = node.keys if node.cls in BUILTIN else (None,) * len(children)
-    return replace(node, keys=keys, children=children)
+    keys, rest = node.keys, node.rest
+    if issubclass(node.cls, collections.abc.Mapping):
+        keys = tuple([_renamed_key(key, names) for key in keys])
+        rest = _renamed_key(rest, names)
+    elif node.cls not in BUILTIN:
+        keys = (None,) * len(children)
+    return Inner(node.cls, keys, children, rest)
 
 
 def _renamed_key(key: Any, names: dict[str, str]) -> Any:
-    if isinstance(key, tuple):
-        parts: tuple[Any, ...] = key
-        return tuple([_renamed_key(part, names) for part in parts])
+    if type(key) in (tuple, list):
+        return type(key)([_renamed_key(part, names) for part in key])
     return names.get(key, key) if isinstance(key, str) else key

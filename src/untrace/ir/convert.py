@@ -68,7 +68,7 @@ class _Reader:
                 results.append(value)
         primitive, params = eqn.primitive, eqn.params
         return Equation(
-            primitive.name,
+            jaxapi.primitive_name(primitive),
             primitive,
             tuple(
                 [

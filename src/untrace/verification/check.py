@@ -15,7 +15,7 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
-from untrace.verification.interface import Interface, interface_difference
+from untrace.verification.interface import interface_difference
 from untrace.verification.locate import source_line
 from untrace.verification.numeric import outputs_agree
 from untrace.verification.report import Report
@@ -52,9 +52,13 @@ def check(
     """
     try:
         with jaxapi.paused_collection():
-            actual, made, filename = _traced(candidate, captured)
+            path = candidate.path or None
+            executed = execute(candidate.text, path, path)
+            classes = dict(candidate.classes)
+            actual, made = retrace(executed, candidate.name, captured, classes)
     except Exception as error:  # generated code may fail in any way; it is reported
         return Report("failed", error, notes=notes)
+    filename = str(executed.__file__)
     try:
         other = interface_difference(captured, made)
         if other is not None:
@@ -91,16 +95,3 @@ def _verdict(
         agreed = f"On the given inputs the outputs are {agreement}."
         return replace(found, strength="numeric", notes=(agreed, *notes))
     return replace(found, strength="different", traced=None)
-
-
-def _traced(candidate: Candidate, captured: Captured) -> tuple[Any, Interface, str]:
-    """Execute a text and trace its function.
-
-    Returns:
-      The closed jaxpr, the interface, and the file name under which tracebacks know the
-      text.
-    """
-    executed = execute(candidate.text, candidate.path or None, candidate.path or None)
-    classes = dict(candidate.classes)
-    traced, made = retrace(executed, candidate.name, captured, classes)
-    return traced, made, str(executed.__file__)

@@ -58,6 +58,11 @@ def compare(
         return _JaxprWalk(notes, are_refs_anew).jaxprs(expected, actual, None)
 
 
+def are_same_values(value: Any, other: Any) -> bool:
+    """Whether two values are the same where no jaxpr is around them."""
+    return _Values([], are_refs_anew=True).value(value, other, None) is None
+
+
 class _JaxprWalk(ValueWalk):
     def __init__(self, notes: list[str], are_refs_anew: bool) -> None:
         super().__init__(notes, are_refs_anew)
@@ -190,14 +195,14 @@ class _JaxprWalk(ValueWalk):
     def param(self, scope: Scope, eqn: Any, mate: Any, name: str) -> Difference | None:
         if name not in mate.params:
             return self.differ(f"param `{name}` is missing")
-        if name in rules.OPAQUE_PARAMS.get(eqn.primitive.name, ()):
+        if name in rules.OPAQUE_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
             return self.rules(scope, eqn, mate)
         rule, other = (rules.batching_identity(e, name) for e in (eqn, mate))
         if rule is not None:
             if (rule, other) in self.same_rules:  # assumed while it is compared
                 return None
             self.same_rules.add((rule, other))
-        label = f"/{eqn.primitive.name}/{name}"
+        label = f"/{jaxapi.primitive_name(eqn.primitive)}/{name}"
         outer = self.check_vma, self.is_exact
         self.check_vma = eqn.params.get("check_vma", self.check_vma)
         self.is_exact = name in EXACT_PARAMS
@@ -258,7 +263,7 @@ class _JaxprWalk(ValueWalk):
             return self.differ(f"a derivative rule cannot be traced: {errors[0]}")
         self.rule_names.append(name)
         for (label, value), (_, other) in zip(expected, actual):
-            label = f"/{eqn.primitive.name}/{label}"
+            label = f"/{jaxapi.primitive_name(eqn.primitive)}/{label}"
             found = self.labelled(label, value, other, scope)
             if found is not None:
                 return found
@@ -320,6 +325,13 @@ class _JaxprWalk(ValueWalk):
         if key is None:
             return None if self.is_same(value, other, None) else "literal differs"
         return None if key == literal_key(other, mate.aval) else "literal differs"
+
+
+class _Values(_JaxprWalk):
+    """A walk outside of jaxprs, where no equation is to be shown."""
+
+    def differ(self, reason: str) -> Difference:
+        return Difference("", (), "", "", reason)
 
 
 def _are_same_bits(value: Any, other: Any) -> bool:

@@ -162,7 +162,7 @@ class _Graph(KeyMaker):
 
     def params(self, eqn: Any, scope: KeyScope) -> Key:
         key = super().params(eqn, scope)
-        if _CALLS.get(eqn.primitive.name) != "jaxpr":
+        if _CALLS.get(jaxapi.primitive_name(eqn.primitive)) != "jaxpr":
             return key
         return tuple([item for item in key if item[0] != "name"])
 
@@ -352,7 +352,7 @@ class _Graph(KeyMaker):
     ) -> list[int]:
         n_draws = self.n_draws
         params, operands = self._read(eqn, operands, scope)
-        self.n_draws += eqn.primitive.name in _DRAWS
+        self.n_draws += jaxapi.primitive_name(eqn.primitive) in _DRAWS
         has_order = n_draws < self.n_draws
         effects: Key = ()
         if eqn.effects:
@@ -405,7 +405,7 @@ def _inputs(jaxpr: Any) -> list[Any]:
 
 def _plain_call(eqn: Any) -> Any:
     """Return what an equation calls, if the call itself means nothing."""
-    param = _CALLS.get(eqn.primitive.name)
+    param = _CALLS.get(jaxapi.primitive_name(eqn.primitive))
     if param is None or eqn.ctx.compute_type or eqn.ctx.xla_metadata:
         return None
     params = eqn.params

@@ -70,7 +70,7 @@ _WRAPPERS: tuple[Any, ...] = (
     *(functools.partial, jaxapi.WrappedFun, jaxapi.Tracer, jaxapi.Ref),
     *(jax.Array, *jaxapi.JAXPR_TYPES),
 )
-_CONTAINERS = frozenset({tuple, list, dict, np.ndarray})
+_CONTAINERS = frozenset({tuple, list, dict, set, frozenset, np.ndarray})
 
 
 class _Identities:

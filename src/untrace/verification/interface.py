@@ -5,7 +5,8 @@ their order, leaves that are no arrays, and which output of the jaxpr is where. 
 place of an object of a class the text may return an object of that class, or what stands
 for one, and then all that holds arrays has to correspond, in order and by name:
 
-- a NamedTuple of the file's own with the fields that hold arrays;
+- a NamedTuple of the file's own with the fields that hold arrays (also for a dict whose
+  keys cannot be written);
 - a dict, if the object is a mapping, or keeps its state as one;
 - what it holds alone, if it only wraps that;
 - None or (), if it holds no arrays.
@@ -17,11 +18,14 @@ is in their place.
 from __future__ import annotations
 
 import collections.abc
+import enum
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from untrace.capture.captured import Captured
 from untrace.capture.outline import (
@@ -32,6 +36,7 @@ from untrace.capture.outline import (
     Static,
     outline_of_tree,
 )
+from untrace.verification.compare import are_same_values
 from untrace.verification.difference import Difference, shorten
 from untrace.verification.identity import identity
 
@@ -98,9 +103,10 @@ class _Correspondence:
         if isinstance(one, Static):
             is_same = isinstance(made, Static) and _is_same(one.value, made.value)
             return None if is_same else _found(one, made, path)
-        if isinstance(made, Inner) and (one.cls in BUILTIN or made.cls is one.cls):
+        is_plain = one.cls in BUILTIN and not _has_other_keys(one)
+        if isinstance(made, Inner) and (is_plain or made.cls is one.cls):
             return self._alike(one, made, path, in_class)
-        if one.cls in BUILTIN or isinstance(made, Static):
+        if is_plain or isinstance(made, Static):
             return _found(one, made, path)
         if not _holds_arrays(one):
             return None if _is_empty(made) else _found(one, made, path)
@@ -117,7 +123,7 @@ class _Correspondence:
         keys: Any = [key for key, _ in pairs]
         if one.cls in (tuple, list):
             keys = range(len(pairs))
-        if made.cls is not one.cls or not _is_same([*keys], [*made.keys]):
+        if made.cls is not one.cls or not _are_same_keys([*keys], made.keys):
             return _found(one, made, path)
         if not is_builtin and not _is_same_rest(one.rest, made.rest):
             return _found(one, made, path)
@@ -179,6 +185,12 @@ def _is_left_out(node: Outline) -> bool:
     return _statics(node) and not _holds_arrays(node)
 
 
+def _has_other_keys(node: Inner) -> bool:
+    """Whether a dict has keys that no text can say, so that fields stand for them."""
+    plain = (str, int, float, bool, complex, bytes, tuple, enum.Enum, np.generic)
+    return node.cls is dict and not all(isinstance(key, plain) for key in node.keys)
+
+
 def _may_be_dict(node: Inner) -> bool:
     """Whether an object is a mapping, or is made of attributes with these names."""
     is_mapping = issubclass(node.cls, collections.abc.Mapping)
@@ -200,14 +212,20 @@ def _is_same(one: Any, other: Any) -> bool:
     return identity(one) == identity(other)
 
 
+def _are_same_keys(keys: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(keys) == len(others) and all(map(_is_same_rest, keys, others))
+
+
 def _is_same_rest(one: Any, other: Any) -> bool:
-    """Compare what two nodes of one class hold beside their children."""
+    """Compare keys, and what two nodes of one class hold beside their children."""
     if _is_same(one, other):
         return True
     try:
-        return type(one) is type(other) and bool(one == other)  # as `jax.jit` does
+        if type(one) is type(other) and bool(one == other):  # as `jax.jit` does
+            return True
     except Exception:  # `==` of any class may raise or return an array
         return False
+    return are_same_values(one, other)  # what `jax.vjp` returns holds jaxprs
 
 
 def _found(one: Outline, made: Outline, path: str) -> _Found:

@@ -76,7 +76,7 @@ class KeyMaker(abc.ABC):
 
     def params(self, eqn: Any, scope: KeyScope) -> Key:
         """Make the key of an equation's params, derivative rules included."""
-        opaque = rules.OPAQUE_PARAMS.get(eqn.primitive.name)
+        opaque = rules.OPAQUE_PARAMS.get(jaxapi.primitive_name(eqn.primitive))
         outer = self._check_vma
         self._check_vma = eqn.params.get("check_vma", outer)
         items = [

@@ -35,7 +35,7 @@ class Reader(NamedTuple):
 
 def readers(eqn: Any) -> Iterator[Reader]:
     """Yield the readers of an equation without effects, if it has any."""
-    params, name = eqn.params, eqn.primitive.name
+    params, name = eqn.params, jaxapi.primitive_name(eqn.primitive)
     if eqn.effects:  # some name the input that they are about by its number
         return
     if name == "while":

@@ -38,20 +38,20 @@ Rules = tuple[tuple[str, Any], ...]
 def comparable(eqn: Any, name: str) -> Any:
     """Return a param in the form in which it is compared."""
     param = eqn.params[name]
-    if name in SIZED_PARAMS.get(eqn.primitive.name, ()):
+    if name in SIZED_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         sizes = jaxapi.flat_tree_sizes(param)
         return param if sizes is None else sizes
-    if name in TRACED_PARAMS.get(eqn.primitive.name, ()):
+    if name in TRACED_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         try:
             return jaxapi.trace_computation(param, eqn.params["jaxpr"])
         except Exception:  # the user's code; its own object is compared then
             return param
-    if name in BATCHING_PARAMS.get(eqn.primitive.name, ()):
+    if name in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         try:
             return jaxapi.batching_rule(eqn.params, [v.aval for v in eqn.invars])
         except Exception:  # it may refuse such arguments
             return param
-    if name in TYPED_PARAMS.get(eqn.primitive.name, ()):
+    if name in TYPED_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         try:
             parts = jaxapi.root_parts(param)
         except Exception:  # the user's code again
@@ -62,7 +62,7 @@ def comparable(eqn: Any, name: str) -> Any:
 
 def batching_identity(eqn: Any, name: str) -> Hashable | None:
     """Return what identifies a batching rule, which may make equations with itself."""
-    if name not in BATCHING_PARAMS.get(eqn.primitive.name, ()):
+    if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         return None
     rule = getattr(eqn.params[name], "rule", eqn.params[name])
     avals = tuple([v.aval for v in eqn.invars])
@@ -71,7 +71,7 @@ def batching_identity(eqn: Any, name: str) -> Hashable | None:
 
 def unproved(eqn: Any, name: str) -> str:
     """Say what comparing a param leaves open; "" if that is nothing."""
-    if name not in BATCHING_PARAMS.get(eqn.primitive.name, ()):
+    if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         return ""
     rule = eqn.params[name]
     shown = getattr(rule, "__name__", type(rule).__name__)
@@ -89,7 +89,11 @@ def trace_rules(eqn: Any, check_vma: bool) -> Rules:
       Label and value of each rule: jaxprs and plain facts about them. A rule that
       raises is represented by the exception, under the label "error".
     """
-    trace = _trace_jvp if eqn.primitive.name == "custom_jvp_call" else _trace_vjp
+    trace = (
+        _trace_jvp
+        if jaxapi.primitive_name(eqn.primitive) == "custom_jvp_call"
+        else _trace_vjp
+    )
     with jaxapi.rule_context(eqn.ctx, check_vma):
         try:
             return trace(eqn)
@@ -132,7 +136,7 @@ def name_rule(eqn: Any) -> str:
     """Name the function whose derivative an equation customises."""
     body, _ = jaxapi.split_jaxpr(eqn.params["call_jaxpr"])
     name = getattr(body.debug_info, "func_name", None) or "function"
-    return f"{eqn.primitive.name} of `{name}`"
+    return f"{jaxapi.primitive_name(eqn.primitive)} of `{name}`"
 
 
 # Rules made anew by every call have no identity; so deep they are taken on trust.
@@ -147,10 +151,10 @@ def identify_rules(eqn: Any, check_vma: bool) -> Hashable:
     same operand types and in the same context; tracing them again gives nothing new.
     """
     params = eqn.params
-    names = sorted(OPAQUE_PARAMS[eqn.primitive.name])
+    names = sorted(OPAQUE_PARAMS[jaxapi.primitive_name(eqn.primitive)])
     return identity(
         (
-            eqn.primitive.name,
+            jaxapi.primitive_name(eqn.primitive),
             tuple([v.aval for v in eqn.invars]),
             tuple([params[name] for name in names]),
             (params["num_consts"], bool(params["symbolic_zeros"]), check_vma),

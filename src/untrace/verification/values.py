@@ -101,13 +101,15 @@ class ValueWalk(abc.ABC):
 
     def value(self, value: Any, other: Any, scope: Scope | None) -> Difference | None:
         """Compare two values of any type."""
-        if isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref):
+        is_traced = isinstance(value, jaxapi.Tracer) or isinstance(other, jaxapi.Tracer)
+        are_refs = isinstance(value, jaxapi.Ref) and isinstance(other, jaxapi.Ref)
+        if are_refs and not is_traced:
             return self.refs(value, other)
         if value is other:
             return None
         if jaxapi.is_jaxpr(value) and jaxapi.is_jaxpr(other):
             return self.jaxprs(value, other, scope)
-        if isinstance(value, jaxapi.Tracer) or isinstance(other, jaxapi.Tracer):
+        if is_traced:
             return self.tracers(value, other, scope)
         leaves = jaxapi.leaves_stand_in(other)
         if leaves is not None:
@@ -201,9 +203,10 @@ class ValueWalk(abc.ABC):
         number = mine.setdefault(id(value), len(mine))
         if number != theirs.setdefault(id(other), len(theirs)):
             return self.differ("mutable arrays are aliased differently")
-        if array_key(value[...]) != array_key(other[...]):
+        if value is not other and array_key(value[...]) != array_key(other[...]):
             return self.differ("mutable arrays differ")
-        self.note("a mutable array made anew with the same content")
+        if value is not other:
+            self.note("a mutable array made anew with the same content")
         return None
 
     def stand_ins(self, value: Any, made: Any, name: str) -> Difference | None:
