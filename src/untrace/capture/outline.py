@@ -102,16 +102,25 @@ def statics(
                 yield step + path, leaf, inside
 
 
+def is_plain_key(key: Any) -> bool:
+    """Whether every text can write a key of a dict."""
+    if type(key) is tuple:
+        parts: tuple[Any, ...] = key
+        return all(map(is_plain_key, parts))
+    return type(key) in (str, int, float, bool, complex, bytes)
+
+
 def renamed(node: Outline, names: dict[str, str]) -> Outline:
     """The outline with other keys of mappings, and without the names of fields."""
     if not isinstance(node, Inner):
         return node
     children = tuple([renamed(child, names) for child in node.children])
     keys, rest = node.keys, node.rest
-    if issubclass(node.cls, collections.abc.Mapping):
+    is_mapping = issubclass(node.cls, collections.abc.Mapping)
+    if is_mapping and all(map(is_plain_key, keys)):
         keys = tuple([_renamed_key(key, names) for key in keys])
         rest = _renamed_key(rest, names)
-    elif node.cls not in BUILTIN:
+    elif is_mapping or node.cls not in BUILTIN:
         keys = (None,) * len(children)
     return Inner(node.cls, keys, children, rest)
 

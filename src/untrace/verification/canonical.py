@@ -26,9 +26,9 @@ import numpy as np
 from untrace import jaxapi
 
 # Where the type of a number counts: params that are compiled as what they are, and what
-# functions close over or are given.
+# functions close over or are given, which counts as a whole.
 EXACT_PARAMS = frozenset({"attributes"})
-EXACT_KINDS = frozenset({"function", "partial", "method", "builtin", "WrappedFun"})
+HOLDING_KINDS = frozenset({"function", "partial", "method", "builtin", "WrappedFun"})
 
 Kind = tuple[Any, ...]
 Children = tuple[tuple[str, Any], ...]
@@ -133,7 +133,10 @@ def _complex(value: Any) -> Parts:
 
 
 def _text(value: Any) -> Parts:
-    return Parts((type(value).__name__, value))
+    # Of a subclass, too, the text is what is compiled.
+    if isinstance(value, str):
+        return Parts(("str", str.__str__(value)))
+    return Parts(("bytes", bytes.__getitem__(value, slice(None))))
 
 
 def _enum(value: enum.Enum) -> Parts:

@@ -203,9 +203,9 @@ class _JaxprWalk(ValueWalk):
                 return None
             self.same_rules.add((rule, other))
         label = f"/{jaxapi.primitive_name(eqn.primitive)}/{name}"
-        outer = self.check_vma, self.is_exact
+        outer = self.check_vma, self.is_exact, self.is_held
         self.check_vma = eqn.params.get("check_vma", self.check_vma)
-        self.is_exact = name in EXACT_PARAMS
+        self.is_exact, self.is_held = name in EXACT_PARAMS, False
         expected, actual = eqn.params[name], mate.params[name]
         open_question = ""
         if rule is None or jaxapi.stand_in_for(getattr(actual, "rule", None)) is None:
@@ -214,7 +214,7 @@ class _JaxprWalk(ValueWalk):
         if open_question:
             self.note(open_question)
         found = self.labelled(label, expected, actual, scope)
-        self.check_vma, self.is_exact = outer
+        self.check_vma, self.is_exact, self.is_held = outer
         return found
 
     def details(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:

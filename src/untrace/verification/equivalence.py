@@ -123,7 +123,7 @@ class _Graph(KeyMaker):
                 leaves = origin, call.in_tree.num_leaves
         if leaves in self.leaves_stand_ins:
             return ("host call of leaves", leaves)
-        if self._is_exact and not is_looked_into(value):
+        if self._is_held and not is_looked_into(value):
             return ("held", identity(value))
         name = jaxapi.stand_in_for(value)
         if name is not None:

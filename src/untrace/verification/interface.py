@@ -18,14 +18,11 @@ is in their place.
 from __future__ import annotations
 
 import collections.abc
-import enum
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from untrace.capture.captured import Captured
 from untrace.capture.outline import (
@@ -34,6 +31,7 @@ from untrace.capture.outline import (
     Outline,
     Output,
     Static,
+    is_plain_key,
     outline_of_tree,
 )
 from untrace.verification.compare import are_same_values
@@ -186,9 +184,8 @@ def _is_left_out(node: Outline) -> bool:
 
 
 def _has_other_keys(node: Inner) -> bool:
-    """Whether a dict has keys that no text can say, so that fields stand for them."""
-    plain = (str, int, float, bool, complex, bytes, tuple, enum.Enum, np.generic)
-    return node.cls is dict and not all(isinstance(key, plain) for key in node.keys)
+    """Whether a dict has keys that a text may not be able to write."""
+    return node.cls is dict and not all(map(is_plain_key, node.keys))
 
 
 def _may_be_dict(node: Inner) -> bool:
@@ -198,14 +195,20 @@ def _may_be_dict(node: Inner) -> bool:
 
 
 def _names_match(key: Any, name: Any) -> bool:
-    """Whether a field or key may stand for a key: the same, but for what is no word."""
-    if key is None or _is_same(key, name):
+    """Whether a field or key may stand for a key: its letters and digits, shortened."""
+    if key is None or not is_plain_key(key) or _is_same(key, name):
         return True
-    return _word(key) == _word(name)
+    whole, short = _word(key), _word(name)
+    if not whole.startswith(short[:_SHORTEST]):
+        short = short.removeprefix("field")  # before what is no name
+    return whole.startswith(short) and len(short) >= min(len(whole), _SHORTEST)
+
+
+_SHORTEST = 24
 
 
 def _word(key: Any) -> str:
-    return _NOT_WORD.sub("", str(key))[:40]
+    return _NOT_WORD.sub("", key if isinstance(key, str) else repr(key))
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -213,7 +216,16 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _are_same_keys(keys: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(keys) == len(others) and all(map(_is_same_rest, keys, others))
+    return len(keys) == len(others) and all(map(_is_same_key, keys, others))
+
+
+def _is_same_key(key: Any, other: Any) -> bool:
+    # A text may write a plain string for one of a class of its own: both find the item.
+    if isinstance(key, str) and type(other) is str:
+        return str.__eq__(key, other) is True
+    if type(key) is tuple and type(other) is tuple:
+        return _are_same_keys(key, other)
+    return _is_same_rest(key, other)
 
 
 def _is_same_rest(one: Any, other: Any) -> bool:

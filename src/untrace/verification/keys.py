@@ -17,8 +17,8 @@ import numpy as np
 from untrace import jaxapi
 from untrace.verification import rules
 from untrace.verification.canonical import (
-    EXACT_KINDS,
     EXACT_PARAMS,
+    HOLDING_KINDS,
     array_key,
     class_name,
     literal_key,
@@ -66,7 +66,8 @@ class KeyMaker(abc.ABC):
         self._refs: dict[int, int] = {}
         self._rule_stack: list[Hashable] = []
         self._check_vma = True
-        self._is_exact = False  # whether types of numbers count here
+        # Whether types of numbers count here, and whether a function holds what is here.
+        self._is_exact = self._is_held = False
 
     @abc.abstractmethod
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
@@ -92,9 +93,10 @@ class KeyMaker(abc.ABC):
 
     def param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
         """Make the key of a param; a batching rule that recurs is written as such."""
-        outer, self._is_exact = self._is_exact, name in EXACT_PARAMS
+        outer = self._is_exact, self._is_held
+        self._is_exact, self._is_held = name in EXACT_PARAMS, False
         key = self._param(eqn, name, scope)
-        self._is_exact = outer
+        self._is_exact, self._is_held = outer
         return key
 
     def _param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
@@ -211,7 +213,7 @@ class KeyMaker(abc.ABC):
             return ("cycle", len(self._active) - self._active.index(id(value)))
         if _is_plain_array(value):
             key = self.shared(value, array_key)
-            if not self._is_exact:
+            if not self._is_held:
                 return key
             return (key, class_name(type(value)), getattr(value, "strides", None))
         return self.parts(value, scope)
@@ -238,20 +240,23 @@ class KeyMaker(abc.ABC):
             self.origins[parts.origin] = id(value.__globals__)
         kind = parts.kind
         if self._is_exact:
-            kind = (*kind, class_name(type(value)), parts.numpy_type)
-        if self._is_exact and type(value) is dict:
+            kind = (*kind, parts.numpy_type)
+        if self._is_held:
+            kind = (*kind, class_name(type(value)))
+        if self._is_held and type(value) is dict:
             kind = (*kind, tuple([self.value(key, scope) for key in value]))
         if parts.witness is not None:
             kind = self.witnessed(kind, parts.witness)
         if not parts.children:
             return kind
         self._active.append(id(value))
-        outer = self._is_exact
-        self._is_exact |= parts.kind[0] in EXACT_KINDS
+        outer = self._is_exact, self._is_held
+        self._is_held |= parts.kind[0] in HOLDING_KINDS
+        self._is_exact |= self._is_held
         children = [
             (label, self.value(child, scope)) for label, child in parts.children
         ]
-        self._is_exact = outer
+        self._is_exact, self._is_held = outer
         self._active.pop()
         return (kind, tuple(children))
 

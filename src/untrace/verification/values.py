@@ -14,7 +14,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.verification import difference
-from untrace.verification.canonical import EXACT_KINDS, Parts, array_key, take_apart
+from untrace.verification.canonical import HOLDING_KINDS, Parts, array_key, take_apart
 from untrace.verification.difference import Difference
 from untrace.verification.identity import identity, is_looked_into
 
@@ -65,8 +65,9 @@ class ValueWalk(abc.ABC):
         self.path: list[str] = []
         self.frames: list[Frame] = []
         self.active: set[tuple[int, int]] = set()
-        # Whether types of numbers count here.
+        # Whether types of numbers count here, and whether a function holds what is here.
         self.is_exact = False
+        self.is_held = False
         self.arrays: dict[int, Parts] = {}
         self.ref_numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
         # The host functions that others stand in for, by the addresses of these.
@@ -91,9 +92,9 @@ class ValueWalk(abc.ABC):
     def is_same(self, value: Any, other: Any, scope: Scope | None) -> bool:
         """Compare two values without saying where they differ."""
         depth, n_frames, active = len(self.path), len(self.frames), set(self.active)
-        is_exact = self.is_exact
+        modes = self.is_exact, self.is_held
         found = self.value(value, other, scope)
-        self.is_exact = is_exact
+        self.is_exact, self.is_held = modes
         del self.path[depth:]
         del self.frames[n_frames:]
         self.active = active
@@ -117,7 +118,7 @@ class ValueWalk(abc.ABC):
         stand_in = jaxapi.stand_in_for(other)
         if stand_in is not None and callable(value):
             return self.stand_ins(value, other, stand_in)
-        if self.is_exact and not is_looked_into(value):
+        if self.is_held and not is_looked_into(value):
             is_same = identity(value) == identity(other)
             return None if is_same else self.differ_values(value, other)
         parts, others = self.parts(value), self.parts(other)
@@ -127,7 +128,8 @@ class ValueWalk(abc.ABC):
         if is_opaque or parts.kind != others.kind:
             return self.differ_values(value, other)
         is_other = parts.witness is not others.witness
-        if is_other or (self.is_exact and not _is_laid_out_alike(value, other)):
+        is_other |= self.is_exact and parts.numpy_type != others.numpy_type
+        if is_other or (self.is_held and not _is_laid_out_alike(value, other)):
             return self.differ_values(value, other)
         if parts.origin:
             self.note_origin(value, other, parts, others)
@@ -143,14 +145,15 @@ class ValueWalk(abc.ABC):
         if [c[0] for c in parts.children] != [c[0] for c in others.children]:
             return self.differ_values(value, other)
         self.active.add(pair)
-        outer = self.is_exact
-        self.is_exact |= parts.kind[0] in EXACT_KINDS
+        outer = self.is_exact, self.is_held
+        self.is_held |= parts.kind[0] in HOLDING_KINDS
+        self.is_exact |= self.is_held
         for (label, child), (_, twin) in zip(parts.children, others.children):
             found = None if child is twin else self.labelled(label, child, twin, scope)
             if found is not None:
                 return found
         self.active.discard(pair)
-        self.is_exact = outer
+        self.is_exact, self.is_held = outer
         return None
 
     def labelled(

@@ -33,9 +33,7 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
     attributes = {
         key: jaxapi.plain_attribute(value) for key, value in params["attributes"]
     }
-    if not all(jaxapi.is_plain_aval(aval) for aval in avals) or not all(
-        is_name(key) for key in attributes
-    ):
+    if not all(jaxapi.is_plain_aval(aval) for aval in avals):
         return None
     types = [spell_aval_struct(aval, frame.lifter.imports) for aval in avals]
     result = types[0] if len(types) == 1 else f"({', '.join(types)})"
@@ -57,7 +55,9 @@ def ffi_call(eqn: Equation, frame: Frame) -> Rhs | None:
     frame.lifter.imports.module("jax")
     target = params["target_name"]
     function = f"jax.ffi.ffi_call({', '.join([spell(target), result, *keywords])})"
-    given = [f"{key}={spell(value)}" for key, value in attributes.items()]
+    given = [f"{k}={spell(v)}" for k, v in attributes.items() if is_name(k)]
+    others = {k: v for k, v in attributes.items() if not is_name(k)}
+    given += [f"**{spell(others)}"] if others else []
     return called(
         identifier(target, "ffi"), function, [*frame.texts(eqn.operands), *given], frame
     )
