@@ -25,7 +25,9 @@ def bind(eqn: Equation, frame: Frame) -> Rhs:
     try:
         primitive = spell_primitive(eqn.primitive, imports)
         params = [
-            f"{key}={param_text(value, frame, eqn.operands)}"
+            f"{key}={_attributes(value, frame)}"
+            if key == "attributes"
+            else f"{key}={param_text(value, frame, eqn.operands)}"
             for key, value in eqn.params.items()
             if is_name(key)
         ]
@@ -41,6 +43,14 @@ def bind(eqn: Equation, frame: Frame) -> Rhs:
     if not eqn.primitive.multiple_results:
         return Rhs(text)
     return Rhs(text, one_or_more)
+
+
+def _attributes(value: Any, frame: Frame) -> str:
+    """Write what is compiled as it is: integers of NumPy keep their types."""
+    if type(value) is not tuple:
+        return frame.lifter.spell(value)
+    items: list[str] = [_attributes(item, frame) for item in value]
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
 def one_or_more(names: list[str]) -> str:
