@@ -10,6 +10,7 @@ import sys
 import threading
 import types
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -47,6 +48,20 @@ MANAGERS = {
     "warnings": jaxapi.ThreadFilter("error").entered,
     "watching": lambda: watching.watching(Watcher()),
 }
+
+
+@pytest.fixture(autouse=True)
+def _free_locks() -> Iterator[None]:
+    """Forget locks that are still held.
+
+    Here interrupts strike at every line, also between the end of a block and its
+    release, where Python looks for no real one.
+    """
+    yield
+    for module in (process, error_checks, evaluation, watching):
+        for shared in vars(module).values():
+            if isinstance(shared, process.Shared):
+                shared._lock = threading.RLock()
 
 
 def everything() -> dict[str, Any]:
