@@ -163,3 +163,13 @@ def test_what_a_traced_function_was_told_is_said() -> None:
     text = str(untrace.source(told.trace(X)))
     assert "(donated arguments, keep_unused)" in " ".join(text.split())
     assert "jax.jit` was told" not in str(untrace.source(jax.jit(jnp.sin).trace(X)))
+
+
+@pytest.mark.parametrize("name", ["True", "1.0", "2", "'1'"])
+def test_what_objects_hold_beside_arrays_is_compared_by_type(name: str) -> None:
+    captured = capture(lambda x: Layer(x, 1), (X,), {})
+    text = "from tests.verification.test_interface import Layer\ndef f(x):\n    return Layer(x, {})"
+    names = ["x"]
+    assert [p.name for p in captured.parameters] == names
+    assert check(Candidate(text.format("1"), "f", {}), captured).is_verified
+    assert not check(Candidate(text.format(name), "f", {}), captured).is_verified
