@@ -2,10 +2,11 @@
 
 import keyword
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untrace.syntax.names import MAX_LENGTH, RESERVED, Scope, identifier
+from untrace.syntax.names import MAX_LENGTH, RESERVED, Scope, identifier, is_name
 from untrace.syntax.text import quote
 
 
@@ -40,3 +41,8 @@ def test_a_global_name_was_used_nowhere():
 @given(st.text())
 def test_quoted_text_evaluates_to_itself(text):
     assert eval(quote(text)) == text
+
+
+@pytest.mark.parametrize("text", ["a b", "class", "__debug__", "\ufb01le", "1", "", 1])
+def test_what_python_takes_for_no_name_is_no_name(text):
+    assert not is_name(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from jax import lax
 
 from untrace import jaxapi
 from untrace.verification.compare import compare
+from untrace.verification.equivalence import equivalent
 from untrace.verification.fingerprint import fingerprint
 
 X = np.linspace(-1.0, 1.0, 4, dtype=np.float32)
@@ -226,10 +228,16 @@ def test_host_functions_are_compared_by_code() -> None:
     assert not are_same(program(np.sin), program(np.cos))
 
 
-def test_same_code_elsewhere_is_reported() -> None:
-    def define(module: str) -> Any:
-        space: dict[str, Any] = {"__name__": module, "np": np}
-        exec("def host(x):\n    return np.sin(x)", space)
+def test_same_code_elsewhere_is_compared_by_what_it_sees_there() -> None:
+    def define(module: str, n: float) -> Any:
+        space: dict[str, Any] = {"__name__": module, "np": np, "N": n, "other": n}
+        code = """
+        def host(x):
+            return helper(np.sin(x))
+        def helper(x):
+            return x * N if x.other else host(x)
+        """
+        exec(textwrap.dedent(code), space)
         return trace(
             lambda x: jax.pure_callback(
                 space["host"], jax.ShapeDtypeStruct((4,), X.dtype), x
@@ -237,8 +245,12 @@ def test_same_code_elsewhere_is_reported() -> None:
         )
 
     unproved: list[str] = []
-    assert compare(define("first"), define("second"), unproved) is None
-    assert unproved == ["`first.host` and `second.host` (same code elsewhere)"]
+    first, second = define("first", 2.0), define("second", 2.0)
+    for judge in (compare, equivalent):
+        assert judge(first, second, unproved) is None
+        assert judge(first, define("first", 3.0)) is not None
+    assert not unproved
+    assert fingerprint(first) == fingerprint(second)
 
 
 def test_objects_that_say_nothing_are_not_the_same() -> None:

@@ -74,13 +74,14 @@ def identifier(text: str, default: str = "value") -> str:
 def is_name(text: object) -> bool:
     """Whether an attribute or keyword of exactly this name can be written.
 
-    >>> is_name("axis"), is_name("a b"), is_name("class"), is_name("\ufb01le")
+    >>> is_name("axis"), is_name("a b"), is_name("class"), is_name("__debug__")
     (True, False, False, False)
     """
     return (
         type(text) is str
         and text.isidentifier()
         and not keyword.iskeyword(text)
+        and text != "__debug__"  # Python lets nobody assign to it
         and (text.isascii() or unicodedata.normalize("NFKC", text) == text)
     )
 

@@ -10,7 +10,9 @@ where they stand, so every walker handles them itself.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import dis
 import enum
 import functools
 import hashlib
@@ -40,7 +42,8 @@ class Parts(NamedTuple):
     Attributes:
       kind: Text, numbers and tuples of them; equal in every process for equal values.
       children: Label and value of each component, in a fixed order.
-      origin: Where a function was defined; compared, but not part of its meaning.
+      sees_globals: It is a function; what it sees of its module counts, too, where
+        another of the same code may see another one (`seen_globals`).
       is_opaque: Nothing can be said about the value, except that it is itself.
       has_equality: Its class defines `==`, and its fields may hold caches: objects
         that are equal may be taken to be the same.
@@ -52,7 +55,7 @@ class Parts(NamedTuple):
 
     kind: Kind
     children: Children = ()
-    origin: str = ""
+    sees_globals: bool = False
     is_opaque: bool = False
     has_equality: bool = False
     numpy_type: str = ""
@@ -136,7 +139,8 @@ def _text(value: Any) -> Parts:
     # Of a subclass, too, the text is what is compiled.
     if isinstance(value, str):
         return Parts(("str", str.__str__(value)))
-    return Parts(("bytes", bytes.__getitem__(value, slice(None))))
+    name = "bytearray" if isinstance(value, bytearray) else "bytes"
+    return Parts((name, bytes(memoryview(value))))
 
 
 def _enum(value: enum.Enum) -> Parts:
@@ -150,6 +154,23 @@ def _flag(value: enum.Flag) -> Parts:
 
 def _dtype(value: Any) -> Parts:
     return Parts(("dtype", class_name(type(value)), str(value)))
+
+
+def _masked(value: Any) -> Parts:
+    return Parts(
+        ("masked", array_key(np.ma.getdata(value))),
+        (("mask", np.ma.getmaskarray(value)), ("fill", np.asarray(value.fill_value))),
+    )
+
+
+def _exception(value: BaseException) -> Parts:
+    fields = tuple([(f".{name}", vars(value)[name]) for name in sorted(vars(value))])
+    kind = ("exception", class_name(type(value)))
+    return Parts(kind, (("args", value.args), *fields), witness=type(value))
+
+
+def _code(value: types.CodeType) -> Parts:
+    return Parts(code_key(value))
 
 
 def _array(value: Any) -> Parts:
@@ -193,7 +214,8 @@ def _sequence(value: Any) -> Parts:
     if fields is not None:
         items = tuple((f".{name}", item) for name, (_, item) in zip(fields, items))
     name = "tuple" if type(value) is tuple else class_name(type(value))
-    return Parts((name, len(items)), items, witness=_subclass(value, tuple, list))
+    children = items + _set_on(value)
+    return Parts((name, len(items)), children, witness=_subclass(value, tuple, list))
 
 
 def _subclass(value: Any, *plain: type) -> Any:
@@ -206,7 +228,19 @@ def _mapping(value: Mapping[Any, Any]) -> Parts:
     items = tuple((f"[{text}]", value[key]) for text, key in keyed)
     keys = tuple((f"key {text}", key) for text, key in keyed)
     name = "dict" if type(value) is dict else class_name(type(value))
-    return Parts((name, len(keyed)), keys + items, witness=_subclass(value, dict))
+    children = (*keys, *items, *_set_on(value))
+    if isinstance(value, collections.defaultdict):
+        children += (("default", value.default_factory),)
+    kind: Kind = (name, len(keyed))
+    if isinstance(value, collections.OrderedDict):  # its order counts in `==`
+        kind += (tuple(map(stable_text, value)),)
+    return Parts(kind, children, witness=_subclass(value, dict))
+
+
+def _set_on(value: Any) -> Children:
+    """What was set on a container beside its items."""
+    fields = getattr(value, "__dict__", {}) if _subclass(value, *_PLAIN) else {}
+    return tuple([(f".{name}", fields[name]) for name in sorted(fields)])
 
 
 def _set(value: Any) -> Parts:
@@ -257,6 +291,32 @@ def code_key(code: types.CodeType) -> Kind:
     )
 
 
+@functools.cache
+def _global_names(code: types.CodeType) -> frozenset[str]:
+    """Return the globals that a code object, or one inside it, reads or writes."""
+    steps = [step for step in dis.get_instructions(code) if "_GLOBAL" in step.opname]
+    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return frozenset(step.argval for step in steps).union(*map(_global_names, inner))
+
+
+def seen_globals(function: Any) -> Children:
+    """List what a function sees of its module."""
+    space = function.__globals__
+    names = sorted(_global_names(function.__code__) & space.keys())
+    return tuple([(f"global {name}", space[name]) for name in names])
+
+
+_PLAIN = (tuple, list, dict)
+_CHANGEABLE = frozenset({list, dict, set, bytearray})
+
+
+def changeable(value: Any) -> tuple[Any, ...]:
+    """List the objects by which functions that hold `value` may act on each other."""
+    if isinstance(value, types.FunctionType):
+        return () if jaxapi.is_of_jax(value) else value.__closure__ or ()
+    return (value,) if type(value) in _CHANGEABLE else ()
+
+
 def _code_const(const: Any) -> Any:
     if isinstance(const, types.CodeType):
         return code_key(const)
@@ -275,7 +335,7 @@ def _function(value: types.FunctionType) -> Parts:
     return Parts(
         ("function", code_key(code)),
         (*closure, *defaults, *attributes),
-        origin=f"{value.__module__}.{value.__qualname__}",
+        sees_globals=True,
     )
 
 
@@ -412,15 +472,19 @@ def _no_address(text: str) -> str:
 
 
 def _field_names(value: Any) -> list[str]:
-    if _is_dataclass(type(value)):
+    kind = type(value)
+    if _is_dataclass(kind) and "__dataclass_fields__" in vars(kind):
         return [field.name for field in dataclasses.fields(value)]
-    slots = [name for base in type(value).__mro__ for name in _slots(base)]
+    slots = [name for base in kind.__mro__ for name in _slots(base)]
     return sorted({*slots, *getattr(value, "__dict__", {})})
 
 
-def _slots(base: type) -> tuple[str, ...]:
+def _slots(base: type) -> list[str]:
     slots = vars(base).get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    mangled = f"_{base.__name__.lstrip('_')}"
+    are_private = [name.startswith("__") and not name.endswith("__") for name in names]
+    return [f"{mangled}{n}" if p else n for n, p in zip(names, are_private)]
 
 
 def _is_value_like(kind: type) -> bool:
@@ -453,8 +517,9 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (int, _int),
     (float, _float),
     (complex, _complex),
-    ((str, bytes), _text),
+    ((str, bytes, bytearray), _text),
     (np.dtype, _dtype),
+    (np.ma.MaskedArray, _masked),
     ((np.ndarray, np.generic, jax.Array), _array),
     (type, _class),
     (jaxapi.Primitive, _primitive),
@@ -468,6 +533,8 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (slice, _slice),
     (jax.tree_util.PyTreeDef, _treedef),
     (types.FunctionType, _function),
+    (types.CodeType, _code),
+    (BaseException, _exception),
     ((types.BuiltinFunctionType, types.MethodWrapperType, np.ufunc), _builtin),
     (types.MethodType, _method),
     (functools.partial, _partial),

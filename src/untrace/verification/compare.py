@@ -18,7 +18,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.verification import difference, rules
-from untrace.verification.canonical import EXACT_PARAMS, literal_key
+from untrace.verification.canonical import EXACT_PARAMS, literal_key, seen_globals
 from untrace.verification.difference import Difference
 from untrace.verification.values import Frame, Scope, ValueWalk, is_same_type
 
@@ -61,6 +61,15 @@ def compare(
 def are_same_values(value: Any, other: Any) -> bool:
     """Whether two values are the same where no jaxpr is around them."""
     return _Values([], are_refs_anew=True).value(value, other, None) is None
+
+
+def see_the_same(function: Any, other: Any, are_refs_anew: bool) -> bool:
+    """Whether two functions of one code see the same in their modules."""
+    if function.__globals__ is other.__globals__:
+        return True
+    walk = _Values([], are_refs_anew)
+    walk.is_held = walk.is_exact = True
+    return walk.value(seen_globals(function), seen_globals(other), None) is None
 
 
 class _JaxprWalk(ValueWalk):

@@ -14,6 +14,7 @@ The method is value numbering, Cocke & Schwartz 1970.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ import jax
 from untrace import jaxapi
 from untrace.verification import difference
 from untrace.verification.canonical import literal_key
+from untrace.verification.compare import see_the_same
 from untrace.verification.difference import Difference
 from untrace.verification.identity import Same, identity, is_looked_into
 from untrace.verification.keys import Key, KeyMaker, KeyScope
@@ -63,22 +65,20 @@ def equivalent(
     graph = _Graph(opened, are_refs_anew)
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
-        meshes = graph.meshes
+        meshes, shared = graph.meshes, graph.shared_objects()
         first = graph.program(expected)
     if unproved is not None:
-        elsewhere = [
-            f"`{origin}` (same code elsewhere)"
-            for origin in second.origins
-            if first.origins.get(origin) != second.origins[origin]
-        ]
-        notes = dict.fromkeys([*first.notes, *second.notes, *elsewhere])
+        notes = dict.fromkeys([*first.notes, *second.notes])
         unproved.extend(note for note in notes if note not in unproved)
     # A text may do without calls that the original made under a mesh.
     if meshes and graph.meshes and meshes != graph.meshes:
         texts = [repr(sorted(map(str, each))) for each in (graph.meshes, meshes)]
         expected_text, actual_text = map(difference.shorten, texts)
         return Difference("", (), expected_text, actual_text, "meshes differ")
-    return find_difference(graph.nodes, first, second)
+    parting = find_difference(graph.nodes, first, second)
+    if parting is None and shared != graph.shared_objects():
+        return Difference("", (), "", "", "host functions share other objects")
+    return parting
 
 
 class _Graph(KeyMaker):
@@ -91,6 +91,9 @@ class _Graph(KeyMaker):
         # How often something was drawn anew, and the bodies that do so.
         self.n_draws = 0
         self.drawing: set[int] = set()
+        # Functions of one code that see other globals, whatever program they are of.
+        self.same_code: dict[Key, list[Any]] = {}
+        self.has_effects = False
         # The host functions that others stand in for, by the names they have.
         self.stand_ins: set[str] = set()
         self.leaves_stand_ins: set[tuple[str, int]] = set()
@@ -104,12 +107,13 @@ class _Graph(KeyMaker):
 
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
-        self.origins, self.notes, self._refs = {}, [], {}
+        self.notes, self._refs = [], {}
         self.hosts: dict[str, dict[Key, int]] = {}
+        self.held: dict[int, set[Key]] = {}
         self.meshes: set[Any] = set()  # of devices, around calls that are opened
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)
-        return Summary(inputs, effects, results, body, self.origins, tuple(self.notes))
+        return Summary(inputs, effects, results, body, tuple(self.notes))
 
     def parts(self, value: Any, scope: KeyScope | None) -> Key:
         leaves = jaxapi.leaves_stand_in(value)
@@ -156,6 +160,26 @@ class _Graph(KeyMaker):
 
     def opaque(self, value: Any, kind: Key) -> Key:
         return ("object", Same(value))
+
+    def seeing(self, kind: Key, function: Any) -> Key:
+        known = self.same_code.setdefault(kind, [])
+        for number, other in enumerate(known):
+            if see_the_same(function, other, self.are_refs_anew):
+                return (number,)
+        known.append(function)
+        return (len(known) - 1,)
+
+    def changeable(self, parts: tuple[Any, ...]) -> Key:
+        if self.has_effects:  # a host function without has no state that counts
+            for part in parts:
+                self.held.setdefault(id(part), set()).add(self._holder)
+            self._alive += parts
+            self.n_outer_uses += len(parts)  # the other program holds its own
+        return ()
+
+    def shared_objects(self) -> collections.Counter[frozenset[Key]]:
+        """Count the objects that the same host functions hold."""
+        return collections.Counter(map(frozenset, self.held.values()))
 
     def _note_stand_in(self, name: str) -> None:
         self.notes.append(f"the function `{name}` (a stand-in is in its place)")
@@ -350,8 +374,10 @@ class _Graph(KeyMaker):
         body: Any,
         index: int,
     ) -> list[int]:
-        n_draws = self.n_draws
+        n_draws, outer = self.n_draws, self.has_effects
+        self.has_effects = bool(eqn.effects)
         params, operands = self._read(eqn, operands, scope)
+        self.has_effects = outer
         self.n_draws += jaxapi.primitive_name(eqn.primitive) in _DRAWS
         has_order = n_draws < self.n_draws
         effects: Key = ()

@@ -10,15 +10,18 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import numpy as np
+
 from untrace import jaxapi
 from untrace.capture.outline import Outline, Output, Static
-from untrace.verification.canonical import class_name
+from untrace.verification.canonical import class_name, seen_globals
 from untrace.verification.interface import Interface
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.retrace import OWN_MODULE
 
 # Changed whenever equal programs would get another fingerprint than before.
-_FORMAT = "untrace 2"
+_FORMAT = "untrace 3"
+_CONSTANTS = frozenset({bool, int, float, complex, str, bytes, np.float32, np.float64})
 
 
 def fingerprint(jaxpr: Any, interface: Interface | None = None) -> str:
@@ -40,6 +43,7 @@ class _FingerprintMaker(KeyMaker):
     def __init__(self) -> None:
         super().__init__()
         self.digests: dict[int, str] = {}
+        self.held: dict[int, int] = {}
 
     def interface(self, interface: Interface) -> Key:
         """Make the key of what a caller sees of a function."""
@@ -61,6 +65,15 @@ class _FingerprintMaker(KeyMaker):
         keys = [self.value(key, None) for key in node.keys]
         children = [self.outline(child) for child in node.children]
         return (name, keys, children, self.value(node.rest, None))
+
+    def seeing(self, kind: Key, function: Any) -> Key:
+        """Take the constants that a function sees; all else it sees by name."""
+        seen = [pair for pair in seen_globals(function) if type(pair[1]) in _CONSTANTS]
+        return (tuple([(name, self.value(value, None)) for name, value in seen]),)
+
+    def changeable(self, parts: tuple[Any, ...]) -> Key:
+        self._alive += parts
+        return tuple([self.held.setdefault(id(p), len(self.held)) for p in parts])
 
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
         known = self.digests.get(id(jaxpr))

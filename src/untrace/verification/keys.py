@@ -20,6 +20,7 @@ from untrace.verification.canonical import (
     EXACT_PARAMS,
     HOLDING_KINDS,
     array_key,
+    changeable,
     class_name,
     literal_key,
     primitive_key,
@@ -54,8 +55,6 @@ class KeyMaker(abc.ABC):
     """Makes keys and remembers those of shared objects."""
 
     def __init__(self) -> None:
-        # Functions whose code was used, and the globals they see.
-        self.origins: dict[str, int] = {}
         self.notes: list[str] = []
         # How often something outside the jaxpr at hand was used; such keys cannot
         # be remembered.
@@ -65,9 +64,11 @@ class KeyMaker(abc.ABC):
         self._active: list[int] = []
         self._refs: dict[int, int] = {}
         self._rule_stack: list[Hashable] = []
+        self._rule_names: list[str] = []
         self._check_vma = True
         # Whether types of numbers count here, and whether a function holds what is here.
         self._is_exact = self._is_held = False
+        self._holder: Key = ()
 
     @abc.abstractmethod
     def jaxpr(self, jaxpr: Any, parent: KeyScope | None) -> Key:
@@ -117,19 +118,20 @@ class KeyMaker(abc.ABC):
         """Make the key of derivative rules; rules that recur are written as such."""
         identity = rules.identify_rules(eqn, self._check_vma)
         depth = len(self._rule_stack)
-        if identity in self._rule_stack or depth >= rules.MAX_DEPTH:
+        name, known = rules.name_rule(eqn), identity in self._rule_stack
+        if known or not rules.are_followed(self._rule_names, name, eqn):
             self.n_outer_uses += 1
-            known = identity in self._rule_stack
             if not known:
-                self.notes.append(f"{rules.name_rule(eqn)}: rules of rules of rules")
+                self.notes.append(f"{name}: rules of rules of rules")
             return ("again", depth - self._rule_stack.index(identity) if known else 0)
         self._rule_stack.append(identity)
+        self._rule_names.append(name)
         traced = rules.trace_rules(eqn, self._check_vma)
         traced = rules.lost_rules(traced, scope.sees) or traced
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
         self._rule_stack.pop()
-        name = rules.name_rule(eqn)
+        self._rule_names.pop()
         if eqn.params["symbolic_zeros"]:
             self.notes.append(
                 f"{name}: symbolic zeros (compared with every tangent nonzero)"
@@ -231,14 +233,22 @@ class KeyMaker(abc.ABC):
         """Make the key of what only names a class, module or primitive."""
         return kind
 
+    def seeing(self, kind: Key, function: Any) -> Key:
+        """Make the key of what a function sees of its module."""
+        return ()
+
+    def changeable(self, parts: tuple[Any, ...]) -> Key:
+        """Make the key of what a host function may change, and others may see."""
+        return ()
+
     def parts(self, value: Any, scope: KeyScope | None) -> Key:
         """Make the key of a value from those of its components."""
         parts = take_apart(value)
         if parts.is_opaque:
             return self.opaque(value, parts.kind)
-        if parts.origin:
-            self.origins[parts.origin] = id(value.__globals__)
         kind = parts.kind
+        if parts.sees_globals:
+            kind = (*kind, *self.seeing(kind, value))
         if self._is_exact:
             kind = (*kind, parts.numpy_type)
         if self._is_held:
@@ -251,8 +261,11 @@ class KeyMaker(abc.ABC):
             return kind
         self._active.append(id(value))
         outer = self._is_exact, self._is_held
-        self._is_held |= parts.kind[0] in HOLDING_KINDS
+        if not self._is_held and parts.kind[0] in HOLDING_KINDS:
+            self._is_held, self._holder = True, kind
         self._is_exact |= self._is_held
+        if self._is_held:
+            kind = (*kind, *self.changeable(changeable(value)))
         children = [
             (label, self.value(child, scope)) for label, child in parts.children
         ]

@@ -31,7 +31,6 @@ class Summary(NamedTuple):
     effects: tuple[int, ...]
     results: tuple[int, ...]
     body: Any
-    origins: dict[str, int]
     notes: tuple[str, ...]
 
 

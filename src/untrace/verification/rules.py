@@ -139,8 +139,15 @@ def name_rule(eqn: Any) -> str:
     return f"{jaxapi.primitive_name(eqn.primitive)} of `{name}`"
 
 
-# Rules made anew by every call have no identity; so deep they are taken on trust.
-MAX_DEPTH = 4
+# Rules made anew by every call have no identity; so deep, all are looked at.
+_ALL_DEEP = 4
+
+
+def are_followed(names: list[str], name: str, eqn: Any) -> bool:
+    """Tell whether rules that are met inside those of `names` are looked at."""
+    if len(names) < _ALL_DEEP:
+        return True
+    return jaxapi.follows_rules(names, name, eqn.params["call_jaxpr"])
 
 
 def identify_rules(eqn: Any, check_vma: bool) -> Hashable:

@@ -14,7 +14,14 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.verification import difference
-from untrace.verification.canonical import HOLDING_KINDS, Parts, array_key, take_apart
+from untrace.verification.canonical import (
+    HOLDING_KINDS,
+    Parts,
+    array_key,
+    changeable,
+    seen_globals,
+    take_apart,
+)
 from untrace.verification.difference import Difference
 from untrace.verification.identity import identity, is_looked_into
 
@@ -70,6 +77,8 @@ class ValueWalk(abc.ABC):
         self.is_held = False
         self.arrays: dict[int, Parts] = {}
         self.ref_numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        # Objects that host functions may share, by their addresses, and their partners.
+        self.partners: tuple[dict[int, int], dict[int, int]] = ({}, {})
         # The host functions that others stand in for, by the addresses of these.
         self.hosts: dict[int, Any] = {}
         # How often a variable of an enclosing jaxpr was used: memoising needs to know.
@@ -93,7 +102,11 @@ class ValueWalk(abc.ABC):
         """Compare two values without saying where they differ."""
         depth, n_frames, active = len(self.path), len(self.frames), set(self.active)
         modes = self.is_exact, self.is_held
+        mine, theirs = self.partners
+        partners = dict(mine), dict(theirs)
         found = self.value(value, other, scope)
+        if found is not None:
+            self.partners = partners
         self.is_exact, self.is_held = modes
         del self.path[depth:]
         del self.frames[n_frames:]
@@ -131,8 +144,9 @@ class ValueWalk(abc.ABC):
         is_other |= self.is_exact and parts.numpy_type != others.numpy_type
         if is_other or (self.is_held and not _is_laid_out_alike(value, other)):
             return self.differ_values(value, other)
-        if parts.origin:
-            self.note_origin(value, other, parts, others)
+        if parts.sees_globals and value.__globals__ is not other.__globals__:
+            parts = parts._replace(children=parts.children + seen_globals(value))
+            others = others._replace(children=others.children + seen_globals(other))
         return self.children(value, other, parts, others, scope)
 
     def children(
@@ -148,6 +162,8 @@ class ValueWalk(abc.ABC):
         outer = self.is_exact, self.is_held
         self.is_held |= parts.kind[0] in HOLDING_KINDS
         self.is_exact |= self.is_held
+        if self.is_held and not self.are_shared_alike(value, other):
+            return self.differ("host functions share other objects")
         for (label, child), (_, twin) in zip(parts.children, others.children):
             found = None if child is twin else self.labelled(label, child, twin, scope)
             if found is not None:
@@ -155,6 +171,16 @@ class ValueWalk(abc.ABC):
         self.active.discard(pair)
         self.is_exact, self.is_held = outer
         return None
+
+    def are_shared_alike(self, value: Any, other: Any) -> bool:
+        """Whether what host functions may change corresponds one to one so far."""
+        mine, theirs = self.partners
+        for first, second in zip(changeable(value), changeable(other)):
+            self.alive.append((first, second))
+            pair = id(first), id(second)
+            if (mine.setdefault(*pair), theirs.setdefault(*pair[::-1])) != pair[::-1]:
+                return False
+        return True
 
     def labelled(
         self, label: str, value: Any, other: Any, scope: Scope | None
@@ -237,13 +263,6 @@ class ValueWalk(abc.ABC):
         return self.stand_ins(call.function, getattr(stand_in, "function", made), name)
 
     # -- saying so
-
-    def note_origin(self, value: Any, other: Any, parts: Parts, others: Parts) -> None:
-        """Note two functions that have the same code but may see other globals."""
-        if parts.origin != others.origin:
-            self.note(f"`{parts.origin}` and `{others.origin}` (same code elsewhere)")
-        elif value.__globals__ is not other.__globals__:
-            self.note(f"`{parts.origin}` (same code with other globals)")
 
     def note(self, text: str) -> None:
         """Add a line to what is not proved, once."""

@@ -26,20 +26,31 @@ def of_globals(n: float) -> Any:
     return space["host"]
 
 
+def counting(count: list[int]) -> Any:
+    def host(x: Any) -> Any:
+        count[0] += 1
+        return np.asarray(x) * np.float32(count[0])
+
+    return host
+
+
 def shared_counter(is_shared: bool) -> Any:
     """Two host functions that count, in one counter or in one each."""
     counts = [[0], [0]]
-
-    def counting(count: list[int]) -> Any:
-        def host(x: Any) -> Any:
-            count[0] += 1
-            return np.asarray(x) * np.float32(count[0])
-
-        return host
-
     first, second = counting(counts[0]), counting(counts[0 if is_shared else 1])
     return lambda x: io_callback(
         second, F32, io_callback(first, F32, x, ordered=True), ordered=True
+    )
+
+
+def counted_twice(is_one: bool) -> Any:
+    """A host function that counts, called twice, or two that count."""
+    first, second = (counting([0]) for _ in range(2))
+    return lambda x: io_callback(
+        first if is_one else second,
+        F32,
+        io_callback(first, F32, x, ordered=True),
+        ordered=True,
     )
 
 
@@ -130,6 +141,11 @@ differs(
     "host functions that share a counter",
     lambda x: shared_counter(True)(x),
     lambda x: shared_counter(False)(x),
+)
+differs(
+    "one host function that counts, or two",
+    lambda x: counted_twice(True)(x),
+    lambda x: counted_twice(False)(x),
 )
 differs(
     "host function, pure or not", pure(np.sin), lambda x: io_callback(np.sin, F32, x)
