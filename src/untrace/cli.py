@@ -377,8 +377,9 @@ def _evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, A
     """Evaluate a call expression but for the call itself."""
     try:
         tree = parse(call.strip(), "eval")
-    except SyntaxError as error:
-        _fail(f"{call!r} is not a Python expression: {error.msg}.")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = getattr(error, "msg", None) or str(error)  # ValueError: no UTF-8, NUL
+        _fail(f"{call!r} is not a Python expression: {reason}.")
     if not isinstance(tree.body, ast.Call):
         _fail(f"{call!r} is not a call. Write it as you would in the file: 'f(x, y)'.")
     namespace = dict(vars(_load(target)))
