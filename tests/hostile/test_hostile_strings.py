@@ -86,8 +86,14 @@ def test_all_strings_come_through(way, level):
         _check(way, strings, level=level)
 
 
+SOME_WAYS = ("dict_keys", "keywords", "function_names", "scopes", "members")
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("way", ["dict_keys", "keywords", "function_names", "scopes"])
+@pytest.mark.parametrize(
+    "way",
+    [w if w in SOME_WAYS else pytest.param(w, marks=pytest.mark.corpus) for w in WAYS],
+)
 def test_strings_come_through_with_every_option(way, options):
     strings = sample(6, salt=len(str(options)))
     try:

@@ -204,11 +204,12 @@ def _without_reads(
     kept: list[str] = []
     for line in lines:
         found = LINE.fullmatch(line)
-        if found is None or not reads:
+        if found is not None and found["name"] in reads:
+            continue
+        tree = parsed(found["text"]) if found is not None and reads else None
+        if found is None or tree is None:  # then it reads nothing that was taken out
             kept.append(line)
-        elif found["name"] not in reads:
-            tree = parsed(found["text"])
-            assert tree is not None
+        else:
             kept.append(line_head(found) + replaced(found["text"], tree, reads))
     return kept
 
