@@ -22,6 +22,7 @@ LAYERS = [
         "probing",
         "symbolic",
         "anonymity",
+        "drop_in",
         "result",
         "saved",
         "highlight",

@@ -38,6 +38,10 @@ class LoadError(UntraceError):
     """A saved file or its sidecar is missing, altered or not ours."""
 
 
+class CallError(UntraceError, TypeError):
+    """A loaded function is called otherwise than the original was."""
+
+
 class KeepError(UntraceError):
     """A predicate cannot be read, does not hold for the original, or for everything."""
 

@@ -10,10 +10,12 @@ import tempfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured
+from untrace.drop_in import drop_in
 from untrace.emission import Module
 from untrace.emission.module import header
 from untrace.errors import SaveError
@@ -104,13 +106,31 @@ class Source:
         return self.module.with_sidecar(name, digest, self._header())
 
     def load(self) -> Callable[..., Any]:
-        """Execute the source and return its main function."""
+        """Execute the source and return its function, to be called as the original is.
+
+        It takes the arguments that the original takes, by position, keyword or default,
+        and returns the user's own types; modules of flax.nnx are changed in place.
+        Arguments of the file's own classes are taken, too; then the result is that of
+        the file.
+
+        Returns:
+          The function. It raises `CallError`, a `TypeError`, if an argument that is
+          fixed in the program has another value, or another tree.
+        """
+        return drop_in(self._executed(), self.name, self.captured, self.module.classes)
+
+    def _executed(self) -> ModuleType:
         with tempfile.TemporaryDirectory() as folder:
             if not self.module.stored:
-                return getattr(execute(str(self)), self.module.name)
+                return execute(str(self))
             path = self.save(Path(folder) / "module.py")
             text = path.read_text(encoding="utf-8")
-            return getattr(execute(text, path=str(path)), self.module.name)
+            return execute(text, path=str(path))
+
+    @property
+    def name(self) -> str:
+        """The name of the main function."""
+        return self.module.name
 
     def _repr_html_(self) -> str:
         from untrace.highlight import to_html

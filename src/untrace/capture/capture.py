@@ -20,11 +20,13 @@ from untrace import jaxapi
 from untrace.capture.captured import Captured
 from untrace.capture.changes import Changes, lost_note
 from untrace.capture.changes import note as changes_note
+from untrace.capture.convention import TRACED, Convention
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.numbering import renumbered
 from untrace.capture.origins import function_name, origin
 from untrace.capture.results import left_out, read_result
 from untrace.capture.signature import (
+    bound_arguments,
     parameters_of,
     renamed_note,
     static_keys,
@@ -141,15 +143,16 @@ def _capture(
         else:
             named = {item.name: dynamic[item.key] for item in bound}
             result = record(run, named, changes.returned)
-        arrays, *described = read_result(result, function_name(function))
-        out[:] = [*described, changes.keys, changes.lost()]
-        return arrays
+        read = read_result(result, function_name(function))
+        out[:] = [read._replace(arrays=[]), changes, changes.lost()]
+        return read.arrays
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     with jaxapi.own_error_codes():
         jaxpr = jax.make_jaxpr(flat)(*passed)
-    result, shape, changed, lost = out
+    result, changes, lost = out
+    changed = [item for item in bound if item.key in changes.keys]
     parameters = parameters_of(bound, treedef, traced)
     if trees:
         kept_trees = {item.name: tree for item, tree in zip(bound, trees)}
@@ -161,18 +164,41 @@ def _capture(
         function_name(function),
         origin(function),
         parameters,
-        result,
+        result.tree,
         tuple(None if isinstance(v, jax.ShapeDtypeStruct) else v for v in passed),
         (
             *_notes(leaves, traced, static),
-            *left_out(shape),
+            *left_out(result.outline),
             *renamed_note(bound),
-            *changes_note([item.name for item in bound if item.key in changed]),
+            *changes_note([item.name for item in changed]),
             *lost_note([item.name for item in bound if item.key in lost]),
         ),
         fixed=fixed,
-        outline=shape,
+        outline=result.outline,
+        convention=Convention(
+            function,
+            tuple(bound),
+            _static_values(function, args, kwargs, static),
+            treedef,
+            tuple([TRACED if t else leaf for leaf, t in zip(leaves, traced)]),
+            result.treedef,
+            result.leaves,
+            tuple([item.given for item in changed]),
+            changes.has_result,
+        ),
     )
+
+
+def _static_values(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static: frozenset[int | str],
+) -> dict[str, Any]:
+    """The static arguments, by the names that the function gives them."""
+    given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+    bound = bound_arguments(function, len(args), list(kwargs))
+    return {item.given: given[item.key] for item in bound if item.key in static}
 
 
 def _plain(value: Any, order: Mapping[int, int]) -> Tree:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from untrace.capture.outline import Outline
 from untrace.capture.trees import Tree
+
+if TYPE_CHECKING:  # its file describes parameters by this one
+    from untrace.capture.convention import Convention
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Captured:
       parameters: In the order of the generated signature; leaf indices count the
         inputs of the jaxpr.
       result: Tree of the outputs of the jaxpr.
+      convention: How the original is called; None if only the jaxpr is known.
       outline: What the original returned, for the checker; None if only the jaxpr is known.
       values: The concrete leaves that were passed, or None for each abstract one.
       notes: What the header must mention.
@@ -60,3 +64,4 @@ class Captured:
     dimensions: Any = None
     fixed: frozenset[type] = frozenset()
     outline: Outline | None = None
+    convention: Convention | None = None

@@ -31,12 +31,14 @@ class Changes:
         self._containers = {k: (v, _held(v)) for k, v in arguments.items()}
         self._kept = jax.tree.leaves(list(arguments.values()))
         self.keys: list[Any] = []
+        self.has_result = True
 
     def returned(self, result: Any) -> Any:
         """Return a result with the arguments behind it that were changed and are not in it.
 
-        `keys` tells which ones they are.
+        `keys` tells which ones they are, and `has_result` whether it is not None.
         """
+        self.has_result = result is not None
         returned = set(_ids(result))
         self.keys = [
             key

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
+from untrace.capture.convention import TRACED
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.numbering import number
 from untrace.capture.outline import Outline, outline, statics
@@ -15,8 +16,26 @@ from untrace.errors import CaptureError
 _LITERALS = (str, bytes)
 
 
-def read_result(result: Any, name: str) -> tuple[list[Any], Tree, Outline]:
-    """The arrays of a result, its tree, whose leaves they are, and its outline.
+class Result(NamedTuple):
+    """A result, taken apart.
+
+    Attributes:
+      arrays: Its arrays.
+      tree: Its description, whose leaves they are.
+      outline: Its outline.
+      treedef: Its tree.
+      leaves: Its leaves; `TRACED` for arrays.
+    """
+
+    arrays: list[Any]
+    tree: Tree
+    outline: Outline
+    treedef: Any
+    leaves: tuple[Any, ...]
+
+
+def read_result(result: Any, name: str) -> Result:
+    """Take a result apart.
 
     Raises:
       CaptureError: If a leaf is no array and no text, and no registered class holds it.
@@ -34,7 +53,8 @@ def read_result(result: Any, name: str) -> tuple[list[Any], Tree, Outline]:
         literals[i] = Node("constant", None, (leaf.value,), ())
     tree = describe(jax.tree.unflatten(treedef, list(range(len(leaves)))))
     arrays = [leaf for leaf, is_kept in zip(leaves, kept) if is_kept]
-    return arrays, number(tree, kept, literals), shape
+    shown = tuple([TRACED if k else leaf for leaf, k in zip(leaves, kept)])
+    return Result(arrays, number(tree, kept, literals), shape, treedef, shown)
 
 
 def _refused(name: str, path: str, kind: str) -> str:

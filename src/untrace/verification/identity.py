@@ -62,7 +62,14 @@ def is_looked_into(value: Any) -> bool:
     All else is compared by its identity.
     """
     kind = type(value)
-    return isinstance(value, _WRAPPERS) or kind in _CONTAINERS or jaxapi.is_of_jax(kind)
+    is_container = kind in _CONTAINERS or _is_record(kind)
+    return isinstance(value, _WRAPPERS) or is_container or jaxapi.is_of_jax(kind)
+
+
+def _is_record(kind: type) -> bool:
+    """Whether objects of a class are NamedTuples, and nothing is set on them."""
+    has_more = bool(getattr(kind, "__dictoffset__", 0))
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and not has_more
 
 
 _WRAPPERS: tuple[Any, ...] = (

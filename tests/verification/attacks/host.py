@@ -16,7 +16,7 @@ import re
 import struct
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +83,26 @@ class Cached:
     @functools.cached_property
     def n(self) -> int:
         return 0
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+class Other(NamedTuple):
+    a: int
+    b: int
+
+
+class Open(Pair):
+    """A subclass of a NamedTuple on which more can be set."""
+
+
+def with_attribute(n: int) -> Any:
+    made = Open(1, 2)
+    made.n = n
+    return made
 
 
 def cached(n: int) -> Any:
@@ -235,6 +255,10 @@ held("a dataclass with another attribute", late(2), late(3))
 held("a subclass of a dataclass", Derived(2), Derived(3))
 held("a dictionary with an attribute", Named(2), Named(3))
 held("a list with an attribute", Items(2), Items(3))
+held("a named tuple", Pair(1, 2), Pair(1, 3))
+held("a named tuple or another", Pair(1, 2), Other(1, 2))
+held("a named tuple or a tuple", Pair(1, 2), (1, 2))
+held("a named tuple with an attribute", *[with_attribute(n) for n in (1, 2)])
 held("a namespace", types.SimpleNamespace(n=2), types.SimpleNamespace(n=3))
 held("a local class", local_class(2), local_class(3))
 held("an object of a local class", local_class(2)(), local_class(3)())
