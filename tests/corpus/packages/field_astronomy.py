@@ -1,4 +1,5 @@
-"""Stars, waves and skies: jaxoplanet, squishyplanet, ripplegw, s2fft, jax-healpy."""
+"""Stars, waves and skies: jaxoplanet, squishyplanet, ripplegw, jax-galsim, s2fft,
+jax-healpy, jaxkd."""
 
 from __future__ import annotations
 
@@ -295,3 +296,70 @@ def count_within_radius() -> Call:
     points = jax.random.uniform(jax.random.PRNGKey(1), (50, 2))
     tree = jaxkd.build_tree(points)
     return call(jaxkd.count_neighbors, tree, points[:10], r=0.2)
+
+
+@case(
+    "jax-galsim",
+    "astronomy",
+    "image",
+    "gradient",
+    shows="The gradient of a galaxy's drawn image with respect to flux and size.",
+)
+def galaxy_image_gradient() -> Call:
+    import jax
+    import jax.numpy as jnp
+    import jax_galsim as galsim
+
+    def image(flux, size):
+        galaxy = galsim.Gaussian(flux=flux, half_light_radius=size)
+        galaxy = galaxy.shear(g1=0.1, g2=-0.05)
+        drawn = galaxy.drawImage(nx=24, ny=24, scale=0.2, method="no_pixel")
+        return drawn.array
+
+    def loss(flux, size, data):
+        return jnp.sum((image(flux, size) - data) ** 2)
+
+    data = jnp.ones((24, 24)) * 0.01
+    return call(jax.grad(loss, argnums=(0, 1)), 1.5, 0.8, data)
+
+
+@case(
+    "jax-galsim",
+    "astronomy",
+    "fft",
+    "complex",
+    shows="A galaxy convolved with the point spread of a telescope in Fourier space.",
+)
+def convolved_galaxy() -> Call:
+    import jax_galsim as galsim
+
+    def draw(flux, radius, fwhm):
+        params = galsim.GSParams(minimum_fft_size=128, maximum_fft_size=128)
+        galaxy = galsim.Exponential(flux=flux, half_light_radius=radius)
+        psf = galsim.Moffat(beta=3.0, fwhm=fwhm)
+        seen = galsim.Convolve([galaxy, psf], gsparams=params)
+        return seen.drawImage(nx=20, ny=20, scale=0.3).array
+
+    return call(draw, 2.0, 0.7, 0.6)
+
+
+@case(
+    "jax-galsim",
+    "astronomy",
+    "batched",
+    shows="Surface brightness of sheared profiles, batched over their ellipticity.",
+)
+def sheared_profiles() -> Call:
+    import jax
+    import jax.numpy as jnp
+    import jax_galsim as galsim
+
+    def brightness(g1, x):
+        galaxy = galsim.Exponential(flux=1.0, scale_radius=0.9).shear(g1=g1, g2=0.0)
+        return jax.vmap(lambda x: galaxy.xValue(x, 0.3))(x)
+
+    return call(
+        jax.vmap(brightness, (0, None)),
+        jnp.linspace(-0.3, 0.3, 5),
+        jnp.linspace(-2.0, 2.0, 11),
+    )

@@ -299,3 +299,34 @@ def rule_110() -> Call:
         return nnx.merge(graph, variables)(row, num_steps=5)
 
     return call(jax.vmap(run, (None, 0)), variables, rows.astype(jnp.float32))
+
+
+@case(
+    "cax",
+    "automaton",
+    "gradient",
+    "convolution",
+    "prng",
+    shows="The gradient of a neural cellular automaton's loss after some steps.",
+    needs=("flax",),
+)
+def neural_automaton_gradient() -> Call:
+    import jax
+    import jax.numpy as jnp
+    from cax.core.perceive import ConvPerceive
+    from cax.core.update import NCAUpdate
+    from flax import nnx
+
+    rngs = nnx.Rngs(0)
+    perceive = ConvPerceive(channel_size=6, perception_size=12, rngs=rngs)
+    update = NCAUpdate(6, 12, (16,), rngs=rngs)
+    graph, params, rest = nnx.split((perceive, update), nnx.Param, ...)
+
+    def loss(params, state, target):
+        perceive, update = nnx.merge(graph, params, rest)
+        for _ in range(3):
+            state = update(state, perceive(state), None)
+        return jnp.mean((state[..., :3] - target) ** 2)
+
+    state = jax.random.uniform(jax.random.PRNGKey(3), (8, 8, 6))
+    return call(jax.value_and_grad(loss), params, state, jnp.ones((8, 8, 3)) * 0.5)

@@ -1,4 +1,4 @@
-"""Rigid bodies and particles: mujoco-mjx, brax, jax-md."""
+"""Rigid bodies, particles and their far fields: mujoco-mjx, brax, jax-md, jaxfmm."""
 
 from __future__ import annotations
 
@@ -307,3 +307,45 @@ def fire_minimization() -> Call:
         return jax.lax.scan(step, init(positions), None, length=15)[1]
 
     return call(relax, jax.random.uniform(jax.random.PRNGKey(3), (18, 2), maxval=4.0))
+
+
+@case(
+    "jaxfmm",
+    "particles",
+    "complex",
+    "segments",
+    shows="The potential of charges by a fast multipole method on a fixed tree.",
+)
+def multipole_potential() -> Call:
+    import jax
+    from jaxfmm import uniform
+
+    keys = jax.random.split(jax.random.PRNGKey(4))
+    setup = uniform.setup(jax.random.uniform(keys[0], (200, 3)), p=2, N_max=16)
+
+    def potential(charges):
+        return uniform.evaluate_setup(setup, charges)
+
+    return call(potential, jax.random.normal(keys[1], (200,)))
+
+
+@case(
+    "jaxfmm",
+    "particles",
+    "gradient",
+    "linear solve",
+    shows="The gradient of an energy by a kernel-independent multipole method.",
+)
+def kernel_independent_energy_gradient() -> Call:
+    import jax
+    import jax.numpy as jnp
+    from jaxfmm import kifmm
+
+    keys = jax.random.split(jax.random.PRNGKey(5))
+    positions = jax.random.uniform(keys[0], (120, 3))
+    setup = kifmm.setup(positions, p=2, N_max=16, p2p_mixed=False)
+
+    def energy(charges):
+        return 0.5 * jnp.dot(charges, kifmm.evaluate_setup(setup, charges))
+
+    return call(jax.grad(energy), jax.random.normal(keys[1], (120,)))
