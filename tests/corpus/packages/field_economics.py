@@ -47,22 +47,21 @@ def retirement_solution() -> Call:
     "economics",
     "gradient",
     "float64",
-    shows="How the values of the first period change with patience and risk aversion.",
+    shows="How consumption changes with patience and risk aversion.",
     x64=True,
 )
-def value_sensitivities() -> Call:
+def consumption_sensitivities() -> Call:
     import jax
     import jax.numpy as jnp
 
     model, params = _retirement_model(3)
     solve = model.get_solve_func()
 
-    def value(varied, fixed):
-        solved = solve(fixed | varied)
-        return jnp.nanmean(jnp.where(jnp.isfinite(solved.value), solved.value, 0.0))
+    def consumption(varied, fixed):
+        return jnp.nanmean(solve(fixed | varied).policy)
 
     varied = {name: params.pop(name) for name in ("discount_factor", "rho")}
-    return call(jax.jacfwd(value), varied, params)
+    return call(jax.jacfwd(consumption), varied, params)
 
 
 @case(
@@ -70,17 +69,13 @@ def value_sensitivities() -> Call:
     "economics",
     "batched",
     "search",
-    shows="Interpolated values and policies at many wealths.",
+    shows="What to consume, interpolated at many wealths.",
 )
-def interpolated_values() -> Call:
+def interpolated_policy() -> Call:
     import jax
     import jax.numpy as jnp
-    from dcegm.interpolation.interp1d import linear_interpolation_with_extrapolation
-
-    def at(wealth, grid, values):
-        return linear_interpolation_with_extrapolation(x=grid, y=values, x_new=wealth)
+    from dcegm.interpolation.interp1d import interp_policy_on_wealth
 
     grid = jnp.linspace(0.1, 20.0, 15) ** 1.2
-    return call(
-        jax.vmap(at, (0, None, None)), jnp.linspace(0.0, 50.0, 9), grid, jnp.log(grid)
-    )
+    consume = jax.vmap(interp_policy_on_wealth, (0, None, None))
+    return call(consume, jnp.linspace(0.0, 50.0, 9), grid, jnp.log1p(grid))
