@@ -112,7 +112,7 @@ def _grating(n_terms: int) -> tuple[Any, Any]:
     "optics",
     "eigendecomposition",
     "complex",
-    "callback",
+    "custom derivative",
     shows="The modes of a patterned layer.",
 )
 def patterned_layer_modes() -> Call:
