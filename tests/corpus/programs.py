@@ -24,6 +24,7 @@ import numpy as np
 
 import untrace
 from tests.corpus.documented import basics, derivatives, models  # noqa: F401  (register)
+from tests.corpus.origins import origin
 from tests.corpus.registry import PROGRAMS, Program
 from untrace import jaxapi
 
@@ -33,6 +34,10 @@ MAX_HESSIAN = 64
 
 # Programs that do not come back identical yet, and why. None at present.
 KNOWN: dict[str, str] = {}
+
+
+ORIGINS = {"calls": "", "regions": ", with regions", "equations": ", from equations"}
+"""What a verdict says of a program that was not written from its calls alone."""
 
 
 @dataclass(frozen=True)
@@ -153,16 +158,8 @@ def run(program: Program, stable: bool = True, level: str = "lax") -> Outcome:
     notes = "; ".join(src.report.unproved)
     detail = notes if verdict == "identical" else str(src.report.difference)[:800]
     if level == "api":
-        verdict += _origin(text)
+        verdict += ORIGINS[origin(text)]
     return Outcome(name, verdict, detail)
-
-
-def _origin(text: str) -> str:
-    """Say what of a program was not written from its calls."""
-    header = " ".join(text.split('"""')[1].split())
-    if "Written from its equations" in header:
-        return ", from equations"
-    return ", with regions" if "is written from its equations" in header else ""
 
 
 GOOD = {

@@ -1,0 +1,343 @@
+"""Recovers one case and tries what comes out as its user would.
+
+`python -m tests.corpus.packages.judge NAME --level L` prints a `Finding` as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib.metadata
+import inspect
+import os
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+from tests.corpus.derivatives import difference
+from tests.corpus.origins import origin
+from tests.corpus.packages.cases import Call, Case, load_all
+from tests.corpus.packages.finding import Finding
+from untrace import jaxapi
+from untrace.capture.inputs import are_dynamic
+from untrace.capture.trees import build
+from untrace.verification.retrace import execute
+
+PLAIN = {*sys.stdlib_module_names, "jax", "jaxlib", "numpy", "ml_dtypes"}
+Flat = Callable[..., list[Any]]
+
+
+def judge(case: Case, level: str) -> Finding:
+    """Judge one case in this process."""
+    found = Finding(case.name, case.package, level, jax.__version__)
+    with warnings.catch_warnings(), jax.enable_x64(case.x64):
+        warnings.simplefilter("ignore")
+        missing = [d for d in (case.package, *case.needs) if not _is_installed(d)]
+        if missing:
+            found.outcome, found.detail = "not installed", ", ".join(missing)
+            return found
+        _judge(case, found)
+    return found
+
+
+def _judge(case: Case, found: Finding) -> None:
+    try:
+        call = case.make()
+        original, leaves = flat(call, call.function)
+        start = time.perf_counter()
+        jaxpr = jax.make_jaxpr(original)(*leaves)
+        found.trace_seconds = round(time.perf_counter() - start, 3)
+        found.equations = _count(jaxpr)
+        wanted = jax.block_until_ready(jax.jit(original)(*leaves))
+    except Exception as error:  # a program that does not run here
+        found.outcome, found.detail = "case fails", _said(error)
+        return
+    try:
+        start = time.perf_counter()
+        src = untrace.source(call.function, level=found.level)(
+            *call.args, **call.kwargs
+        )
+        text = str(src)
+        found.source_seconds = round(time.perf_counter() - start, 3)
+    except Exception as error:  # the failure that is looked for
+        found.outcome, found.detail = "raises", _said(error)
+        found.frame = _innermost(error)
+        return
+    found.outcome = src.report.strength
+    found.lines = text.count("\n")
+    if not src.report.is_verified:
+        found.detail = str(src.report)[:1500]
+    if found.level == "api":
+        found.origin = origin(text)
+    found.imports = sorted(_imports(text) - PLAIN)
+    judge_text(src, wanted, found)
+    judge_load(src, call, wanted, found)
+
+
+def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
+    """Save the text, import it, and compare its function under `jit`."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            path = src.save(Path(folder) / "recovered.py")
+            module = execute(path.read_text(encoding="utf-8"), path=str(path))
+            if hasattr(module, "example_args"):
+                module.example_args()
+            found.saved = "works"
+        except Exception as error:  # the failure that is looked for
+            found.saved = _raised(error)
+            return
+        try:
+            classes = {k: getattr(module, n) for k, n in src.module.classes.items()}
+            function = getattr(module, src.module.name)
+            parameters = src.captured.parameters
+
+            def run(*values: Any) -> list[Any]:
+                given = [build(p.tree, values, classes) for p in parameters]
+                named = {
+                    p.name: value
+                    for p, value in zip(parameters, given)
+                    if p.kind is p.kind.KEYWORD_ONLY
+                }
+                result = function(*given[: len(given) - len(named)], **named)
+                return _arrays(result)
+
+            found.values = bits(wanted, jax.jit(run)(*src.captured.values))
+        except Exception as error:  # the failure that is looked for
+            found.values = _raised(error)
+
+
+def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> None:
+    """Call the loaded function as the original is called, and transform it."""
+    try:
+        loaded = src.load()
+    except Exception as error:  # the failure that is looked for
+        found.load = _raised(error)
+        return
+    ours = Call(loaded, call.args, call.kwargs)
+    found.load = load_verdict(call, ours)
+    if found.load.startswith("raises"):
+        first = found.load
+        call = _numbers_as_arrays(call, src.captured.fixed)
+        ours = _without_fixed(src, call, loaded)
+        if load_verdict(call, ours).startswith("raises"):
+            return
+        found.detail = found.detail or first
+        found.load = "fixed"
+    original, leaves = flat(call, call.function)
+    recovered, others = flat(ours, ours.function)
+    if len(leaves) != len(others):  # an argument of arrays alone was fixed, too
+        return
+    try:
+        got = jax.block_until_ready(jax.jit(recovered)(*leaves))
+        found.jit = bits(wanted, got).replace("equal", "works")
+    except Exception as error:  # the failure that is looked for
+        found.jit = _raised(error)
+    pairs = [jnp.stack([jnp.asarray(x)] * 2) for x in leaves]
+    if pairs:
+        found.vmap = transformed(jax.vmap(original), jax.vmap(recovered), pairs)
+    floats = [i for i, leaf in enumerate(leaves) if _is_float(leaf)]
+    if floats:
+        made = [jax.grad(_loss(f, leaves, floats)) for f in (original, recovered)]
+        found.grad = transformed(*made, [[leaves[i] for i in floats]])
+
+
+def load_verdict(call: Call, ours: Call) -> str:
+    """Compare what two functions return when they are called, without `jit`."""
+    expected: Any = None
+    refusal = ""
+    try:
+        expected = call.function(*call.args, **call.kwargs)
+    except Exception as error:  # some programs only run under jit
+        refusal = _said(error)
+    try:
+        got = jax.block_until_ready(ours.function(*ours.args, **ours.kwargs))
+    except Exception as error:  # the failure that is looked for
+        return "original refuses" if refusal else _raised(error)
+    if refusal:
+        return "works"
+    a, b = _arrays(expected), _arrays(got)
+    if len(a) != len(b):
+        return f"differs: {len(b)} results, not {len(a)}"
+    parts = list(filter(None, map(difference, a, b)))
+    if parts:
+        return f"differs: {parts[0]}"
+    same = jax.tree.structure(expected) == jax.tree.structure(got)
+    return "works" if same else "own types"
+
+
+def transformed(wanted: Any, got: Any, args: Sequence[Any]) -> str:
+    """Compare two transformed functions, up to rounding."""
+    try:
+        expected = jax.block_until_ready(jax.tree.leaves(jax.jit(wanted)(*args)))
+    except Exception:  # what the original does not have, ours need not have
+        return "original refuses"
+    try:
+        actual = jax.block_until_ready(jax.tree.leaves(jax.jit(got)(*args)))
+    except Exception as error:  # the failure that is looked for
+        return _raised(error)
+    if len(expected) != len(actual):
+        return f"differs: {len(actual)} results, not {len(expected)}"
+    parts = list(filter(None, map(difference, expected, actual)))
+    return f"differs: {parts[0]}" if parts else "works"
+
+
+def flat(call: Call, function: Any) -> tuple[Flat, list[Any]]:
+    """Return a function of the array leaves alone, and these; the rest is closed over."""
+    leaves, structure = jax.tree.flatten((call.args, call.kwargs))
+    positions = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
+
+    def run(*arrays: Any) -> list[Any]:
+        full = list(leaves)
+        for position, array in zip(positions, arrays, strict=True):
+            full[position] = array
+        args, kwargs = jax.tree.unflatten(structure, full)
+        return _arrays(function(*args, **kwargs))
+
+    return run, [leaves[i] for i in positions]
+
+
+def bits(wanted: Sequence[Any], got: Sequence[Any]) -> str:
+    """Say "equal" if two lists of arrays have the same bits, all NaNs being one."""
+    if len(wanted) != len(got):
+        return f"differs: {len(got)} results, not {len(wanted)}"
+    for a, b in zip(wanted, got):
+        if jaxapi.is_key(a) and jaxapi.is_key(b):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        if jnp.asarray(a).dtype != jnp.asarray(b).dtype or np.shape(a) != np.shape(b):
+            return f"differs: {difference(a, b)}"
+        one, other = np.asarray(a), np.asarray(b)
+        if one.tobytes() != other.tobytes() and not _same_bits(one, other):
+            return f"differs: {difference(a, b) or 'by rounding'}"
+    return "equal"
+
+
+def _same_bits(a: Any, b: Any) -> bool:
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return False
+    nan = np.isnan(a)
+    if not np.array_equal(nan, np.isnan(b)):
+        return False
+    return a[~nan].tobytes() == b[~nan].tobytes()
+
+
+def _loss(function: Flat, leaves: Sequence[Any], floats: Sequence[int]) -> Any:
+    def loss(values: Any) -> Any:
+        full = list(leaves)
+        for position, value in zip(floats, values):
+            full[position] = value
+        results = filter(_is_float, function(*full))
+        return sum((jnp.sum(jnp.abs(x) ** 2) for x in results), jnp.zeros(()))
+
+    return loss
+
+
+def _without_fixed(src: Any, call: Call, loaded: Any) -> Call:
+    """Leave out the arguments that are no parameters of the generated function."""
+    try:
+        bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):
+        return Call(loaded, call.args, call.kwargs)
+    parameters = src.captured.parameters
+    if not set(bound.arguments) >= {p.name for p in parameters}:  # *args, **kwargs
+        return Call(loaded, call.args, call.kwargs)
+
+    def adapted(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(call.function).bind(*args, **kwargs).arguments
+        named = [p.name for p in parameters if p.kind is p.kind.KEYWORD_ONLY]
+        first = [given[p.name] for p in parameters if p.name not in named]
+        return loaded(*first, **{name: given[name] for name in named})
+
+    return Call(adapted, call.args, call.kwargs)
+
+
+def _numbers_as_arrays(call: Call, fixed: Any) -> Call:
+    """Pass Python numbers as `jax.jit` does, but for those that are closed over."""
+    leaves, structure = jax.tree.flatten((call.args, call.kwargs))
+    flags = are_dynamic([call.args, call.kwargs], fixed)
+    full = [jnp.asarray(x) if is_in else x for x, is_in in zip(leaves, flags)]
+    args, kwargs = jax.tree.unflatten(structure, full)
+    return Call(call.function, args, kwargs)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.Array, np.generic)) or (
+        isinstance(leaf, np.ndarray) and leaf.dtype != object
+    )
+
+
+def _is_float(leaf: Any) -> bool:
+    return not jaxapi.is_key(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def _arrays(result: Any) -> list[Any]:
+    """Return the leaves of a result that are arrays, numbers among them."""
+    kinds = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+    leaves = [leaf for leaf in jax.tree.leaves(result) if isinstance(leaf, kinds)]
+    return [jnp.asarray(leaf) for leaf in leaves]
+
+
+def _count(jaxpr: Any) -> int:
+    body, _ = jaxapi.split_jaxpr(jaxpr)
+    return len(body.eqns) + sum(map(_count, jaxapi.sub_jaxprs(body)))
+
+
+def _imports(text: str) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:800]
+
+
+def _raised(error: BaseException) -> str:
+    return f"raises: {_said(error)}"[:400]
+
+
+def _innermost(error: BaseException) -> str:
+    """Name the innermost frame of untrace."""
+    ours = str(Path(untrace.__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename.startswith(ours)]
+    if not inside:
+        return ""
+    return f"{os.path.relpath(inside[-1].filename, ours)}:{inside[-1].name}"
+
+
+def main() -> None:
+    """Judge one case; print its finding as the last line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("name")
+    parser.add_argument("--level", choices=("lax", "api"), required=True)
+    options = parser.parse_args()
+    with contextlib.redirect_stdout(sys.stderr):
+        found = judge(load_all()[options.name], options.level)
+    print("\n" + found.to_json(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
