@@ -1,4 +1,4 @@
-"""Probabilistic programs and samplers: numpyro and blackjax."""
+"""Probabilistic programs and samplers: numpyro, blackjax and jaxns."""
 
 from __future__ import annotations
 
@@ -300,3 +300,44 @@ def diagnostics_of_chains() -> Call:
 
     noise = jax.random.normal(jax.random.key(7), (4, 64, 2))
     return call(diagnose, jnp.cumsum(noise, axis=1) * 0.3 + noise)
+
+
+def straight_line(x: Any, y: Any) -> Any:
+    """Return the log likelihood of a line under drawn parameters."""
+    from jaxns.priors import Prior
+    from tensorflow_probability.substrates import jax as tfp
+
+    normal = tfp.distributions.Normal
+    slope = Prior(normal(0.0, 1.0), name="slope").realise()
+    shift = Prior(tfp.distributions.Uniform(-1.0, 2.0), name="shift").realise()
+    return jnp.sum(normal(shift + slope * x, 0.2).log_prob(y))
+
+
+@case("jaxns", "density", "gradient", needs=("tfp-nightly",), shows="A joint density.")
+def gradient_of_joint_density() -> Call:
+    from jaxns.model import Model
+
+    model = Model(prior_model=straight_line)
+    args = (jnp.linspace(0.0, 1.0, 6), jnp.linspace(0.1, 1.2, 6))
+    unit = model.sample_U(jax.random.PRNGKey(7), args)
+
+    def density(unit: Any, *args: Any) -> Any:
+        return model.log_joint(unit, args)
+
+    return call(jax.value_and_grad(density), unit, *args)
+
+
+@case(
+    "jaxns", "random", "batched", needs=("tfp-nightly",), shows="Draws and likelihoods."
+)
+def batched_prior_draws() -> Call:
+    from jaxns.model import Model
+
+    model = Model(prior_model=straight_line)
+    args = (jnp.linspace(0.0, 1.0, 6), jnp.linspace(0.1, 1.2, 6))
+
+    def draw(key: Any) -> Any:
+        unit = model.sample_U(key, args)
+        return model.transform_to_X(unit, args), model.log_likelihood(unit, args)
+
+    return call(jax.vmap(draw), jax.random.split(jax.random.PRNGKey(8), 7))
