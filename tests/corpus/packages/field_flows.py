@@ -336,3 +336,41 @@ def squashed_normal_gradient() -> Call:
 
     params = {"loc": jnp.array(0.1), "log_scale": jnp.array(-0.4)}
     return call(jax.value_and_grad(loss), params, jnp.linspace(-0.9, 0.9, 8))
+
+
+@case(
+    "flowMC", "flow", "training", "filtered", shows="A training step of flowMC's flow."
+)
+def real_nvp_train_step() -> Call:
+    import equinox as eqx
+    import optax
+    from flowMC.resource.model.nf_model.realNVP import RealNVP
+
+    model = RealNVP(2, 3, 16, jax.random.key(14))
+    optimizer = optax.adam(1e-3)
+
+    def step(model: Any, x: Any, state: Any) -> Any:
+        return model.train_step(x, optimizer, state)
+
+    state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
+    return call(step, model, two_moons(8), state)
+
+
+@case("flowMC", "sampler", "gradient", "random", shows="A chain of Langevin proposals.")
+def langevin_chain() -> Call:
+    from flowMC.resource.kernel.MALA import MALA
+
+    def target(x: Any, data: Any) -> Any:
+        return -0.5 * jnp.sum((x - data["mean"]) ** 2) - 0.1 * x[0] ** 4
+
+    kernel = MALA(step_size=jnp.full(2, 0.2))
+
+    def chain(key: Any, position: Any, data: Any) -> Any:
+        def step(carry: Any, key: Any) -> Any:
+            position, log_prob, accepted = kernel.kernel(key, *carry, target, data)
+            return (position, log_prob), (position, accepted)
+
+        start = position, target(position, data)
+        return jax.lax.scan(step, start, jax.random.split(key, 6))
+
+    return call(chain, jax.random.key(15), jnp.zeros(2), {"mean": jnp.ones(2)})

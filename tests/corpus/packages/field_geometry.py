@@ -1,4 +1,4 @@
-"""Lie groups, optimal transport and signatures."""
+"""Lie groups: poses, rotations and their gradients."""
 
 from __future__ import annotations
 
@@ -87,83 +87,3 @@ def pose_graph_step() -> Call:
 
     tangents = 0.3 * jax.random.normal(jax.random.PRNGKey(2), (5, 3))
     return call(step, jaxlie.SE2.exp(tangents), jaxlie.SE2.exp(tangents[:4] * 0.9))
-
-
-def two_clouds(n: int, m: int) -> tuple[Any, Any]:
-    """Return points of two clouds."""
-    x = jax.random.normal(jax.random.PRNGKey(3), (n, 2))
-    return x, 0.5 * jax.random.normal(jax.random.PRNGKey(4), (m, 2)) + 1.0
-
-
-@case("ott-jax", "transport", "while", "implicit", shows="Sinkhorn between two clouds.")
-def sinkhorn_gradient() -> Call:
-    from ott.geometry import pointcloud
-    from ott.solvers import linear
-
-    def cost(x: Any, y: Any) -> Any:
-        geometry = pointcloud.PointCloud(x, y, epsilon=0.1)
-        return linear.solve(geometry).reg_ot_cost
-
-    return call(jax.value_and_grad(cost), *two_clouds(12, 10))
-
-
-@case("ott-jax", "transport", "while", shows="A divergence of clouds.")
-def sinkhorn_divergence() -> Call:
-    from ott.geometry import pointcloud
-    from ott.tools import sinkhorn_divergence as divergence
-
-    def distance(x: Any, y: Any) -> Any:
-        value, _ = divergence.sinkhorn_divergence(
-            pointcloud.PointCloud, x, y, epsilon=0.2
-        )
-        return value
-
-    return call(distance, *two_clouds(9, 9))
-
-
-@case("ott-jax", "transport", "quadratic", "while", shows="Gromov and Wasserstein.")
-def gromov_wasserstein() -> Call:
-    from ott.geometry import pointcloud
-    from ott.solvers import quadratic
-
-    def match(x: Any, y: Any) -> Any:
-        solution = quadratic.solve(
-            pointcloud.PointCloud(x), pointcloud.PointCloud(y), epsilon=0.5
-        )
-        return solution.matrix, solution.primal_cost
-
-    return call(match, *two_clouds(8, 7))
-
-
-@case("ott-jax", "sort", "soft", "while", shows="Soft sorts, ranks and quantiles.")
-def soft_sort_and_ranks() -> Call:
-    from ott.tools import soft_sort
-
-    def summary(x: Any) -> Any:
-        ordered = soft_sort.sort(x, epsilon=0.05)
-        ranks = soft_sort.ranks(x, epsilon=0.05)
-        return ordered, ranks, soft_sort.quantile(x, q=jnp.array([0.5]))
-
-    return call(summary, jnp.array([3.0, -1.0, 2.0, 0.5, 1.4, -0.3, 4.0]))
-
-
-@case("signax", "paths", "scan", "batched", shows="Signatures of a batch of paths.")
-def signatures_of_paths() -> Call:
-    import signax
-
-    def features(paths: Any) -> Any:
-        return jax.vmap(lambda path: signax.signature(path, depth=3))(paths)
-
-    steps = jax.random.normal(jax.random.PRNGKey(6), (4, 10, 2))
-    return call(features, jnp.cumsum(steps, axis=1))
-
-
-@case("signax", "paths", "gradient", shows="A gradient of a log signature.")
-def gradient_of_log_signature() -> Call:
-    import signax
-
-    def loss(path: Any) -> Any:
-        return jnp.sum(signax.logsignature(path, depth=3) ** 2)
-
-    steps = jax.random.normal(jax.random.PRNGKey(7), (8, 3))
-    return call(jax.grad(loss), jnp.cumsum(0.3 * steps, axis=0))

@@ -292,6 +292,23 @@ def square_root_filter() -> Call:
     return call(run, jax.random.normal(jax.random.key(8), (14, 1)))
 
 
+@case("cuthbert", "state-space", "associative-scan", "qr", shows="A parallel smoother.")
+def parallel_square_root_smoother() -> Call:
+    import cuthbert
+    from cuthbert.gaussian import kalman
+
+    dynamics, observation = kalman_functions()
+    filtering = kalman.build_filter(jnp.zeros(2), jnp.eye(2), dynamics, observation)
+    smoothing = kalman.build_smoother(dynamics)
+
+    def run(ys: Any) -> Any:
+        states = cuthbert.filter(filtering, ys, filtering.init_prepare(), parallel=True)
+        smoothed = cuthbert.smoother(smoothing, states, ys, parallel=True)
+        return smoothed.mean, smoothed.chol_cov
+
+    return call(run, jax.random.normal(jax.random.key(9), (8, 1)))
+
+
 @case(
     "finitediffx", "differences", "stencil", shows="Laplacians, curls and divergences."
 )

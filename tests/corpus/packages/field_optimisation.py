@@ -1,4 +1,4 @@
-"""Nonlinear, constrained and linear programs: jaxopt, qpax, mpax; maps of rotations."""
+"""Nonlinear, constrained and linear programs, and Bayesian optimisation."""
 
 from __future__ import annotations
 
@@ -232,3 +232,50 @@ def batched_linear_programs() -> Call:
         return r2HPDHG(eps_abs=1e-4, eps_rel=1e-4).optimize(problem).primal_solution
 
     return call(jax.vmap(solve), jnp.linspace(0.1, 1.0, 12).reshape(4, 3))
+
+
+@case("bayex", "bayesian-optimisation", "gaussian-process", shows="An acquisition.")
+def expected_improvement() -> Call:
+    import bayex
+
+    optimizer = bayex.Optimizer(
+        domain={"x": bayex.domain.Real(0.0, 2.0)}, maximize=True, acq="EI"
+    )
+    xs = jnp.linspace(0.0, 2.0, 5)
+    state = optimizer.init(jnp.sin(3.0 * xs), {"x": xs})
+
+    def propose(key: Any, state: Any) -> Any:
+        return optimizer.sample(key, state, size=50)
+
+    return call(propose, jax.random.key(2), state)
+
+
+@case("bayex", "bayesian-optimisation", "training", "scan", shows="A process fitted.")
+def process_fit() -> Call:
+    from bayex import gp
+
+    def fit(y: Any, x: Any, mask: Any, params: Any) -> Any:
+        return gp.posterior_fit(y, x, mask, params, lr=0.01, trainsteps=8)
+
+    params = gp.GPParams(
+        noise=jnp.zeros((1, 1)),
+        amplitude=jnp.zeros((1, 1)),
+        lengthscale=jnp.zeros((1, 1)),
+    )
+    x = jnp.linspace(0.0, 1.0, 6)[:, None]
+    return call(fit, jnp.cos(3 * x[:, 0]), x, jnp.arange(6) < 5, params)
+
+
+@case("jax-tqdm", "callback", "scan", "gradient", shows="Descent under a progress bar.")
+def descent_under_progress_bar() -> Call:
+    import jax_tqdm
+
+    def fit(params: Any, data: Any) -> Any:
+        @jax_tqdm.scan_tqdm(20, print_rate=10)
+        def step(params: Any, index: Any) -> Any:
+            value, gradient = jax.value_and_grad(ridge_loss)(params, 0.1, data)
+            return params - 0.1 * gradient, value
+
+        return jax.lax.scan(step, params, jnp.arange(20))
+
+    return call(fit, jnp.zeros(3), ridge_data(8, 3))
