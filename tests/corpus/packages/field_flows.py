@@ -304,27 +304,6 @@ def lbfgs_batch_of_starts() -> Call:
     return call(minimise, jnp.linspace(-1.0, 1.0, 6).reshape(2, 3))
 
 
-@case(
-    "distreqx",
-    "density",
-    "batched",
-    "filtered",
-    shows="Distributions that are pytrees.",
-)
-def distributions_as_pytrees() -> Call:
-    from distreqx import distributions
-
-    def score(distribution: Any, key: Any) -> Any:
-        keys = jax.random.split(key, 5)
-        samples = jax.vmap(distribution.sample)(keys)
-        return samples, jax.vmap(distribution.log_prob)(samples), distribution.entropy()
-
-    normal = distributions.MultivariateNormalDiag(
-        jnp.array([-1.0, 0.0, 1.0]), jnp.array([0.1, 0.2, 0.3])
-    )
-    return call(score, normal, jax.random.key(13))
-
-
 @case("distreqx", "bijector", "gradient", shows="A squashed normal's density.")
 def squashed_normal_gradient() -> Call:
     from distreqx import bijectors, distributions
