@@ -182,3 +182,60 @@ def pareto_front_and_crowding() -> Call:
         return repertoire.add(genotypes, scores)
 
     return call(add, repertoire, genotypes[:4] * 0.5, scores[:4] + 0.2)
+
+
+@case(
+    "evojax", "evolution", "environment", "batched", "network", shows="a rollout step"
+)
+def cartpole_step_with_population_of_policies() -> Call:
+    """One step of cart-pole, an episode and a policy for each member."""
+    from evojax.policy import MLPPolicy
+    from evojax.task.cartpole import CartPoleSwingUp
+
+    task = CartPoleSwingUp(max_steps=100)
+    policy = MLPPolicy(task.obs_shape[0], [8], task.act_shape[0])
+    keys = jax.random.split(jax.random.PRNGKey(0), 6)
+    task_state = task.reset(keys)
+    policy_state = policy.reset(task_state)
+    params = jax.random.normal(jax.random.key(1), (6, policy.num_params))
+
+    def step(task_state, policy_state, params):
+        actions, policy_state = policy.get_actions(task_state, params, policy_state)
+        task_state, reward, done = task.step(task_state, actions)
+        return task_state, policy_state, reward, done
+
+    return call(step, task_state, policy_state, params)
+
+
+@case("evojax", "evolution", "environment", "scan", shows="an episode under scan")
+def cartpole_episode_rewards() -> Call:
+    """The rewards of twenty steps of the harder cart-pole, rewards masked when done."""
+    from evojax.task.cartpole import CartPoleSwingUp
+
+    task = CartPoleSwingUp(max_steps=20, harder=True)
+    keys = jax.random.split(jax.random.PRNGKey(0), 4)
+
+    def episode(keys, gain):
+        def step(carry, _):
+            state, alive = carry
+            actions = jnp.tanh(state.obs @ gain)[:, None]
+            state, reward, done = task.step(state, actions)
+            return (state, alive * (1 - done)), reward * alive
+
+        start = (task.reset(keys), jnp.ones(4))
+        return jax.lax.scan(step, start, length=20)[1].sum(0)
+
+    return call(episode, keys, jnp.linspace(-1.0, 1.0, 5))
+
+
+@case(
+    "evojax", "evolution", "environment", "loop", shows="agents among food and poison"
+)
+def waterworld_step() -> Call:
+    """A step of the water world: items move, are eaten and appear again."""
+    from evojax.task.waterworld import WaterWorld
+
+    task = WaterWorld(num_items=3, max_steps=50)
+    state = task.reset(jax.random.split(jax.random.PRNGKey(0), 2))
+    actions = jax.random.uniform(jax.random.key(1), (2, *task.act_shape))
+    return call(task.step, state, actions)

@@ -327,3 +327,47 @@ def nnx_bidirectional_gru() -> Call:
 
     xs = jax.random.normal(jax.random.key(1), (3, 7, 5))
     return call(encode, state, xs, jnp.array([7, 4, 2]))
+
+
+@case(
+    "flax", "network", "language", "optimizer", "prng", shows="a GPT's whole train step"
+)
+def linen_gpt_train_step() -> Call:
+    """A step of AdamW on six decoder blocks with dropout and tied embeddings."""
+    import optax
+    from flax import linen as nn
+    from flax.training import train_state
+
+    class Gpt(nn.Module):
+        @nn.compact
+        def __call__(self, tokens, deterministic):
+            embed = nn.Embed(40, 32)
+            x = embed(tokens) + nn.Embed(16, 32)(jnp.arange(tokens.shape[1]))
+            for _ in range(6):
+                attention = nn.SelfAttention(4, deterministic=deterministic)
+                y = attention(nn.LayerNorm()(x), nn.make_causal_mask(tokens))
+                x = x + nn.Dropout(0.1, deterministic=deterministic)(y)
+                x = x + nn.Dense(32)(nn.gelu(nn.Dense(128)(nn.LayerNorm()(x))))
+            return embed.attend(nn.LayerNorm()(x))
+
+    model = Gpt()
+    tokens = jax.random.randint(jax.random.key(0), (2, 9), 0, 40)
+    params = jax.jit(model.init, static_argnums=2)(jax.random.key(1), tokens, True)
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
+    state = train_state.TrainState.create(
+        apply_fn=model.apply, params=params, tx=optimizer
+    )
+
+    def step(state, tokens, key):
+        def loss(params):
+            logits = state.apply_fn(
+                params, tokens[:, :-1], False, rngs={"dropout": key}
+            )
+            return optax.softmax_cross_entropy_with_integer_labels(
+                logits, tokens[:, 1:]
+            ).mean()
+
+        value, grads = jax.value_and_grad(loss)(state.params)
+        return state.apply_gradients(grads=grads), value
+
+    return call(step, state, tokens, jax.random.key(2))

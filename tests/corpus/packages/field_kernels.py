@@ -205,7 +205,14 @@ def rabe_attention_of_a_batch() -> Call:
     return call(jax.vmap(rabe_attention), *normals(shape, shape, shape))
 
 
-@case("memory-efficient-attention", "kernel", "attention", "map", shows="chunks by map")
+@case(
+    "memory-efficient-attention",
+    "kernel",
+    "attention",
+    "map",
+    needs=("torch",),
+    shows="chunks by map",
+)
 def attention_in_chunks() -> Call:
     """Attention that maps over chunks of queries and of keys, and its gradient."""
     from memory_efficient_attention import efficient_dot_product_attention_jax

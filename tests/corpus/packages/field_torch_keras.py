@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from tests.corpus.packages.cases import Call, call, case
 
-
 NAMED_OVERLOADS = (
     "prod.dim_Dimname unbind.Dimname all.dimname all.dimname_out "
     "index_add.dimname index_copy.dimname index_copy_.dimname "
@@ -128,7 +127,7 @@ def convolutional_network_gradient() -> Call:
     shows="a torch decoder trained by optax",
 )
 def transformer_train_step() -> Call:
-    """A step of Adam on a torch transformer of four layers with its own attention."""
+    """A step of Adam on a torch transformer of six layers with its own attention."""
     torch = seeded_torch()
     import optax
     import torchax
@@ -158,7 +157,7 @@ def transformer_train_step() -> Call:
             return x + self.mlp(self.norm2(x))
 
     model = nn.Sequential(
-        nn.Embedding(40, 32), *[Block(32, 4) for _ in range(4)], nn.Linear(32, 40)
+        nn.Embedding(40, 32), *[Block(32, 4) for _ in range(6)], nn.Linear(32, 40)
     )
     weights, function = torchax.extract_jax(model)
     optimizer = optax.adam(1e-3)
@@ -274,15 +273,17 @@ def bidirectional_lstm_gradient() -> Call:
 @case(
     "keras", "network", "attention", "optimizer", shows="a whole stateless train step"
 )
-def transformer_block_train_step() -> Call:
-    """A transformer block's loss, gradient, metric and optimizer, all stateless."""
+def stateless_transformer_train_step() -> Call:
+    """A transformer of three blocks: loss, gradient and AdamW, all stateless."""
     keras = seeded_keras()
     layers = keras.layers
-    inputs = keras.Input((6, 16))
-    attended = layers.MultiHeadAttention(2, 8)(inputs, inputs)
-    x = layers.LayerNormalization()(inputs + attended)
-    hidden = layers.Dense(16)(layers.Dense(32, activation="gelu")(x))
-    x = layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x + hidden))
+    x = inputs = keras.Input((6, 16))
+    for _ in range(3):
+        attended = layers.MultiHeadAttention(2, 8)(x, x)
+        x = layers.LayerNormalization()(x + attended)
+        hidden = layers.Dense(16)(layers.Dense(32, activation="gelu")(x))
+        x = layers.LayerNormalization()(x + hidden)
+    x = layers.GlobalAveragePooling1D()(x)
     model = keras.Model(inputs, layers.Dense(3)(x))
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.AdamW(1e-3, clipnorm=1.0)
