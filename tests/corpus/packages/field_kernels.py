@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -12,6 +15,14 @@ def normals(*shapes: tuple[int, ...]) -> list[jax.Array]:
     """Return an array of normal numbers for each shape."""
     keys = jax.random.split(jax.random.key(0), len(shapes))
     return [jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True)]
+
+
+def ejkernel_modules() -> Any:
+    """Return ejkernel's kernels, told not to time candidates while it is traced."""
+    os.environ["EJKERNEL_AUTOTUNE_POLICY"] = "heuristics"
+    import ejkernel.modules
+
+    return ejkernel.modules
 
 
 @case("tokamax", "kernel", "attention", "gradient", shows="chunked attention backward")
@@ -104,13 +115,15 @@ def triangle_multiplication_of_pairs() -> Call:
 @case("ejkernel", "kernel", "attention", "gradient", shows="flash attention on XLA")
 def flash_attention_gradient() -> Call:
     """The gradient of ejkernel's flash attention, causal, without a GPU."""
-    from ejkernel.modules import FlashAttentionConfig, flash_attention
+    modules = ejkernel_modules()
 
     blocks = {"q_blocksize": 16, "kv_blocksize": 16}
-    cfg = FlashAttentionConfig(fwd_params=blocks, bwd_params=blocks, platform="xla")
+    cfg = modules.FlashAttentionConfig(
+        fwd_params=blocks, bwd_params=blocks, platform="xla"
+    )
 
     def loss(q, k, v):
-        return jnp.sum(flash_attention(q, k, v, causal=True, cfg=cfg) ** 2)
+        return jnp.sum(modules.flash_attention(q, k, v, causal=True, cfg=cfg) ** 2)
 
     shape = (1, 32, 2, 16)
     return call(
@@ -121,16 +134,16 @@ def flash_attention_gradient() -> Call:
 @case("ejkernel", "kernel", "scan", "recurrent", shows="the gated delta rule in chunks")
 def gated_delta_rule_forward() -> Call:
     """A linear recurrence of matrices with decay and a triangular inverse."""
-    from ejkernel.modules import GatedDeltaRuleConfig, gated_delta_rule
+    modules = ejkernel_modules()
 
-    cfg = GatedDeltaRuleConfig(platform="xla", chunk_size=8)
+    cfg = modules.GatedDeltaRuleConfig(platform="xla", chunk_size=8)
 
     q, k, v, beta, decay = normals(
         (1, 32, 2, 8), (1, 32, 2, 8), (1, 32, 2, 8), (1, 32, 2), (1, 32, 2)
     )
 
     def forward(q, k, v, beta, decay):
-        return gated_delta_rule(
+        return modules.gated_delta_rule(
             q, k, v, jax.nn.sigmoid(beta), -jax.nn.softplus(decay), cfg=cfg
         )
 
@@ -140,10 +153,10 @@ def gated_delta_rule_forward() -> Call:
 @case("ejkernel", "kernel", "scan", "recurrent", "gradient", shows="RWKV-6 backward")
 def rwkv6_gradient() -> Call:
     """The gradient of the recurrence of RWKV-6 by receptance and keys."""
-    from ejkernel.modules import rwkv6
+    modules = ejkernel_modules()
 
     def loss(r, k, v, w, u):
-        return jnp.sum(rwkv6(r, k, v, -jnp.exp(w), u, platform="xla") ** 2)
+        return jnp.sum(modules.rwkv6(r, k, v, -jnp.exp(w), u, platform="xla") ** 2)
 
     shape = (1, 10, 2, 8)
     arrays = normals(shape, shape, shape, shape, (2, 8))
@@ -153,10 +166,10 @@ def rwkv6_gradient() -> Call:
 @case("ejkernel", "kernel", "scan", "state", shows="the selective scan of Mamba 2")
 def state_space_v2_forward() -> Call:
     """A selective state space with two heads and one group, with its last state."""
-    from ejkernel.modules import state_space_v2
+    modules = ejkernel_modules()
 
     def forward(x, a, b, c, d, dt):
-        return state_space_v2(
+        return modules.state_space_v2(
             x, -jnp.exp(a), b, c, d, jax.nn.softplus(dt), platform="xla"
         )
 
