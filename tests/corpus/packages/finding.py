@@ -25,10 +25,8 @@ class Finding:
       saved: Whether the saved file imports, and `example_args` works.
       values: The text's function under `jit`, at the captured leaves: "equal" means
         the bits of the original.
-      load: `load()` called as the user calls the original: "works", "fixed" (only
-        as under `jax.jit`: without the arguments that are fixed, numbers as arrays; the
-        first error is the detail), "own types" (the result's types are not
-        the user's), "differs: ..." or "raises: ...".
+      load: `load()` called as the user calls the original: "works", "own types"
+        (the result's types are not the user's), "differs: ..." or "raises: ...".
       jit: The loaded function under `jit`: "works" means equal bits.
       vmap: The same over two copies of all arrays, up to rounding.
       grad: The same for the gradient of the sum of squares, up to rounding.

@@ -9,7 +9,6 @@ import argparse
 import ast
 import contextlib
 import importlib.metadata
-import inspect
 import os
 import sys
 import tempfile
@@ -30,7 +29,6 @@ from tests.corpus.origins import origin
 from tests.corpus.packages.cases import Call, Case, load_all
 from tests.corpus.packages.finding import Finding
 from untrace import jaxapi
-from untrace.capture.inputs import are_dynamic
 from untrace.capture.trees import build
 from untrace.verification.retrace import execute
 
@@ -126,18 +124,8 @@ def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> N
         return
     ours = Call(loaded, call.args, call.kwargs)
     found.load = load_verdict(call, ours)
-    if found.load.startswith("raises"):
-        first = found.load
-        call = _numbers_as_arrays(call, src.captured.fixed)
-        ours = _without_fixed(src, call, loaded)
-        if load_verdict(call, ours).startswith("raises"):
-            return
-        found.detail = found.detail or first
-        found.load = "fixed"
     original, leaves = flat(call, call.function)
-    recovered, others = flat(ours, ours.function)
-    if len(leaves) != len(others):  # an argument of arrays alone was fixed, too
-        return
+    recovered, _ = flat(ours, ours.function)
     try:
         got = jax.block_until_ready(jax.jit(recovered)(*leaves))
         found.jit = bits(wanted, got).replace("equal", "works")
@@ -240,34 +228,6 @@ def _loss(function: Flat, leaves: Sequence[Any], floats: Sequence[int]) -> Any:
         return sum((jnp.sum(jnp.abs(x) ** 2) for x in results), jnp.zeros(()))
 
     return loss
-
-
-def _without_fixed(src: Any, call: Call, loaded: Any) -> Call:
-    """Leave out the arguments that are no parameters of the generated function."""
-    try:
-        bound = inspect.signature(call.function).bind(*call.args, **call.kwargs)
-    except (TypeError, ValueError):
-        return Call(loaded, call.args, call.kwargs)
-    parameters = src.captured.parameters
-    if not set(bound.arguments) >= {p.name for p in parameters}:  # *args, **kwargs
-        return Call(loaded, call.args, call.kwargs)
-
-    def adapted(*args: Any, **kwargs: Any) -> Any:
-        given = inspect.signature(call.function).bind(*args, **kwargs).arguments
-        named = [p.name for p in parameters if p.kind is p.kind.KEYWORD_ONLY]
-        first = [given[p.name] for p in parameters if p.name not in named]
-        return loaded(*first, **{name: given[name] for name in named})
-
-    return Call(adapted, call.args, call.kwargs)
-
-
-def _numbers_as_arrays(call: Call, fixed: Any) -> Call:
-    """Pass Python numbers as `jax.jit` does, but for those that are closed over."""
-    leaves, structure = jax.tree.flatten((call.args, call.kwargs))
-    flags = are_dynamic([call.args, call.kwargs], fixed)
-    full = [jnp.asarray(x) if is_in else x for x, is_in in zip(leaves, flags)]
-    args, kwargs = jax.tree.unflatten(structure, full)
-    return Call(call.function, args, kwargs)
 
 
 def _is_array(leaf: Any) -> bool:
