@@ -21,6 +21,7 @@ from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
+from untrace.lifting.optional import optional_steps
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.difference import Difference
@@ -29,6 +30,7 @@ from untrace.verification.report import Report
 
 MAX_ROUNDS = 8
 LOWEST_STEP = 2
+_NOT_SHORTER = "Written without the steps that make text shorter: with them it could not be proved."
 RANK = ["failed", "different", "numeric", "equivalent", "identical", "unverified"]
 
 Progress = Callable[[str], None]
@@ -82,7 +84,15 @@ def _best(
 
     What has to be printed lower than usual is added to `steps`.
     """
-    made = [_attempt(captured, options, block, steps, 0, progress)]
+    with optional_steps() as taken:
+        made = [_attempt(captured, options, block, steps, 0, progress)]
+    if taken.n_changes and not _is_good(made[0].report):
+        # Before a rule is blamed: did a step that only makes text better spoil it?
+        with optional_steps(are_taken=False):
+            plain = _attempt(captured, options, block, steps, 0, progress)
+        if _is_good(plain.report):
+            notes = (*plain.report.notes, _NOT_SHORTER)
+            return replace(plain, report=replace(plain.report, notes=notes))
     try:
         for _ in range(MAX_ROUNDS):
             if _is_good(made[-1].report) or not _lower(made[-1].report, block, steps):
@@ -113,10 +123,10 @@ def _attempt(
 ) -> Source:
     """Write the program once and verify it."""
     progress("writing")
-    with jaxapi.paused_collection():
+    with jaxapi.paused_collection(), optional_steps() as taken:
         listing = _lifted(captured, options, steps, block, floor)
         module = emit(listing)
-    notes = tuple(listing.lifter.notes)
+    notes = (*listing.lifter.notes, *taken.undone)
     # A listing that was not written from the equations has not counted them.
     n_equations = listing.lifter.n_equations or count_blocks(block)[0]
     del listing  # compiling the text is where most memory is needed

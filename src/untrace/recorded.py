@@ -19,6 +19,7 @@ from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
+from untrace.lifting.optional import optional_steps
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.passes import lift_recorded
@@ -208,7 +209,7 @@ def _attempt(
 ) -> tuple[Source, Program]:
     """Write the program and verify it."""
     progress("writing")
-    with jaxapi.paused_collection():
+    with jaxapi.paused_collection(), optional_steps() as taken:
 
         def rewrite(block: Block) -> Block:
             return rewriter.block(opener.block(block))
@@ -216,7 +217,7 @@ def _attempt(
         listing, program = lift_recorded(captured, options, block, plan, rewrite)
         opener.note(listing.lifter)
         module = emit(listing)
-    notes = tuple(listing.lifter.notes)
+    notes = (*listing.lifter.notes, *taken.undone)
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")

@@ -73,16 +73,23 @@ def _is_known_as_clean(owner: Any) -> bool:
 def _replaced_in(name: str, owner: Any) -> dict[str, str]:
     """List the foreign functions of a module or class."""
     items = list(vars(owner).items())
-    own = _own_folders()
+    own, module = _own_folders(), sys.modules.get(name)
     found = {
         f"{name}.{attribute}": file
         for attribute, value in items
         if (file := _foreign_file(value, own))
+        and not (owner is module and _is_imported(name, attribute, value))
     }
     if not found:
         values = [value for _, value in items]
         _clean[id(owner)] = tuple(map(id, values)), [owner, *values]
     return found
+
+
+def _is_imported(module: str, attribute: str, value: Any) -> bool:
+    """Whether the file of a module imports what it holds from another package."""
+    source, name = _imported_names(module).get(attribute, ("", ""))
+    return vars(sys.modules.get(source, types)).get(name) is value
 
 
 def _classes_of(name: str, module: types.ModuleType) -> list[tuple[str, type]]:

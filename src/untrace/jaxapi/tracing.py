@@ -5,6 +5,7 @@ The same calls serve all supported JAX releases.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -88,6 +89,8 @@ def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the positions and names that a jitted function treats as static."""
     known = getattr(function, "_jit_info", None)
     numbers = getattr(known, "static_argnums", None) or ()
+    if isinstance(function, types.MethodType):  # the first one is `self`
+        numbers = [n - 1 if n > 0 else n for n in numbers if n != 0]
     return tuple(numbers), tuple(getattr(known, "static_argnames", None) or ())
 
 

@@ -81,7 +81,9 @@ def _verdict(
     with jaxapi.paused_collection():
         difference = compare(captured.jaxpr, actual, unproved, are_refs_anew=True)
     if difference is None:
-        return Report("identical", None, "", tuple(unproved), notes)
+        # Stand-ins of functions are compared by name; by fingerprint they are themselves.
+        traced = actual if unproved else None
+        return Report("identical", None, "", tuple(unproved), notes, traced=traced)
     parting = equivalent(captured.jaxpr, actual, unproved, opened, are_refs_anew=True)
     line = source_line(actual, parting or difference, filename)
     found = Report(

@@ -21,6 +21,7 @@ from untrace.lifting.lines.free_names import renamed
 from untrace.lifting.lines.function_lines import parsed_lines
 from untrace.lifting.lines.names_read import Reading, names_read
 from untrace.lifting.names.naming import UNNAMED
+from untrace.lifting.optional import optional
 
 MIN_WHOLE = 8
 """Values that a tuple must have to be kept whole."""
@@ -77,6 +78,7 @@ class _Whole:
 Edit = tuple[int, int, str]
 
 
+@optional
 def kept_whole(
     lines: Sequence[str],
     fresh: Callable[[str], str],
@@ -236,6 +238,8 @@ def _base(name: str) -> str:
 def _name(whole: _Whole, fresh: Callable[[str], str]) -> str:
     """Name a tuple like the values in it, if they are called alike."""
     bases = collections.Counter(_base(name) for name in whole.names if name != "_")
+    if not bases:  # nothing reads them
+        return fresh("results")
     (base, count), *_ = bases.most_common(1)
     if count <= sum(bases.values()) // 2:
         return fresh("results")

@@ -24,6 +24,7 @@ from untrace.lifting.lines.function_lines import (
     skeleton,
     words_in,
 )
+from untrace.lifting.optional import optional
 from untrace.lifting.printing import INDENT
 
 MIN_TURNS = 4
@@ -47,6 +48,7 @@ class _Line:
     kind: tuple[str, str]
 
 
+@optional
 def without_repetition(
     lines: Sequence[str],
     made: Mapping[str, Made],

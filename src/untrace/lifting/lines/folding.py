@@ -28,6 +28,7 @@ from untrace.lifting.lines.function_lines import (
     words_in,
     words_of_others,
 )
+from untrace.lifting.optional import optional
 from untrace.parsing import parse
 
 MAX_COLS = 76
@@ -70,6 +71,7 @@ class _Pending:
     place: Any
 
 
+@optional
 def folded(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
     """Fold definitions into the lines that use them.
 
