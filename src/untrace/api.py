@@ -177,7 +177,7 @@ def source(
                 static_argnums,
                 static_argnames,
                 record,
-                (level != "api" or keep_types) and not anonymous,
+                keep_types and not anonymous,
             )
         return replace(captured, recording=bodies[0]) if bodies else captured
 

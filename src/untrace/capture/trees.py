@@ -92,11 +92,19 @@ def _node(
     settings = jaxapi.sparse_settings(value)
     if settings is not None:
         return Node("sparse", cls, tuple(fields), children, tuple(settings.items()))
-    if is_importable(cls) and (
-        node := _rebuilt(value, cls, fields, names, parts, children)
+    # The constructor of another class may convert what is not of the classes it knows.
+    takes_any = issubclass(cls, tuple) or not any(map(_holds_replaced, children))
+    if (
+        takes_any
+        and is_importable(cls)
+        and (node := _rebuilt(value, cls, fields, names, parts, children))
     ):
         return node
     return Node("replaced", cls, tuple(fields), children)
+
+
+def _holds_replaced(tree: Tree) -> bool:
+    return next(replaced_nodes(tree), None) is not None
 
 
 def _rebuilt(

@@ -80,7 +80,7 @@ def _judge(case: Case, found: Finding) -> None:
         found.origin = origin(text)
     found.imports = sorted(_imports(text) - PLAIN)
     judge_text(src, wanted, found)
-    judge_load(src, call, wanted, found)
+    judge_load(src, case.make, wanted, found)
 
 
 def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
@@ -110,22 +110,35 @@ def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
                 result = function(*given[: len(given) - len(named)], **named)
                 return _arrays(result)
 
-            found.values = bits(wanted, jax.jit(run)(*src.captured.values))
+            got = jax.jit(run)(*src.captured.values)
+            if src.captured.convention.changed:  # behind the result stands their state
+                got = got[: len(wanted)]
+            found.values = bits(wanted, got)
         except Exception as error:  # the failure that is looked for
             found.values = _raised(error)
 
 
-def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> None:
-    """Call the loaded function as the original is called, and transform it."""
+def judge_load(
+    src: Any, make: Callable[[], Call], wanted: Sequence[Any], found: Finding
+) -> None:
+    """Call the loaded function as the original is called, and transform it.
+
+    Every call has arguments of its own: some functions change them.
+    """
     try:
         loaded = src.load()
     except Exception as error:  # the failure that is looked for
         found.load = _raised(error)
         return
-    ours = Call(loaded, call.args, call.kwargs)
-    found.load = load_verdict(call, ours)
+
+    def ours() -> Call:
+        call = make()
+        return Call(loaded, call.args, call.kwargs)
+
+    found.load = load_verdict(make(), ours())
+    call = make()
     original, leaves = flat(call, call.function)
-    recovered, _ = flat(ours, ours.function)
+    recovered, _ = flat(ours(), loaded)
     try:
         got = jax.block_until_ready(jax.jit(recovered)(*leaves))
         found.jit = bits(wanted, got).replace("equal", "works")
