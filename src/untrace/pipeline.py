@@ -149,13 +149,11 @@ def _lifted(
     try:
         return lift(captured, options, steps, block, floor)
     except LiftingError:
+        # What cannot be written may stand in a rule, which is traced only when written.
         opener = Opener(unspellable=True)
         lifted = opener.block(block)
         lost = LostRules(captured.jaxpr) or None
-        if lost is None and not opener.primitives:
-            raise
-    rewrite = opener.block if opener.primitives else None
-    made = lift(captured, options, steps, lifted, floor, lost, rewrite=rewrite)
+    made = lift(captured, options, steps, lifted, floor, lost, rewrite=opener.block)
     opener.note(made.lifter)
     return made
 

@@ -1,6 +1,15 @@
 """Programs in JAX's words, as small frozen values."""
 
-from untrace.ir.convert import from_jaxpr, to_jaxpr
+from untrace.ir.convert import from_jaxpr, params_of_jax, to_jaxpr
 from untrace.ir.program import Atom, Block, Equation, Literal, Value
 
-__all__ = ["Atom", "Block", "Equation", "Literal", "Value", "from_jaxpr", "to_jaxpr"]
+__all__ = [
+    "Atom",
+    "Block",
+    "Equation",
+    "Literal",
+    "Value",
+    "from_jaxpr",
+    "params_of_jax",
+    "to_jaxpr",
+]

@@ -28,6 +28,19 @@ def to_jaxpr(block: Block) -> Any:
     return _Writer().jaxpr(block)
 
 
+def params_of_jax(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the params of an equation as it was read, with jaxprs for sub-programs."""
+    return {key: _param_of_jax(param) for key, param in params.items()}
+
+
+def _param_of_jax(param: Any) -> Any:
+    if isinstance(param, Block):
+        return param.jaxpr
+    if isinstance(param, tuple) and any(isinstance(item, Block) for item in param):
+        return _rebuilt(param, [_param_of_jax(item) for item in param])
+    return param
+
+
 class _Reader:
     def __init__(self) -> None:
         self.blocks: dict[int, Block] = {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, from_jaxpr
+from untrace.ir import Atom, Block, Equation, from_jaxpr, params_of_jax
 from untrace.lifting.blocks.inlining import Inliner, renamed
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.spelling import PlainImports, Unspellable, spell
@@ -48,9 +48,8 @@ class Opener(Inliner):
         if self._unspellable and _can_be_bound(eqn):
             return None
         avals = [atom.aval for atom in eqn.operands]
-        jaxpr = jaxapi.implementation(
-            eqn.primitive, eqn.params, avals, eqn.result_avals
-        )
+        params = params_of_jax(eqn.params)
+        jaxpr = jaxapi.implementation(eqn.primitive, params, avals, eqn.result_avals)
         if jaxpr is None:
             return None
         self.primitives[eqn.primitive] = None
