@@ -83,7 +83,7 @@ def test_a_wrong_text_is_rejected() -> None:
     wrong = untrace.source(jnp.cos)(x)
     found = Finding("jax/local", "jax", "lax")
     judge_text(wrong, [jnp.sin(x)], found)
-    judge_load(wrong, lambda: Call(jnp.sin, (x,)), [jnp.sin(x)], found)
+    judge_load(wrong, Call(jnp.sin, (x,)), [jnp.sin(x)], found)
     checks = found.values, found.load, found.jit, found.vmap, found.grad
     assert all(check.startswith("differs") for check in checks), found
 

@@ -100,3 +100,21 @@ def test_arguments_of_a_jitted_method_are_counted_from_self():
     made = untrace.source(Scaled().step)(jnp.asarray(X), 3)
     assert made.report.is_verified
     np.testing.assert_array_equal(made.load()(X, 3), X * 3)
+
+
+def test_a_branch_that_does_nothing_with_many_operands():
+    values = [jnp.asarray(X) * i for i in range(14)]
+
+    def nothing(*args: Any) -> None:
+        pass
+
+    def told(*args: Any) -> None:
+        jax.debug.callback(print_nothing, args[0])
+
+    def program(x: Any) -> Any:
+        jax.lax.cond(x[0] > 0, told, nothing, *[v * x for v in values])
+        return x
+
+    made = untrace.source(program, level="lax")(X)
+    assert made.report.strength == "identical", str(made)
+    assert "could not be proved" not in str(made)

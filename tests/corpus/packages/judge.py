@@ -80,7 +80,7 @@ def _judge(case: Case, found: Finding) -> None:
         found.origin = origin(text)
     found.imports = sorted(_imports(text) - PLAIN)
     judge_text(src, wanted, found)
-    judge_load(src, case.make, wanted, found)
+    judge_load(src, call, wanted, found)
 
 
 def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
@@ -118,9 +118,7 @@ def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
             found.values = _raised(error)
 
 
-def judge_load(
-    src: Any, make: Callable[[], Call], wanted: Sequence[Any], found: Finding
-) -> None:
+def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> None:
     """Call the loaded function as the original is called, and transform it.
 
     Every call has arguments of its own: some functions change them.
@@ -130,15 +128,14 @@ def judge_load(
     except Exception as error:  # the failure that is looked for
         found.load = _raised(error)
         return
+    parts, structure = jax.tree.flatten((call.args, call.kwargs))
 
-    def ours() -> Call:
-        call = make()
-        return Call(loaded, call.args, call.kwargs)
+    def anew(function: Any) -> Call:
+        return Call(function, *jax.tree.unflatten(structure, parts))
 
-    found.load = load_verdict(make(), ours())
-    call = make()
+    found.load = load_verdict(anew(call.function), anew(loaded))
     original, leaves = flat(call, call.function)
-    recovered, _ = flat(ours(), loaded)
+    recovered, _ = flat(call, loaded)
     try:
         got = jax.block_until_ready(jax.jit(recovered)(*leaves))
         found.jit = bits(wanted, got).replace("equal", "works")

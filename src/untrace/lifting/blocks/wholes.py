@@ -113,7 +113,8 @@ def kept_whole(
         edits += _edits(whole, by_whole[id(whole)], fresh, starts)
     if not edits:
         return list(lines)
-    kept = _edited("\n".join(lines), edits).split("\n")
+    text = _edited("\n".join(lines), edits)
+    kept = text.split("\n") if text else []  # nothing was read, nothing is returned
     return renamed(kept, [name for whole in wholes for name in whole.dropped])
 
 
