@@ -15,6 +15,7 @@ from untrace.capture import Captured
 from untrace.capture.capture import capture
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
+from untrace.capture.stand_ins import with_stand_ins
 from untrace.checks import check_options
 from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
@@ -179,7 +180,11 @@ def source(
                 record,
                 keep_types and not anonymous,
             )
-        return replace(captured, recording=bodies[0]) if bodies else captured
+        if bodies:
+            return replace(captured, recording=bodies[0])
+        if keep_types:
+            return captured
+        return replace(captured, result=with_stand_ins(captured.result))
 
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         def variant(
