@@ -13,16 +13,20 @@ from untrace.verification.report import Report
 
 
 def check_module(
-    module: Module, captured: Captured, notes: tuple[str, ...] = ()
+    module: Module,
+    captured: Captured,
+    notes: tuple[str, ...] = (),
+    runs: bool = True,
 ) -> Report:
     """The verdict on a module: whether its text is the captured program."""
     if not module.stored:
-        return check(_candidate(module, module.text("Verification.")), captured, notes)
+        candidate = _candidate(module, module.text("Verification."))
+        return check(candidate, captured, notes, runs)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.py"
         sidecar = path.with_suffix(".safetensors")
         text = module.with_sidecar(sidecar.name, write_sidecar(sidecar, module.stored))
-        return check(_candidate(module, text, str(path)), captured, notes)
+        return check(_candidate(module, text, str(path)), captured, notes, runs)
 
 
 def _candidate(module: Module, text: str, path: str = "") -> Candidate:

@@ -7,6 +7,7 @@ times at most.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,12 +25,14 @@ from untrace.lifting.lift import Listing, count_blocks, lift
 from untrace.lifting.optional import optional_steps
 from untrace.options import Options
 from untrace.result import Source
+from untrace.verification.check import with_values
 from untrace.verification.difference import Difference
 from untrace.verification.locate import sub_program
 from untrace.verification.report import Report
 
 MAX_ROUNDS = 8
 LOWEST_STEP = 2
+MAX_SECONDS = 60.0  # for rounds; the last one, with nothing but `bind`, follows
 _NOT_SHORTER = "Written without the steps that make text shorter: with them it could not be proved."
 RANK = ["failed", "different", "numeric", "equivalent", "identical", "unverified"]
 
@@ -93,9 +96,12 @@ def _best(
         if _is_good(plain.report):
             notes = (*plain.report.notes, _NOT_SHORTER)
             return replace(plain, report=replace(plain.report, notes=notes))
+    start = time.monotonic()
     try:
         for _ in range(MAX_ROUNDS):
             if _is_good(made[-1].report) or not _lower(made[-1].report, block, steps):
+                break
+            if time.monotonic() - start > MAX_SECONDS:
                 break
             made.append(_attempt(captured, options, block, steps, 0, progress))
         if not _is_good(made[-1].report):
@@ -103,7 +109,8 @@ def _best(
     except LiftingError:
         # Some equations cannot be bound; what was made before stands, with its verdict.
         pass
-    return max(made, key=lambda source: RANK.index(source.report.strength))
+    best = max(made, key=lambda source: RANK.index(source.report.strength))
+    return replace(best, report=with_values(best.report, captured))
 
 
 def _is_good(report: Report) -> bool:
@@ -132,7 +139,7 @@ def _attempt(
     del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check_module(module, captured, notes)
+        report = check_module(module, captured, notes, runs=False)
     else:
         report = Report("unverified", notes=notes)
     report = replace(report, n_equations=n_equations)

@@ -43,9 +43,14 @@ class Candidate:
 
 
 def check(
-    candidate: Candidate, captured: Captured, notes: tuple[str, ...] = ()
+    candidate: Candidate,
+    captured: Captured,
+    notes: tuple[str, ...] = (),
+    runs: bool = True,
 ) -> Report:
     """Execute, trace and compare; the report says which strength was reached.
+
+    Programs that differ are run for their values, unless told otherwise (`with_values`).
 
     A text that does not run or trace is a failed verification, not an exception: the
     caller may print it differently, and the user still gets the text.
@@ -64,7 +69,8 @@ def check(
         if other is not None:
             return Report("different", other, notes=notes, parting=other)
         report = _verdict(actual, filename, captured, notes, candidate.opened)
-        return replace(report, interface=made)
+        report = replace(report, interface=made)
+        return with_values(report, captured) if runs else report
     finally:
         linecache.cache.pop(filename, None)  # of use only while differences are located
 
@@ -91,9 +97,15 @@ def _verdict(
     )
     if parting is None:
         return found
-    found = replace(found, parting=parting)
-    agreement = outputs_agree(captured.jaxpr, actual, captured.values)
+    return replace(found, strength="different", parting=parting)
+
+
+def with_values(report: Report, captured: Captured) -> Report:
+    """Run programs that differ, which takes long: do their values agree, at least?"""
+    if report.strength != "different" or report.traced is None:
+        return report
+    agreement = outputs_agree(captured.jaxpr, report.traced, captured.values)
     if agreement:
         agreed = f"On the given inputs the outputs are {agreement}."
-        return replace(found, strength="numeric", notes=(agreed, *notes))
-    return replace(found, strength="different", traced=None)
+        return replace(report, strength="numeric", notes=(agreed, *report.notes))
+    return replace(report, traced=None)
