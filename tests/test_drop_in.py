@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import optax
 import pytest
 
 import untrace
+from untrace import jaxapi
 from untrace.errors import CallError
 
 X = np.linspace(0.5, 2.0, 4, dtype=np.float32)
@@ -207,3 +209,18 @@ def test_modules_of_equinox_come_back_as_such(level):
     other = eqx.nn.MLP(4, 2, 8, 1, activation=jnp.sin, key=jax.random.key(0))
     with pytest.raises(CallError):
         f(other, X)
+
+
+def test_arguments_of_a_jitted_method_are_counted_from_self():
+    class Scaled:
+        @functools.partial(jax.jit, static_argnums=(0, 2))
+        def step(self, x: Any, n: int) -> Any:
+            return x * n
+
+    step = Scaled().step
+    made = untrace.source(step)(jnp.asarray(X), 3)
+    assert made.report.is_verified
+    np.testing.assert_array_equal(made.load()(X, 3), X * 3)
+    # A wrapper takes over the attributes of what it wraps, and is no jitted function.
+    assert jaxapi.static_arguments(step) == ((1,), ("self", "n"))
+    assert jaxapi.static_arguments(jax.vmap(step)) == ((), ())

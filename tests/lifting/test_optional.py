@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -89,17 +88,6 @@ def test_steps_that_fail_raise_in_the_tests(monkeypatch):
 def test_a_long_tuple_of_which_nothing_is_read(level):
     made = untrace.source(unread, level=level)(X)
     assert made.report.is_verified, str(made)
-
-
-def test_arguments_of_a_jitted_method_are_counted_from_self():
-    class Scaled:
-        @functools.partial(jax.jit, static_argnums=(0, 2))
-        def step(self, x: Any, n: int) -> Any:
-            return x * n
-
-    made = untrace.source(Scaled().step)(jnp.asarray(X), 3)
-    assert made.report.is_verified
-    np.testing.assert_array_equal(made.load()(X, 3), X * 3)
 
 
 def test_a_branch_that_does_nothing_with_many_operands():

@@ -85,9 +85,15 @@ def told_to_jit(traced: Any) -> list[str]:
     return [what for what, is_told in told.items() if is_told]
 
 
+def _is_jitted(function: Any) -> bool:
+    return type(function).__name__ == "PjitFunction"
+
+
 def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the positions and names that a jitted function treats as static."""
-    known = getattr(function, "_jit_info", None)
+    # Wrappers such as that of `jax.vmap` take over all attributes of what they wrap.
+    jitted = getattr(function, "__func__", function)
+    known = getattr(function, "_jit_info", None) if _is_jitted(jitted) else None
     numbers = getattr(known, "static_argnums", None) or ()
     if isinstance(function, types.MethodType):  # the first one is `self`
         numbers = [n - 1 if n > 0 else n for n in numbers if n != 0]
