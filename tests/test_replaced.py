@@ -1,6 +1,7 @@
 """A process in which functions of JAX were replaced does not prove its own texts."""
 
 import functools
+import importlib.util
 import sys
 import warnings
 from unittest import mock
@@ -98,3 +99,17 @@ def test_nothing_is_replaced_in_a_clean_process():
     names = [f"{m.__name__}.{name}" for m in MODULES for name in dir(m)]
     assert jaxapi.replaced_functions() == {} and jaxapi.exchanged_names(names) == []
     assert "Not JAX's own" not in str(untrace.source(relu)(jnp.ones(3)))
+
+
+def test_what_a_module_imports_from_elsewhere_is_its_own(tmp_path, monkeypatch):
+    """JAX's own files import a function of flatbuffers, say."""
+    (tmp_path / "elsewhere.py").write_text("def helper(): pass")
+    (tmp_path / "own.py").write_text("from elsewhere import helper")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = importlib.util.spec_from_file_location("jax._own", tmp_path / "own.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "jax._own", module)
+    assert jaxapi.replaced_functions() == {}
+    module.helper = looks_the_same
+    assert list(jaxapi.replaced_functions()) == ["jax._own.helper"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.saved import verify_file
 from untrace.verification.equivalence import equivalent
 
 X = np.arange(1, 4, dtype=np.float32)
@@ -46,6 +47,14 @@ def test_host_function_of_a_tree_takes_its_leaves(level: Any) -> None:
     assert src.report.is_verified, str(src.report)
     assert "stands in for a function that cannot be imported" in str(src)
     assert src.load()(X).shape == X.shape
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_a_file_with_stand_ins_verifies_by_its_fingerprint(
+    level: Any, tmp_path: Any
+) -> None:
+    path = untrace.source(_told, level=level)(X).save(tmp_path / "told.py")
+    assert verify_file(path).is_verified
 
 
 def test_other_arguments_of_a_host_function_are_a_difference() -> None:

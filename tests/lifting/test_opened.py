@@ -248,6 +248,33 @@ def test_params_that_cannot_be_written_are_opened_at_every_level() -> None:
     assert "derivatives of this file may be other" in " ".join(str(src).split())
 
 
+def test_what_cannot_be_written_is_opened_in_rules_alone() -> None:
+    by = object.__new__(_Unwritable)
+
+    @jax.custom_jvp
+    def g(x: Any) -> Any:
+        return jnp.sin(x)
+
+    g.defjvp(lambda p, t: (g(*p), solved_p.bind(t[0], by=by)))
+    src = untrace.source(lambda x: g(x), level="lax")(X)
+    assert src.report.strength == "equivalent", str(src.report)
+    assert "solved_p" not in str(src)
+
+
+def _applied(x: Any, *, f: Any, by: Any) -> Any:
+    return jaxapi.as_function(f)(x)[0]
+
+
+applied_p = _primitive("applied", _applied)
+
+
+def test_a_primitive_with_a_sub_program_is_opened() -> None:
+    by, inner = object.__new__(_Unwritable), jax.make_jaxpr(jnp.tanh)(X)
+    src = untrace.source(lambda x: applied_p.bind(x, f=inner, by=by), level="lax")(X)
+    assert src.report.strength == "equivalent", str(src.report)
+    assert "applied_p" not in str(src) and "tanh" in str(src)
+
+
 MATRIX = np.eye(3, dtype=np.float32) * 2 + 0.1
 
 

@@ -307,6 +307,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--level", choices=("lax", "api"), required=True)
     options = parser.parse_args()
+    del sys.argv[1:]  # some packages read flags of their own there
     with contextlib.redirect_stdout(sys.stderr):
         found = judge(load_all()[options.name], options.level)
     print("\n" + found.to_json(), flush=True)
