@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -328,3 +329,31 @@ def differs(first: Any, second: Any) -> bool:
     is_other = equivalent(*jaxprs) is not None
     assert is_other <= (compare(*jaxprs) is not None)
     return is_other
+
+
+def test_nested_programs_of_host_functions_are_gone_through_once_for_each_program() -> (
+    None
+):
+    """What a host function holds counts in both programs, at no more than its cost."""
+    seen: list[int] = [0]
+
+    def told(x: Any) -> None:
+        seen[0] += 1
+
+    def nested(depth: int) -> Callable[..., Any]:
+        def step(x: Any, _: Any) -> Any:
+            if depth:
+                x, _ = jax.lax.scan(nested(depth - 1), x, None, length=2)
+            else:
+                jax.debug.callback(told, x)
+            return x * 2.0, None
+
+        return step
+
+    program = jax.make_jaxpr(lambda x: nested(9)(x, None)[0])(1.0)
+    start = time.perf_counter()
+    assert equivalent(program, program) is None
+    assert time.perf_counter() - start < 5.0  # not 3 ** 9 times
+    jitted = jax.jit(nested(1))
+    twice = jax.make_jaxpr(lambda x: jitted(jitted(x, None)[0], None)[0])(1.0)
+    assert equivalent(twice, twice) is None

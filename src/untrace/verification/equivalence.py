@@ -94,6 +94,10 @@ class _Graph(KeyMaker):
         # Functions of one code that see other globals, whatever program they are of.
         self.same_code: dict[Key, list[Any]] = {}
         self.has_effects = False
+        # How often host functions were met that hold something, and the bodies with them:
+        # they are gone through once for each program.
+        self.n_held = 0
+        self.holding: set[Any] = set()
         # The host functions that others stand in for, by the names they have.
         self.stand_ins: set[str] = set()
         self.leaves_stand_ins: set[tuple[str, int]] = set()
@@ -108,6 +112,10 @@ class _Graph(KeyMaker):
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
         self.notes, self._refs = [], {}
+        for key in self.holding:
+            self.bodies.pop(key, None)
+            self.reading.pop(key, None)
+        self.holding.clear()
         self.hosts: dict[str, dict[Key, int]] = {}
         self.held: dict[int, set[Key]] = {}
         self.meshes: set[Any] = set()  # of devices, around calls that are opened
@@ -174,7 +182,7 @@ class _Graph(KeyMaker):
             for part in parts:
                 self.held.setdefault(id(part), set()).add(self._holder)
             self._alive += parts
-            self.n_outer_uses += len(parts)  # the other program holds its own
+            self.n_held += len(parts)
         return ()
 
     def shared_objects(self) -> collections.Counter[frozenset[Key]]:
@@ -197,18 +205,22 @@ class _Graph(KeyMaker):
         unread: frozenset[int] = frozenset(),
         repeated: tuple[tuple[int, int], ...] = (),
     ) -> Key:
-        known = self.bodies.get((id(jaxpr), unread, repeated))
+        memo = (id(jaxpr), unread, repeated)
+        known = self.bodies.get(memo)
         if known is not None:
+            self.n_held += memo in self.holding
             self.n_draws += known in self.drawing
             return ("jaxpr", known)
-        uses, n_draws = self.n_outer_uses, self.n_draws
+        uses, n_draws, n_held = self.n_outer_uses, self.n_draws, self.n_held
         key = self._enter(jaxpr, parent, unread, repeated)
         number = self.number(("body", *key), Node("body", ()))
         if n_draws < self.n_draws:
             self.drawing.add(number)
         if uses == self.n_outer_uses:
-            self.bodies[id(jaxpr), unread, repeated] = number
+            self.bodies[memo] = number
             self._alive.append(jaxpr)
+            if n_held < self.n_held:
+                self.holding.add(memo)
         return ("jaxpr", number)
 
     def number(self, key: Key, node: Node) -> int:
@@ -256,8 +268,9 @@ class _Graph(KeyMaker):
         if not n:
             return frozenset()
         known = self.reading.get(id(jaxpr))
+        self.n_held += id(jaxpr) in self.holding
         if known is None:
-            uses = self.n_outer_uses
+            uses, n_held = self.n_outer_uses, self.n_held
             _, effects, results = self._enter(jaxpr, scope)
             inputs = _inputs(jaxpr)
             live = self._operands_of([*effects, *results])
@@ -266,6 +279,8 @@ class _Graph(KeyMaker):
             if uses == self.n_outer_uses:
                 self.reading[id(jaxpr)] = known
                 self._alive.append(jaxpr)
+                if n_held < self.n_held:
+                    self.holding.add(id(jaxpr))
         return frozenset([i for i in known if i < n])
 
     def _repeated(
