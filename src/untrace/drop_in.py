@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.convention import TRACED, Convention
 from untrace.capture.inputs import are_dynamic, is_stateful
@@ -53,7 +54,8 @@ def drop_in(
 
     numbers = list(range(len(captured.values)))
     trees = [jax.tree.structure(argument) for argument in in_file(numbers)]
-    arguments = _Arguments(convention)
+    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
+    arguments = _Arguments(convention, [_is_wide(aval) for aval in avals])
 
     @functools.wraps(convention.function, assigned=("__doc__",), updated=())
     def loaded(*args: Any, **kwargs: Any) -> Any:
@@ -86,8 +88,9 @@ class _Arguments:
     Methods raise `CallError` where the program has something else fixed.
     """
 
-    def __init__(self, convention: Convention) -> None:
+    def __init__(self, convention: Convention, are_wide: Sequence[bool]) -> None:
         self.convention = convention
+        self.are_wide = are_wide  # the types of the inputs, of 64 bits
         self.names = [item.given for item in convention.bound]
         self.defaults = _defaults(convention.function)
         self.trees = [convention.arguments]  # those that were found to be the same
@@ -120,7 +123,7 @@ class _Arguments:
         known = self.convention.leaves
         for leaf, wanted in zip(jax.tree.leaves(list(values)), known, strict=True):
             if wanted is TRACED:
-                found.append(_array(leaf))
+                found.append(_array(leaf, self.are_wide[len(found)]))
             else:
                 _expect("a leaf of the arguments", wanted, leaf)
         return found
@@ -162,12 +165,22 @@ def _expect(what: str, known: Any, value: Any) -> None:
         )
 
 
-def _array(leaf: Any) -> Any:
+_WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
+
+
+def _is_wide(aval: Any) -> bool:
+    return str(getattr(aval, "dtype", "")) in _WIDE
+
+
+def _array(leaf: Any, is_wide: bool) -> Any:
     """An input as the program was traced with it: an array of JAX, also for a number."""
     is_plain = isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic)
     if not is_plain or getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return leaf
-    return jnp.asarray(leaf)
+    if not is_wide:
+        return jnp.asarray(leaf)
+    with jax.enable_x64(True):  # which the file enters, too
+        return jnp.asarray(leaf)
 
 
 def _are_of_file(

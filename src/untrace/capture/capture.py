@@ -144,15 +144,17 @@ def _capture(
             named = {item.name: dynamic[item.key] for item in bound}
             result = record(run, named, changes.returned)
         read = read_result(result, function_name(function))
-        out[:] = [read._replace(arrays=[]), changes, changes.lost()]
+        # No tracer may be among them.
+        described = read._replace(arrays=[])
+        out[:] = [described, changes.keys, changes.has_result, changes.lost()]
         return read.arrays
 
     flat.__name__ = flat.__qualname__ = function_name(function)
     passed = [leaf for leaf, t in zip(leaves, traced) if t]
     with jaxapi.own_error_codes():
         jaxpr = jax.make_jaxpr(flat)(*passed)
-    result, changes, lost = out
-    changed = [item for item in bound if item.key in changes.keys]
+    result, changed_keys, has_result, lost = out
+    changed = [item for item in bound if item.key in changed_keys]
     parameters = parameters_of(bound, treedef, traced)
     if trees:
         kept_trees = {item.name: tree for item, tree in zip(bound, trees)}
@@ -184,7 +186,7 @@ def _capture(
             result.treedef,
             result.leaves,
             tuple([item.given for item in changed]),
-            changes.has_result,
+            has_result,
         ),
     )
 
