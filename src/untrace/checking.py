@@ -16,17 +16,18 @@ def check_module(
     module: Module,
     captured: Captured,
     notes: tuple[str, ...] = (),
-    runs: bool = True,
+    compares_values: bool = True,
 ) -> Report:
     """The verdict on a module: whether its text is the captured program."""
     if not module.stored:
         candidate = _candidate(module, module.text("Verification."))
-        return check(candidate, captured, notes, runs)
+        return check(candidate, captured, notes, compares_values)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.py"
         sidecar = path.with_suffix(".safetensors")
         text = module.with_sidecar(sidecar.name, write_sidecar(sidecar, module.stored))
-        return check(_candidate(module, text, str(path)), captured, notes, runs)
+        candidate = _candidate(module, text, str(path))
+        return check(candidate, captured, notes, compares_values)
 
 
 def _candidate(module: Module, text: str, path: str = "") -> Candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -78,7 +79,9 @@ def drop_in(
 
     loaded.__name__ = loaded.__qualname__ = name
     loaded.__module__ = module.__name__
-    loaded.__dict__["__wrapped__"] = function
+    loaded.__dict__["__wrapped__"] = function  # for those who look for the source
+    with contextlib.suppress(TypeError, ValueError):
+        loaded.__dict__["__signature__"] = inspect.signature(convention.function)
     return loaded
 
 

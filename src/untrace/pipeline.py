@@ -139,7 +139,7 @@ def _attempt(
     del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check_module(module, captured, notes, runs=False)
+        report = check_module(module, captured, notes, compares_values=False)
     else:
         report = Report("unverified", notes=notes)
     report = replace(report, n_equations=n_equations)

@@ -292,11 +292,25 @@ def code_key(code: types.CodeType) -> Kind:
 
 
 @functools.cache
-def _global_names(code: types.CodeType) -> frozenset[str]:
-    """Return the globals that a code object, or one inside it, reads or writes."""
-    steps = [step for step in dis.get_instructions(code) if "_GLOBAL" in step.opname]
+def _global_names(code: types.CodeType, access: str = "") -> frozenset[str]:
+    """Return the globals that a code object, or one inside it, reads or writes.
+
+    Args:
+      code: The code.
+      access: How: "LOAD", "STORE" or "DELETE"; any way if empty.
+    """
+    wanted = f"{access}_GLOBAL"
+    steps = [step for step in dis.get_instructions(code) if wanted in step.opname]
     inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    return frozenset(step.argval for step in steps).union(*map(_global_names, inner))
+    return frozenset(step.argval for step in steps).union(
+        *[_global_names(const, access) for const in inner]
+    )
+
+
+def written_globals(function: Any) -> frozenset[str]:
+    """Return the names of what a function itself changes in its module: its state."""
+    code = function.__code__
+    return _global_names(code, "STORE") | _global_names(code, "DELETE")
 
 
 def seen_globals(function: Any) -> Children:

@@ -46,11 +46,15 @@ def check(
     candidate: Candidate,
     captured: Captured,
     notes: tuple[str, ...] = (),
-    runs: bool = True,
+    compares_values: bool = True,
 ) -> Report:
     """Execute, trace and compare; the report says which strength was reached.
 
-    Programs that differ are run for their values, unless told otherwise (`with_values`).
+    Args:
+      candidate: The text.
+      captured: What it claims to be.
+      notes: What else the report is to say.
+      compares_values: Whether programs that differ are run (see `with_values`).
 
     A text that does not run or trace is a failed verification, not an exception: the
     caller may print it differently, and the user still gets the text.
@@ -70,7 +74,7 @@ def check(
             return Report("different", other, notes=notes, parting=other)
         report = _verdict(actual, filename, captured, notes, candidate.opened)
         report = replace(report, interface=made)
-        return with_values(report, captured) if runs else report
+        return with_values(report, captured) if compares_values else report
     finally:
         linecache.cache.pop(filename, None)  # of use only while differences are located
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.outline import Outline, Output, Static
-from untrace.verification.canonical import class_name, seen_globals
+from untrace.verification.canonical import class_name, seen_globals, written_globals
 from untrace.verification.interface import Interface
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.retrace import OWN_MODULE
@@ -67,9 +67,17 @@ class _FingerprintMaker(KeyMaker):
         return (name, keys, children, self.value(node.rest, None))
 
     def seeing(self, kind: Key, function: Any) -> Key:
-        """Take the constants that a function sees; all else it sees by name."""
-        seen = [pair for pair in seen_globals(function) if type(pair[1]) in _CONSTANTS]
-        return (tuple([(name, self.value(value, None)) for name, value in seen]),)
+        """Take the constants that a function sees; all else it sees by name.
+
+        What it writes itself, such as a counter of its calls, is no constant.
+        """
+        written = {f"global {name}" for name in written_globals(function)}
+        seen = [
+            (name, self.value(value, None))
+            for name, value in seen_globals(function)
+            if type(value) in _CONSTANTS and name not in written
+        ]
+        return (tuple(seen),)
 
     def changeable(self, parts: tuple[Any, ...]) -> Key:
         self._alive += parts
