@@ -272,3 +272,50 @@ def test_iterators_that_a_library_returns_are_not_looked_into():
     returned = [iter(one), one.values(), zip([X]), (x for x in [X]), map(abs, [X])]
     assert not any(map(held.has_array, returned))
     assert held.has_array(one)
+
+
+@jax.tree_util.register_pytree_node_class
+class Labelled:
+    """An array with a label that is a tuple, and adds in a way of its own."""
+
+    class Label(tuple):
+        """Like the representations of equivariant networks."""
+
+        __slots__ = ()
+
+        def __radd__(self, other):
+            raise ValueError("it adds labels alone")
+
+    def __init__(self, array, label):
+        self.array, self.label = array, label
+
+    def tree_flatten(self):
+        return (self.array,), self.label
+
+    @classmethod
+    def tree_unflatten(cls, label, children):
+        return cls(*children, label)
+
+
+def test_tuples_that_add_in_a_way_of_their_own_are_looked_through():
+    def f(x):
+        return jnp.sin(x.array) + len(x.label)
+
+    made = untrace.source(f)(Labelled(X, Labelled.Label((1, 2))))
+    assert made.report.strength == "identical", str(made)
+    assert "could not be watched" not in str(made)
+
+
+def test_a_fault_of_the_recorder_does_not_end_the_job(monkeypatch):
+    def fails(self, value):
+        raise ValueError("injected")
+
+    monkeypatch.setattr("untrace.recovery.snapshots.Snapshots.take", fails)
+    with pytest.raises(ValueError, match="injected"):
+        untrace.source(jnp.sin)(X)
+    monkeypatch.delenv("UNTRACE_STRICT")
+    made = untrace.source(jnp.sin)(X)
+    assert made.report.is_verified
+    assert "could not be watched: ValueError: injected" in " ".join(str(made).split())
+    with pytest.raises(ZeroDivisionError):  # the user's own error stays what it is
+        untrace.source(lambda x: x / 0 if 1 / 0 else x)(X)

@@ -99,7 +99,7 @@ class Snapshots:
         if own is None and not is_tuple:
             return None
         found: list[contents.Reading] = [own] if own else []
-        held: list[Any] = [*(own.found if own else value)]
+        held: list[Any] = list(own.found if own else tuple.__iter__(value))
         seen = {id(value)}
         for item in held:  # which grows
             kind = type(item)
@@ -110,7 +110,7 @@ class Snapshots:
                 found += contents.items(item)
                 held += found[-1].found
             elif issubclass(kind, tuple):
-                held += item
+                held.extend(tuple.__iter__(item))  # its class may add in a way of its own
             elif (_KINDS.get(kind) or _learn(kind, item)) != "whole":
                 known = self._copies.get(id(item))
                 if known is not None and known.look is not None:
