@@ -45,3 +45,20 @@ def test_rules_of_what_is_differentiated_itself_are_written(function):
     assert src.report.is_verified, str(src.report)
     assert not src.report.notes
     assert f"jax.vmap(jax.grad({function.__name__}))(x)" in str(src)
+
+
+def test_a_long_function_that_its_rule_calls_again_is_written_once():
+    @jax.custom_jvp
+    def long(x):
+        for _ in range(120):
+            x = jnp.sin(x) * 2.0
+        return x
+
+    @long.defjvp
+    def long_jvp(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return long(x), long(x + 1.0) * t
+
+    made = untrace.source(jax.make_jaxpr(long)(1.0), level="lax")
+    assert made.report.strength == "identical"
+    assert str(made).count("@jax.custom_jvp") == 1

@@ -10,6 +10,7 @@ Rules that make new functions with rules, whose rules make new ones, are followe
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -187,8 +188,31 @@ def _identity(eqn: Equation) -> Any:
     rules = rule_callables(eqn)
     block: Block = eqn.params["call_jaxpr"]
     avals = tuple(str(atom.aval) for atom in eqn.operands)
-    text = str(block.jaxpr) if len(block.equations) < 200 else id(block.jaxpr)
-    return eqn.name, jaxapi.rule_identity(rules), avals, eqn.params["num_consts"], text
+    body = _Body(block.jaxpr, len(block.equations))
+    return eqn.name, jaxapi.rule_identity(rules), avals, eqn.params["num_consts"], body
+
+
+@dataclass(frozen=True, eq=False)
+class _Body:
+    """A jaxpr that is equal to those which are printed alike.
+
+    It is printed only if another one might be the same.
+    """
+
+    jaxpr: Any
+    n_equations: int
+
+    @functools.cached_property
+    def text(self) -> str:
+        return str(self.jaxpr)
+
+    def __hash__(self) -> int:
+        return hash(self.n_equations)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Body) or self.n_equations != other.n_equations:
+            return False
+        return self.jaxpr is other.jaxpr or self.text == other.text
 
 
 def _known(identity: Any, frame: Frame) -> str | None:
