@@ -113,9 +113,18 @@ def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
             got = jax.jit(run)(*src.captured.values)
             if src.captured.convention.changed:  # behind the result stands their state
                 got = got[: len(wanted)]
+            if any(isinstance(v, float | complex) for v in src.captured.values):
+                # They are inputs here, and constants of the program that gave `wanted`.
+                wanted = jax.jit(_as_traced(src.captured))(*src.captured.values)
+                wanted = wanted[: len(got)]
             found.values = bits(wanted, got)
         except Exception as error:  # the failure that is looked for
             found.values = _raised(error)
+
+
+def _as_traced(captured: Any) -> Flat:
+    body, consts = jaxapi.split_jaxpr(captured.jaxpr)
+    return lambda *values: jaxapi.eval_jaxpr(body, consts, *values)
 
 
 def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> None:
