@@ -224,3 +224,26 @@ def test_arguments_of_a_jitted_method_are_counted_from_self():
     # A wrapper takes over the attributes of what it wraps, and is no jitted function.
     assert jaxapi.static_arguments(step) == ((1,), ("self", "n"))
     assert jaxapi.static_arguments(jax.vmap(step)) == ((), ())
+
+
+def test_numbers_that_rules_are_given_are_converted():
+    @jax.custom_vjp
+    def scaled(x, factor):
+        return x * factor
+
+    def forward(x, factor):
+        return scaled(x, factor), (x, factor)
+
+    def backward(saved, cotangent):
+        x, factor = saved
+        return cotangent * jnp.float32(factor), jnp.sum(cotangent * x)
+
+    scaled.defvjp(forward, backward)
+
+    def loss(x):
+        return jnp.sum(scaled(x, 1e-3))
+
+    for level in ("api", "lax"):
+        loaded = untrace.source(loss, level=level)(X).load()
+        for made in (jax.grad(loaded), jax.jit(jax.grad(loaded))):
+            np.testing.assert_array_equal(made(X), jax.grad(loss)(X))

@@ -173,9 +173,16 @@ def _is_bare(literal: Literal, eqn: Equation) -> bool:
 
 
 def converts(eqn: Equation) -> bool:
-    """Hold for a conversion that `astype` makes of a variable in one equation."""
+    """Hold for a conversion that `astype` makes of a variable in one equation.
+
+    A scalar of a weak type may be a number of Python in the end, which has no methods:
+    a literal that a derivative rule is given.
+    """
     to_bool = getattr(eqn.params["new_dtype"], "name", "") == "bool"
-    return on_value(eqn) and not (to_bool and dtype_name(eqn.operands[0]) in COMPLEX)
+    aval = eqn.operands[0].aval
+    if not on_value(eqn) or (aval.weak_type and aval.shape == ()):
+        return False
+    return not (to_bool and dtype_name(eqn.operands[0]) in COMPLEX)
 
 
 def default_integer() -> Any:
