@@ -92,7 +92,7 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
     if depth > 40:
         return id(function)
     cells = zip(code.co_freevars, function.__closure__ or ())
-    held = [cell for name, cell in cells if name not in _CACHES.get(code.co_name, ())]
+    held = [cell for name, cell in cells if name not in _LEFT_OUT.get(code.co_name, ())]
     defaults = (function.__defaults__, tuple((function.__kwdefaults__ or {}).items()))
     closed = within([cell.cell_contents for cell in held if not _is_empty_cell(cell)])
     return code, closed, within(defaults)
@@ -101,8 +101,13 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
 _PLAIN = frozenset({int, str, bool, float, complex, bytes, type(None)})
 # Which trace a wrapper belongs to, and where it stores results.
 _BOOKKEEPING = (_core.Trace, _core.TraceTag, _lu.Store, _lu.EqualStore, *ORIGIN_TYPES)
-# What JAX's own closures remember, by function.
-_CACHES = {"memoized": ("cells", "sentinel")}
+# What JAX's own closures remember, or hold of an equation from which dead results were
+# removed, by function: the rest says the same, and does not change with every trace.
+_LEFT_OUT = {
+    "memoized": ("cells", "sentinel"),
+    "dce_jvp_jaxpr_thunk": ("eqn",),
+    "dce_bwd": ("call_jaxpr",),
+}
 
 
 def _is_empty_cell(cell: Any) -> bool:

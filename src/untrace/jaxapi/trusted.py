@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import collections
 import types
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from jax._src import core as _core
+from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import linear_util as _lu
 from jax._src.interpreters import partial_eval as _pe
 
@@ -42,6 +44,20 @@ VALUE_TYPES: tuple[type, ...] = (
 )
 
 _MEMOIZED = inner_code(_pe._memoize, "memoized")
+# Rules of calls of which dead results were removed hold a whole equation, or jaxpr, which
+# is another one after every trace, and read one thing of it.
+_READ_OF: tuple[tuple[types.CodeType, str, Callable[[Any], Any]], ...] = (
+    (
+        inner_code(_custom_derivatives._custom_jvp_call_dce, "dce_jvp_jaxpr_thunk"),
+        "eqn",
+        lambda eqn: eqn.params["symbolic_zeros"],
+    ),
+    (
+        inner_code(_custom_derivatives._custom_vjp_call_dce, "dce_bwd"),
+        "call_jaxpr",
+        lambda jaxpr: tuple(jaxpr.out_avals),
+    ),
+)
 # Classes implemented in C whose instances hold no more than their items.
 _CONTAINERS = (object, tuple, list, dict, collections.OrderedDict)
 
@@ -81,6 +97,26 @@ def memoized_function(function: types.FunctionType) -> Any:
         return None
     held = dict(zip(_MEMOIZED.co_freevars, function.__closure__ or ()))
     return held["fn"].cell_contents
+
+
+def read_of_closure(function: types.FunctionType) -> tuple[Any, ...]:
+    """What one of JAX's functions reads of what it closes over.
+
+    A variable without a value is represented by its cell.
+    """
+    code = function.__code__
+    held = dict(zip(code.co_freevars, map(_content, function.__closure__ or ())))
+    for known, name, read in _READ_OF:
+        if code is known:
+            held[name] = read(held[name])
+    return tuple(held.values())
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return cell
 
 
 def whole_fields(value: Any) -> Any:

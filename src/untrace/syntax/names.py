@@ -94,13 +94,14 @@ def is_dotted_name(text: object) -> bool:
 class Scope:
     """The names visible in one function: its own and those of enclosing scopes."""
 
-    __slots__ = ("_counts", "_everywhere", "_own", "parent")
+    __slots__ = ("_counts", "_everywhere", "_global_counts", "_own", "parent")
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
         self._own: set[str] = set()
         self._counts: dict[str, int] = {}
         self._everywhere: set[str] = parent._everywhere if parent else set()
+        self._global_counts: dict[str, int] = parent._global_counts if parent else {}
 
     def fresh(self, hint: str) -> str:
         """Return a new name like `hint`, which must be a legal identifier."""
@@ -125,10 +126,11 @@ class Scope:
 
     def fresh_global(self, hint: str) -> str:
         """Return a new name that no scope of the module has used so far."""
-        name, count = hint, 1
+        name, count = hint, self._global_counts.get(hint, 1)  # those below are taken
         while name in self._everywhere:
             count += 1
             name = f"{hint}_{count}"
+        self._global_counts[hint] = count
         self._own.add(name)
         self._everywhere.add(name)
         return name

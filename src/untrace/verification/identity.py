@@ -145,7 +145,7 @@ class _Identities:
         memoized = jaxapi.memoized_function(function)
         if memoized is not None:  # the rest is a cache, which fills while it is called
             return "memoized", self.of(memoized)
-        held = [_content(cell) for cell in function.__closure__ or ()]
+        held = jaxapi.read_of_closure(function)
         defaults = (
             function.__defaults__,
             tuple((function.__kwdefaults__ or {}).items()),
@@ -159,10 +159,3 @@ class _Identities:
         kind, rest = node
         children = tuple([self._treedef(child) for child in treedef.children()])
         return Same(kind), self.of(rest), children
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return cell
