@@ -344,3 +344,14 @@ def test_rule_that_asks_a_tracer_for_a_bool_raises() -> None:
     again = recovered(lambda x: function(x), 1.0).load()
     with pytest.raises(jax.errors.TracerBoolConversionError):
         jax.jit(jax.grad(again))(1.0)
+
+
+def test_rules_that_call_other_functions_with_rules_are_other_rules() -> None:
+    def layer(below: Any) -> Any:
+        made = jax.custom_jvp(lambda x: x * 2.0)
+        made.defjvp(lambda primals, tangents: (made(*primals), below(*tangents)))
+        return made
+
+    first, second = layer(layer(jnp.sin)), layer(layer(jnp.cos))
+    src = untrace.source(lambda x: first(second(x)), level="lax")(1.0)
+    assert src.report.strength == "identical", str(src.report)

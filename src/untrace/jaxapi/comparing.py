@@ -8,6 +8,7 @@ The same names serve all supported JAX releases.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -18,9 +19,11 @@ from jax._src import linear_util as _lu
 from jax._src import source_info_util as _source_info_util
 from jax._src.lib import xla_client as _xla_client
 
+from untrace.jaxapi.batching import CUSTOM_VMAP
 from untrace.jaxapi.exports import Exported
 from untrace.jaxapi.jaxprs import Tracer
 from untrace.jaxapi.params import PyTreeDef, boxed_value, is_value_box, node_parts
+from untrace.jaxapi.wrappers import CUSTOM_JVP, CUSTOM_VJP
 
 # What only says where something came from; never part of a computation.
 ORIGIN_TYPES: tuple[type, ...] = (
@@ -49,7 +52,7 @@ def array_key(array: Any) -> Any:
     return aval, data.tobytes() if data.size <= 1024 else id(array)
 
 
-def rule_identity(function: Any, depth: int = 0) -> Any:
+def rule_identity(function: Any) -> Any:
     """Return what tells one derivative rule from another, for the writer.
 
     Every trace wraps a rule in new closures, so the objects say nothing; what they
@@ -57,45 +60,68 @@ def rule_identity(function: Any, depth: int = 0) -> Any:
     has an identity of its own (`verification.identity`), so that a fault in this one is
     seen.
     """
+    return _Identities().of(function)
 
-    def within(parts: Any) -> Any:
-        return tuple([rule_identity(part, depth + 1) for part in parts])
 
-    kind = type(function)
-    if isinstance(function, _lu.WrappedFun):
-        return within([function.f, *function.transforms, function.params])
-    if isinstance(function, (tuple, list)):
-        return kind, within(function)
-    if isinstance(function, functools.partial):
-        return within([function.func, function.args, *function.keywords.items()])
-    if kind in _PLAIN:
-        return kind, repr(function)
-    if kind in (slice, range):
-        return kind, within([function.start, function.stop, function.step])
-    if kind is frozenset:
-        return kind, frozenset(within(function))
-    if isinstance(function, _BOOKKEEPING):
-        return kind
-    if isinstance(function, (_core.AbstractValue, PyTreeDef)):
-        return kind, function, str(function)  # a tree of 1 equals one of True
-    if isinstance(function, (Tracer, jax.Array, _np.ndarray, _np.generic, Exported)):
-        return id(function)
-    if is_value_box(function):
-        return rule_identity(boxed_value(function), depth + 1)
-    parts = node_parts(function)
-    if parts is not None:
-        return kind, rule_identity(parts, depth + 1)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        called = getattr(function, "__wrapped__", None)
-        return id(function) if called is None else rule_identity(called, depth + 1)
-    if depth > 40:
-        return id(function)
-    cells = zip(code.co_freevars, function.__closure__ or ())
-    held = [cell for name, cell in cells if name not in _LEFT_OUT.get(code.co_name, ())]
-    defaults = (function.__defaults__, tuple((function.__kwdefaults__ or {}).items()))
-    closed = within([cell.cell_contents for cell in held if not _is_empty_cell(cell)])
-    return code, closed, within(defaults)
+class _Identities:
+    """The identities of all that one rule holds; it may hold itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}
+        self._active: list[int] = []
+        self._alive: list[Any] = []  # what the addresses refer to
+
+    def of(self, value: Any) -> Any:
+        if type(value) in _PLAIN:
+            return type(value), repr(value)
+        if id(value) in self._active:
+            return "cycle", len(self._active) - self._active.index(id(value))
+        if id(value) not in self._known:
+            self._alive.append(value)
+            self._active.append(id(value))
+            self._known[id(value)] = self._made(value, type(value))
+            self._active.pop()
+        return self._known[id(value)]
+
+    def all(self, parts: Iterable[Any]) -> Any:
+        return tuple([self.of(part) for part in parts])
+
+    def _made(self, value: Any, kind: type) -> Any:
+        if isinstance(value, _lu.WrappedFun):
+            return self.all([value.f, *value.transforms, value.params])
+        if isinstance(value, (tuple, list)):
+            return kind, self.all(value)
+        if isinstance(value, functools.partial):
+            return self.all([value.func, value.args, *value.keywords.items()])
+        if kind in (slice, range):
+            return kind, self.all([value.start, value.stop, value.step])
+        if kind is frozenset:
+            return kind, frozenset(self.all(value))
+        if isinstance(value, _BOOKKEEPING):
+            return kind
+        if isinstance(value, (_core.AbstractValue, PyTreeDef)):
+            return kind, value, str(value)  # a tree of 1 equals one of True
+        if isinstance(value, (Tracer, jax.Array, _np.ndarray, _np.generic, Exported)):
+            return id(value)
+        if is_value_box(value):
+            return self.of(boxed_value(value))
+        if isinstance(value, (CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP)):
+            held = {k: v for k, v in vars(value).items() if not k.startswith("__")}
+            return kind, self.all(held.items())
+        parts = node_parts(value)
+        return self._function(value) if parts is None else (kind, self.of(parts))
+
+    def _function(self, function: Any) -> Any:
+        code = getattr(function, "__code__", None)
+        if code is None:
+            called = getattr(function, "__wrapped__", None)
+            return id(function) if called is None else self.of(called)
+        cells = zip(code.co_freevars, function.__closure__ or ())
+        left_out = _LEFT_OUT.get(code.co_name, ())
+        held = [cell for name, cell in cells if name not in left_out]
+        closed = self.all([c.cell_contents for c in held if not _is_empty_cell(c)])
+        keywords = tuple((function.__kwdefaults__ or {}).items())
+        return code, closed, self.all([function.__defaults__, keywords])
 
 
 _PLAIN = frozenset({int, str, bool, float, complex, bytes, type(None)})
