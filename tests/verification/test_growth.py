@@ -14,9 +14,13 @@ import jax.numpy as jnp
 import pytest
 from jax._src import custom_derivatives
 from jax._src.interpreters import partial_eval
+from jax.custom_batching import custom_vmap
 
 import untrace
 from untrace import jaxapi
+from untrace.verification.compare import compare
+from untrace.verification.equivalence import equivalent
+from untrace.verification.fingerprint import fingerprint
 from untrace.verification.rules import identify_rules
 
 Counted = Callable[[], int]
@@ -123,3 +127,130 @@ def test_rules_read_one_thing_of_what_lost_its_results() -> None:
     vjp = inspect.getsource(custom_derivatives._custom_vjp_call_dce)
     bwd = vjp[vjp.index("def dce_bwd") : vjp.index("dce_bwd_wrapped")]
     assert bwd.count("call_jaxpr") == bwd.count("call_jaxpr.out_avals") == 1
+
+
+# ---- rules that call functions with rules ------------------------------------------
+
+
+def forward_layer(below: Any, width: int) -> Any:
+    @jax.custom_jvp
+    def layer(x: Any) -> Any:
+        return x * 2.0
+
+    @layer.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return layer(x), layer(t) + sum(below(x) * t for _ in range(width))
+
+    return layer
+
+
+def backward_layer(below: Any, width: int) -> Any:
+    @jax.custom_vjp
+    def layer(x: Any) -> Any:
+        return x * 2.0
+
+    def fwd(x: Any) -> Any:
+        return layer(x), sum(below(x) for _ in range(width))
+
+    def bwd(residual: Any, cotangent: Any) -> Any:
+        return (layer(residual) * cotangent + below(cotangent),)
+
+    layer.defvjp(fwd, bwd)
+    return layer
+
+
+def chain(layer: Any, depth: int, last: Any = jnp.sin) -> Any:
+    """Return a function whose rule calls the next one three times, and so on."""
+    below = last
+    for _ in range(depth):
+        below = layer(below, 3)
+    return below
+
+
+def lattice(layer: Any, depth: int, last: Any = jnp.sin) -> Any:
+    """Return a function whose rule calls the next two, which both call the two after."""
+    lower, upper = last, jnp.tan
+    for _ in range(depth):
+        lower, upper = upper, layer(lambda x, f=lower, g=upper: f(x) + g(x), 1)
+    return upper
+
+
+def traced_twice(function: Any) -> Any:
+    """Trace a program that calls a function twice."""
+    return jax.make_jaxpr(lambda x: function(function(x)))(1.0)
+
+
+CHECKS: list[Callable[[Any, Any], Any]] = [
+    lambda first, second: compare(first, second) is None,
+    lambda first, second: equivalent(first, second) is None,
+    lambda first, second: fingerprint(first) == fingerprint(second),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=["compare", "equivalent", "fingerprint"])
+@pytest.mark.parametrize("layer", [forward_layer, backward_layer])
+@pytest.mark.parametrize("shape", [chain, lattice])
+def test_traces_grow_with_the_rules(
+    shape: Any, layer: Any, check: Any, count: Counted
+) -> None:
+    costs: list[int] = []
+    for depth in (2, 4, 8):
+        function, other = (shape(layer, depth, last) for last in (jnp.sin, jnp.cos))
+        first, second = traced_twice(function), traced_twice(function)
+        count()
+        assert check(first, second)
+        costs.append(count())
+        assert not check(first, traced_twice(other))
+    assert costs[2] <= 2 * costs[1] <= 4 * costs[0] <= 32
+
+
+@pytest.mark.parametrize("layer", [forward_layer, backward_layer])
+@pytest.mark.parametrize("shape", [chain, lattice])
+def test_each_rule_is_written_once(shape: Any, layer: Any, count: Counted) -> None:
+    src = untrace.source(shape(layer, 8), level="lax")(1.0)
+    assert src.report.strength == "identical"
+    assert count() <= 32
+
+
+# ---- batching rules ----------------------------------------------------------------
+
+
+def test_a_batching_rule_may_call_its_own_function(count: Counted) -> None:
+    sine = custom_vmap(jnp.sin)
+    sine.def_vmap(lambda size, flags, x: (sine(x), True))
+    first, second = (jax.make_jaxpr(lambda x: sine(x))(1.0) for _ in range(2))
+    unproved: list[str] = []
+    assert compare(first, second, unproved) is None
+    assert equivalent(first, second, unproved) is None
+    assert fingerprint(first) == fingerprint(second)
+    assert "batches of batches" in str(unproved)
+    assert count() <= 32
+
+
+def endless(function: Any, last: Any = jnp.sin) -> Any:
+    """Return a function whose batching rule makes one like it."""
+    made = custom_vmap(function)
+
+    @made.def_vmap
+    def rule(size: int, flags: Any, *args: Any) -> Any:
+        return last(endless(jax.vmap(function), last)(*args)), True
+
+    return made
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_batching_rule_may_make_others_without_end(n: int, count: Counted) -> None:
+    def program(last: Any) -> Any:
+        return jax.make_jaxpr(lambda *args: endless(total, last)(*args))(*[1.0] * n)
+
+    def total(*args: Any) -> Any:
+        return sum(jnp.sin(x) for x in args)
+
+    first, second, other = program(jnp.sin), program(jnp.sin), program(jnp.cos)
+    assert compare(first, second) is None and compare(first, other) is not None
+    assert equivalent(first, second) is None and equivalent(first, other) is not None
+    assert fingerprint(first) == fingerprint(second) != fingerprint(other)
+    assert count() <= 12 * (n + 2) ** 2
+    src = untrace.source(lambda *args: endless(total)(*args), level="lax")(*[1.0] * n)
+    assert src.report.strength == "identical"

@@ -78,6 +78,7 @@ class _JaxprWalk(ValueWalk):
         self.same_jaxprs: set[tuple[int, int, bool]] = set()
         self.same_rules: set[Any] = set()
         self.rule_names: list[str] = []
+        self.batched: list[rules.Batched] = []
         self.check_vma = True
 
     # -- jaxprs
@@ -210,7 +211,13 @@ class _JaxprWalk(ValueWalk):
         if rule is not None:
             if (rule, other) in self.same_rules:  # assumed while it is compared
                 return None
+            cut = rules.batched_again(eqn, name, self.batched)
+            if cut:
+                self.n_outer_uses += 1  # it may be looked at where less is around it
+                self.note(cut)
+                return None
             self.same_rules.add((rule, other))
+            self.batched.append(rules.batched(eqn, name))
         label = f"/{jaxapi.primitive_name(eqn.primitive)}/{name}"
         outer = self.check_vma, self.is_exact, self.is_held
         self.check_vma = eqn.params.get("check_vma", self.check_vma)
@@ -224,6 +231,8 @@ class _JaxprWalk(ValueWalk):
             self.note(open_question)
         found = self.labelled(label, expected, actual, scope)
         self.check_vma, self.is_exact, self.is_held = outer
+        if rule is not None:
+            self.batched.pop()
         return found
 
     def details(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:

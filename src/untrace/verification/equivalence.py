@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.verification import difference
+from untrace.verification import difference, rules
 from untrace.verification.canonical import literal_key
 from untrace.verification.compare import see_the_same
 from untrace.verification.difference import Difference
@@ -29,6 +29,7 @@ from untrace.verification.identity import Same, identity, is_looked_into
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.parting import Node, Summary, find_difference
 from untrace.verification.readers import readers
+from untrace.verification.rule_stack import RuleStack
 
 # Calls that only group equations, and the param that holds what they call.
 _CALLS = {
@@ -111,7 +112,7 @@ class _Graph(KeyMaker):
 
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
-        self.notes, self._refs = [], {}
+        self.notes, self._refs, self._rules = [], {}, RuleStack()
         for key in self.holding:
             self.bodies.pop(key, None)
             self.reading.pop(key, None)
@@ -147,12 +148,28 @@ class _Graph(KeyMaker):
             return super().parts(value, scope)
         return ("host function", name, self._ordinal(name, value, scope))
 
+    def _param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
+        rule = rules.batching_function(eqn, name)
+        if rule is None or not self._is_replaced(rule):
+            return super()._param(eqn, name, scope)
+        return self.value(rule, scope)  # by name; a stand-in makes no equations
+
+    def _is_replaced(self, function: Any) -> bool:
+        """Whether a host function is a stand-in, or one that has stand-ins."""
+        if jaxapi.stand_in_for(function) is not None:
+            return True
+        is_named = bool(self.stand_ins) and callable(function)
+        return is_named and jaxapi.function_origin(function) in self.stand_ins
+
     def _ordinal(self, name: str, value: Any, scope: KeyScope | None) -> int:
         """Number the host functions of one name, in the order in which they are met."""
         is_stand_in = jaxapi.stand_in_for(value) is not None
         key = Same(value) if is_stand_in else super().parts(value, scope)
         known = self.hosts.setdefault(name, {})
         return known.setdefault(key, len(known))
+
+    def counts(self) -> Key:
+        return self.n_draws, self.n_held
 
     def ref(self, ref: Any) -> Key:
         if self.are_refs_anew:

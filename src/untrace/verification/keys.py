@@ -8,7 +8,7 @@ variables in order, equivalence numbers them by what they compute.
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
@@ -26,6 +26,7 @@ from untrace.verification.canonical import (
     primitive_key,
     take_apart,
 )
+from untrace.verification.rule_stack import DEPTH, VARIABLES, RuleStack
 
 Key = Any
 _PLAIN = {int: "int", bool: "bool", str: "str"}
@@ -63,8 +64,9 @@ class KeyMaker(abc.ABC):
         self._alive: list[Any] = []
         self._active: list[int] = []
         self._refs: dict[int, int] = {}
-        self._rule_stack: list[Hashable] = []
+        self._rules = RuleStack()
         self._rule_names: list[str] = []
+        self._batched: list[rules.Batched] = []
         self._check_vma = True
         # Whether types of numbers count here, and whether a function holds what is here.
         self._is_exact = self._is_held = False
@@ -104,34 +106,43 @@ class KeyMaker(abc.ABC):
         identity = rules.batching_identity(eqn, name)
         if identity is None:
             return self.value(rules.comparable(eqn, name), scope)
-        if identity in self._rule_stack:
-            self.n_outer_uses += 1
-            return ("again", len(self._rule_stack) - self._rule_stack.index(identity))
-        self._rule_stack.append(identity)
-        traced = rules.comparable(eqn, name)
-        self._alive.append((eqn, traced))
-        key = self.value(traced, scope)
-        self._rule_stack.pop()
-        return key
+        batched = rules.batched(eqn, name)
+        cut = rules.batched_again(eqn, name, self._batched)
+
+        def make() -> Key:
+            self._batched.append(batched)
+            traced = rules.comparable(eqn, name)
+            self._alive.append((eqn, traced))
+            key = self.value(traced, scope)
+            self._batched.pop()
+            return key
+
+        return self._rule(identity, cut, make)
 
     def rules(self, eqn: Any, scope: KeyScope) -> Key:
         """Make the key of derivative rules; rules that recur are written as such."""
         identity = rules.identify_rules(eqn, self._check_vma)
-        depth = len(self._rule_stack)
-        name, known = rules.name_rule(eqn), identity in self._rule_stack
-        if known or not rules.are_followed(self._rule_names, name, eqn):
-            self.n_outer_uses += 1
-            if not known:
-                self.notes.append(f"{name}: rules of rules of rules")
-            return ("again", depth - self._rule_stack.index(identity) if known else 0)
-        self._rule_stack.append(identity)
-        self._rule_names.append(name)
+        name = rules.name_rule(eqn)
+        is_followed = rules.are_followed(self._rule_names, name, eqn)
+        cut = "" if is_followed else f"{name}: rules of rules of rules"
+
+        def make() -> Key:
+            self._rule_names.append(name)
+            key = self._derivative_rules(eqn, name, scope)
+            self._rule_names.pop()
+            return key
+
+        return self._rule(identity, cut, make)
+
+    def _derivative_rules(self, eqn: Any, name: str, scope: KeyScope) -> Key:
+        def sees(var: Any) -> bool:
+            self._rules.depends(VARIABLES)
+            return scope.sees(var)
+
         traced = rules.trace_rules(eqn, self._check_vma)
-        traced = rules.lost_rules(traced, scope.sees) or traced
+        traced = rules.lost_rules(traced, sees) or traced
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
-        self._rule_stack.pop()
-        self._rule_names.pop()
         if eqn.params["symbolic_zeros"]:
             self.notes.append(
                 f"{name}: symbolic zeros (compared with every tangent nonzero)"
@@ -139,6 +150,38 @@ class KeyMaker(abc.ABC):
         if traced[0][0] == "error":
             self.notes.append(f"{name}: its rule cannot be traced ({traced[0][1]})")
         return key
+
+    def _rule(self, identity: Hashable, cut: str, make: Callable[[], Key]) -> Key:
+        """Make the key of rules, once if it may be used again.
+
+        Args:
+          identity: Of the rules.
+          cut: What to note where they are not followed, "" where they are.
+          make: Makes the key.
+        """
+        identity = (identity, self._check_vma, self._is_exact, self._is_held)
+        distance = self._rules.distance(identity)
+        if distance or cut:
+            self.n_outer_uses += 1
+            if not distance:
+                self._rules.depends(DEPTH)
+                self.notes.append(cut)
+            return ("again", distance)
+        uses, counts = self.n_outer_uses, self.counts()
+
+        def counted() -> Key:
+            key = make()
+            if counts != self.counts():
+                self._rules.keep_none()
+            return key
+
+        key, is_bound = self._rules.key(identity, counted)
+        self.n_outer_uses = uses + is_bound
+        return key
+
+    def counts(self) -> Key:
+        """Count what has to be gone through every time."""
+        return ()
 
     def context(self, context: Any) -> Key:
         """Make the key of an equation context."""
@@ -212,6 +255,7 @@ class KeyMaker(abc.ABC):
         if isinstance(value, jaxapi.Ref):
             return self.ref(value)
         if id(value) in self._active:  # a cycle: say how far back it leads
+            self._rules.keep_none()
             return ("cycle", len(self._active) - self._active.index(id(value)))
         if _is_plain_array(value):
             key = self.shared(value, array_key)
@@ -275,6 +319,7 @@ class KeyMaker(abc.ABC):
 
     def _tracer(self, tracer: Any, scope: KeyScope | None) -> Key:
         self.n_outer_uses += 1
+        self._rules.depends(VARIABLES)
         var = jaxapi.var_behind(tracer)
         depth = 0
         while scope is not None:

@@ -7,7 +7,7 @@ back are jaxprs and a few facts about them, which are compared like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -64,18 +64,56 @@ def batching_identity(eqn: Any, name: str) -> Hashable | None:
     """Return what identifies a batching rule, which may make equations with itself."""
     if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         return None
-    rule = getattr(eqn.params[name], "rule", eqn.params[name])
     avals = tuple([v.aval for v in eqn.invars])
+    rule = batching_function(eqn, name)
     return "batching", identity((rule, avals, eqn.params["in_tree"]))
+
+
+def batching_function(eqn: Any, name: str) -> Any:
+    """Return the user's function in a param that holds a batching rule, else None."""
+    if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
+        return None
+    return getattr(eqn.params[name], "rule", eqn.params[name])
+
+
+# The function of a batching rule, by its code, and the number of axes it is called with.
+Batched = tuple[Any, int]
+# So often a batching rule is followed into itself with ever more axes.
+_MAX_BATCHED = 2
+
+
+def batched(eqn: Any, name: str) -> Batched:
+    """Return which batching rule stands in an equation, and for how many axes."""
+    rule = batching_function(eqn, name)
+    n_axes = sum([len(getattr(v.aval, "shape", ())) for v in eqn.invars])
+    return getattr(rule, "__code__", type(rule)), n_axes
+
+
+def batched_again(eqn: Any, name: str, around: Sequence[Batched]) -> str:
+    """Say that a batching rule is not followed, "" if it is.
+
+    It is usual for one to call its own function, or one like it, on the batch; its rule
+    is called with one axis more, and so without end.
+    """
+    code, n_axes = batched(eqn, name)
+    fewer = [other for other in around if other[0] is code and other[1] < n_axes]
+    if len(fewer) < _MAX_BATCHED:
+        return ""
+    return (
+        f"{_rule_name(eqn, name)}: a batching rule (of batches of batches of batches)"
+    )
 
 
 def unproved(eqn: Any, name: str) -> str:
     """Say what comparing a param leaves open; "" if that is nothing."""
     if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         return ""
-    rule = eqn.params[name]
-    shown = getattr(rule, "__name__", type(rule).__name__)
+    shown = _rule_name(eqn, name)
     return f"{shown}: a batching rule (compared with all or one batched)"
+
+
+def _rule_name(eqn: Any, name: str) -> str:
+    return getattr(eqn.params[name], "__name__", type(eqn.params[name]).__name__)
 
 
 def trace_rules(eqn: Any, check_vma: bool) -> Rules:
