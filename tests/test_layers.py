@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "untrace"
 LAYERS = [
-    {"jaxapi", "errors", "options", "parsing", "printable", "_version"},
+    {"jaxapi", "errors", "optional", "options", "parsing", "printable", "_version"},
     {"ir", "syntax"},
     {"capture", "recovery"},
     {"lifting", "interpreters"},

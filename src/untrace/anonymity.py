@@ -27,6 +27,7 @@ from untrace.lifting.helpers import HELPERS
 from untrace.lifting.recorded.naming.hints import HINTS
 from untrace.lifting.recorded.passes import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
+from untrace.optional import writing
 from untrace.options import Options
 from untrace.parsing import parse
 from untrace.pipeline import Progress, untrace_captured
@@ -56,6 +57,15 @@ def untrace_anonymous(
     """
     captured = replace(captured, result=_without_classes(captured.result))
     options = replace(options, anonymous=True)
+    made = writing(lambda: _written(captured, options, progress))
+    if options.verify and not made.report.is_verified:
+        warnings.warn(
+            f"`{made.module.name}`: {made.report}", UnverifiedWarning, stacklevel=3
+        )
+    return made
+
+
+def _written(captured: Captured, options: Options, progress: Progress | None) -> Source:
     if captured.recording is not None:
         source = untrace_calls(captured, options, progress)
         try:
@@ -66,12 +76,7 @@ def untrace_anonymous(
             return made
         note = "Written from its equations, not from the calls that were made."
         captured = replace(captured, recording=None, notes=(*captured.notes, note))
-    made = _anonymous(untrace_captured(captured, options, progress), options)
-    if options.verify and not made.report.is_verified:
-        warnings.warn(
-            f"`{made.module.name}`: {made.report}", UnverifiedWarning, stacklevel=3
-        )
-    return made
+    return _anonymous(untrace_captured(captured, options, progress), options)
 
 
 def _anonymous(source: Source, options: Options) -> Source:
@@ -220,7 +225,7 @@ def _notes(notes: tuple[str, ...]) -> Iterator[str]:
             yield "Primitives of libraries are written as what they compute."
             continue
         is_list = note.startswith(
-            ("Written from its", "Leaves that are not arrays", NOT_EXPANDED)
+            ("Written ", "Leaves that are not arrays", NOT_EXPANDED)
         )
         text = note.partition(":")[0].rstrip(".") + "." if is_list else note
         yield _QUOTED.sub("a function", text)

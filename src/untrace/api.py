@@ -17,13 +17,12 @@ from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
 from untrace.capture.stand_ins import with_stand_ins
 from untrace.checks import check_options
-from untrace.errors import UntraceError, foreign_frames
+from untrace.errors import UntraceError, foreign_frames, reason
 from untrace.extension import load_entry_points
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
-from untrace.lifting.optional import is_strict
 from untrace.lifting.recorded.naming.transformed import program_name
-from untrace.lifting.recorded.plan import reason
+from untrace.optional import is_strict, writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
@@ -132,7 +131,7 @@ def source(
         verify,
         types,
         scopes,
-        name or (None if anonymous else program_name(function)),
+        name,
         keep_types,
         comments,
         reroll,
@@ -146,16 +145,22 @@ def source(
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
 
+    def named() -> Options:
+        given = name or (None if anonymous else program_name(function))
+        return replace(options, name=given)
+
     def finished(captured: Captured) -> Source:
         notes = (*settings_notes(), *captured.notes)
         captured = replace(captured, notes=notes)
         recover = from_equations if captured.recording is None else from_calls
-        made = recover(captured, options, progress)
+        made = writing(lambda: recover(captured, named(), progress))
 
         def at_lower_level(note: str) -> Source:
             notes = (*captured.notes, note)
             lower = replace(captured, recording=None, variant=None, notes=notes)
-            return from_equations(lower, replace(options, level="lax"), progress)
+            return writing(
+                lambda: from_equations(lower, replace(named(), level="lax"), progress)
+            )
 
         return settled(made, at_lower_level, isolated, progress)
 

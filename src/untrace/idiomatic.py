@@ -20,7 +20,8 @@ from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.names.source_names import source_names
-from untrace.lifting.optional import is_strict, optional_steps
+from untrace.lifting.recorded.plan import reason, reworded
+from untrace.optional import is_strict, left_out_notes, without_spoilers
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.equivalence import equivalent
@@ -34,7 +35,7 @@ def untrace_idioms(
     options: Options,
     block: Block,
     steps: Mapping[Equation, int] | None = None,
-) -> Source | None:
+) -> Source | str:
     """Turn a computation into source at the level of calls.
 
     Args:
@@ -44,35 +45,53 @@ def untrace_idioms(
       steps: Equations to print lower than usual, where they are left.
 
     Returns:
-      Source that is at least equivalent, or None if there is none.
+      Source that is at least equivalent, or why there is none.
     """
+    try:
+        source = without_spoilers(
+            lambda: _best(captured, options, block, steps), _is_good
+        )
+    except LiftingError as error:  # nothing was lost: level "lax" tells the user
+        return reason(error)
+    except Exception as error:  # nor by a fault, which the tests are to find
+        if is_strict():
+            raise
+        return reason(error)
+    if _is_good(source):
+        return source
+    return reworded("; ".join(source.report.difference_lines()))
+
+
+def _is_good(source: Source) -> bool:
+    return source.report.is_verified or source.report.strength == "unverified"
+
+
+def _best(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    steps: Mapping[Equation, int] | None,
+) -> Source:
+    """Write a computation until it is proved, or no line is left to blame."""
     excluded: set[str] = set()
-    with_rules = True
+    with_rules, n_rounds = True, 0
     opens_jit = "jit" in options.expand
-    for _ in range(MAX_ROUNDS):
+    while True:
         rewriter = Rewriter(accepts, frozenset(excluded), with_rules, opens_jit)
-        try:
-            source = _attempt(captured, options, block, rewriter, steps)
-        except LiftingError:  # nothing was lost: level "lax" tells the user
-            return None
-        except Exception:  # nor by a fault in an idiom, which the tests are to find
-            if is_strict():
-                raise
-            return None
-        report = source.report
-        if report.strength == "unverified" or report.is_verified:
+        source = _attempt(captured, options, block, rewriter, steps)
+        n_rounds += 1
+        if _is_good(source) or n_rounds == MAX_ROUNDS:
             return source
-        if with_rules and "custom_" in str(report.difference):
+        if with_rules and "custom_" in str(source.report.difference):
             with_rules = False  # rules that make new rules are known by their equations
             continue
-        wrong = rewriter.lines_in(report.line) - excluded
+        wrong = rewriter.lines_in(source.report.line) - excluded
         if opens_jit:
             opens_jit = False  # it was not the boundary alone
             continue
         if not wrong:
-            return None
+            return source
         excluded |= wrong
-    return None
 
 
 def accepts(expected: object, actual: object) -> bool:
@@ -102,11 +121,10 @@ def _attempt(
     def listing(lost: LostRules | None) -> Listing:
         return lift(captured, options, steps, lifted, 0, lost, hints, rules)
 
-    with optional_steps() as taken:
-        made = _with_lost_rules(captured, listing)
-        opener.note(made.lifter)
-        module = emit(made)
-    notes = (*made.lifter.notes, *taken.undone)
+    made = _with_lost_rules(captured, listing)
+    opener.note(made.lifter)
+    module = emit(made)
+    notes = (*made.lifter.notes, *left_out_notes())
     report = Report("unverified", notes=notes)
     if options.verify:
         report = check_module(module, captured, notes, compares_values=False)

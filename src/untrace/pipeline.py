@@ -22,7 +22,8 @@ from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
-from untrace.lifting.optional import optional_steps
+from untrace.lifting.recorded.plan import reason
+from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import with_values
@@ -33,7 +34,6 @@ from untrace.verification.report import Report
 MAX_ROUNDS = 8
 LOWEST_STEP = 2
 MAX_SECONDS = 60.0  # for rounds; the last one, with nothing but `bind`, follows
-_NOT_SHORTER = "Written without the steps that make text shorter: with them it could not be proved."
 RANK = ["failed", "different", "numeric", "equivalent", "identical", "unverified"]
 
 Progress = Callable[[str], None]
@@ -54,26 +54,40 @@ def untrace_captured(
     with jaxapi.deep_recursion():
         with jaxapi.paused_collection():
             block = from_jaxpr(captured.jaxpr)
-        if options.level == "api" and captured.recording is None:
-            note_progress("lifting")
-            source = untrace_idioms(captured, options, block)
-            if source is not None:
-                return source
-            note = 'Written at level "lax", since the calls could not be proved.'
-            steps: dict[Equation, int] = {}
-            lower = replace(captured, notes=(*captured.notes, note))
-            source = _best(lower, options, block, note_progress, steps)
-            # What no rule could write at level "lax" stood in the way, perhaps.
-            again = untrace_idioms(captured, options, block, steps) if steps else None
-            if again is not None:
-                return again
-        else:
-            source = _best(captured, options, block, note_progress, {})
-    if not _is_good(source.report):
+        source, is_good = writing(
+            lambda: _written(captured, options, block, note_progress)
+        )
+    if not is_good:
         warnings.warn(
             f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3
         )
     return source
+
+
+def _written(
+    captured: Captured, options: Options, block: Block, progress: Progress
+) -> tuple[Source, bool]:
+    """Write public calls, if they are asked for, or else one statement an equation.
+
+    Returns:
+      The source, and whether it is as good as its level promises.
+    """
+    steps: dict[Equation, int] = {}
+    if options.level == "api" and captured.recording is None:
+        progress("lifting")
+        made = untrace_idioms(captured, options, block)
+        if isinstance(made, Source):
+            return made, True
+        note = f'Written at level "lax", since the calls could not be proved: {made}'
+        lower = replace(captured, notes=(*captured.notes, note))
+        source = _best(lower, options, block, progress, steps)
+        # What no rule could write at level "lax" stood in the way, perhaps.
+        again = untrace_idioms(captured, options, block, steps) if steps else None
+        if isinstance(again, Source):
+            return again, True
+    else:
+        source = _best(captured, options, block, progress, steps)
+    return source, _is_good(source.report)
 
 
 def _best(
@@ -87,15 +101,21 @@ def _best(
 
     What has to be printed lower than usual is added to `steps`.
     """
-    with optional_steps() as taken:
-        made = [_attempt(captured, options, block, steps, 0, progress)]
-    if taken.n_changes and not _is_good(made[0].report):
-        # Before a rule is blamed: did a step that only makes text better spoil it?
-        with optional_steps(are_taken=False):
-            plain = _attempt(captured, options, block, steps, 0, progress)
-        if _is_good(plain.report):
-            notes = (*plain.report.notes, _NOT_SHORTER)
-            return replace(plain, report=replace(plain.report, notes=notes))
+    # Before a rule is blamed: did a step that only makes text better spoil it?
+    try:
+        first = without_spoilers(
+            lambda: _attempt(captured, options, block, steps, 0, progress),
+            lambda source: _is_good(source.report),
+        )
+    except LiftingError:
+        raise
+    except Exception as error:  # a fault in a rule, which the tests are to find
+        if is_strict():
+            raise
+        note = f"Written with `bind` wherever that is possible: {reason(error)}"
+        captured = replace(captured, notes=(*captured.notes, note))
+        first = _attempt(captured, options, block, {}, LOWEST_STEP, progress)
+    made = [first]
     start = time.monotonic()
     try:
         for _ in range(MAX_ROUNDS):
@@ -130,10 +150,10 @@ def _attempt(
 ) -> Source:
     """Write the program once and verify it."""
     progress("writing")
-    with jaxapi.paused_collection(), optional_steps() as taken:
+    with jaxapi.paused_collection():
         listing = _lifted(captured, options, steps, block, floor)
         module = emit(listing)
-    notes = (*listing.lifter.notes, *taken.undone)
+    notes = (*listing.lifter.notes, *left_out_notes())
     # A listing that was not written from the equations has not counted them.
     n_equations = listing.lifter.n_equations or count_blocks(block)[0]
     del listing  # compiling the text is where most memory is needed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +20,13 @@ from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
-from untrace.lifting.optional import optional_steps
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.passes import lift_recorded
 from untrace.lifting.recorded.plan import Plan, reason, reworded
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
+from untrace.optional import left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
 from untrace.recovery.record import Body
@@ -51,12 +52,20 @@ def recording(
         arguments: dict[str, Any],
         finish: Callable[[Any], Any],
     ) -> Any:
-        recorder = Recorder(public_readers, expand)
-        body = Body(None, run.__code__, Snapshots().take(arguments))
-        with recorder.recording(body):
+        body = Body(None, run.__code__, arguments)
+        with ExitStack() as stack:
+            recorder = None
+            try:
+                body.parameters = Snapshots().take(arguments)
+                recorder = Recorder(public_readers, expand)
+                watched = recorder.recording(body)
+                watched.__enter__()  # in this frame, under which calls are recorded
+                stack.push(watched)
+            except Exception as error:  # it stands on private names of JAX
+                body.error = error
             result = run()
         result = body.result = finish(result)
-        body.error = recorder.error
+        body.error = body.error or (recorder and recorder.error)
         bodies[:] = [body]
         return result
 
@@ -72,9 +81,13 @@ def untrace_recorded(
     says why; if that is not possible either, the whole program is, as a jaxpr without a
     recording would be.
     """
+    return writing(lambda: _written(captured, options, progress))
+
+
+def _written(captured: Captured, options: Options, progress: Progress | None) -> Source:
     note_progress = progress or (lambda stage: None)
     known = occurring(captured.recording) if options.expand else frozenset[str]()
-    for name in sorted(options.expand - known):
+    for name in sorted(options.expand - known) if known is not None else ():
         note = f'expand="{name}" changes nothing: the program makes no such call.'
         if known:
             note += f" It makes calls of: {', '.join(sorted(known))}."
@@ -85,7 +98,10 @@ def untrace_recorded(
         try:
             if captured.recording.error is not None:
                 raise captured.recording.error
-            source = _best(captured, options, note_progress)
+            source = without_spoilers(
+                lambda: _best(captured, options, note_progress),
+                lambda source: source.report.is_verified or not options.verify,
+            )
         except Exception as error:  # the recorder stands on private names of JAX
             why = reason(error)
         else:
@@ -209,7 +225,7 @@ def _attempt(
 ) -> tuple[Source, Program]:
     """Write the program and verify it."""
     progress("writing")
-    with jaxapi.paused_collection(), optional_steps() as taken:
+    with jaxapi.paused_collection():
 
         def rewrite(block: Block) -> Block:
             return rewriter.block(opener.block(block))
@@ -217,7 +233,7 @@ def _attempt(
         listing, program = lift_recorded(captured, options, block, plan, rewrite)
         opener.note(listing.lifter)
         module = emit(listing)
-    notes = (*listing.lifter.notes, *taken.undone)
+    notes = (*listing.lifter.notes, *left_out_notes())
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")

@@ -22,6 +22,7 @@ from untrace.checking import check_module
 from untrace.emission import Module
 from untrace.lifting.recorded.numbers.dimensions import shapes, written_with
 from untrace.lifting.sizes import Dimensions
+from untrace.optional import gives, optional, writing
 from untrace.options import Options
 from untrace.pipeline import Progress
 from untrace.probing import Prober, Trial
@@ -41,6 +42,22 @@ def untrace_calls(
     """Turn a recorded computation into verified source, with named dimensions if asked."""
     if captured.variant is None or captured.recording.error is not None:
         return untrace_recorded(captured, options, progress)
+    return writing(
+        lambda: (
+            with_dimensions(captured, options, progress)
+            or _with_note(
+                untrace_recorded(replace(captured, variant=None), options, progress),
+                NOTHING,
+            )
+        )
+    )
+
+
+@optional(gives(None), is_blamed=False)
+def with_dimensions(
+    captured: Captured, options: Options, progress: Progress | None
+) -> Source | None:
+    """Return source with named dimensions; None if none can have a name."""
     (progress or (lambda stage: None))("tracing at other sizes")
     with jaxapi.deep_recursion():
         search = Search(captured)
@@ -64,8 +81,7 @@ def untrace_calls(
         classes = [c for i, c in enumerate(classes) if i not in wrong]
         if not wrong:
             break
-    source = untrace_recorded(replace(captured, variant=None), options, progress)
-    return _with_note(source, NOTHING)
+    return None
 
 
 def is_same_everywhere(module: Module, captured: Captured, options: Options) -> bool:

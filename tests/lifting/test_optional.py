@@ -2,86 +2,274 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import untrace
-from untrace.lifting import optional as optional_module
-from untrace.lifting.optional import STRICT
+from tests.lifting.optional_programs import CASES, X, print_nothing, unread
+from untrace import idiomatic
+from untrace.ir import Block
+from untrace.lifting import lift
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded import passes
+from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.statements import Statement
+from untrace.lifting.recorded.terms import Term, text_term
+from untrace.optional import STEPS, STRICT, OptionalStep, StepFailed
+from untrace.recovery.record import Call
+from untrace.result import Source
 
-X = np.linspace(0.5, 2.0, 4, dtype=np.float32)
-
-
-def many(x: Any) -> Any:
-    """A loop over many values, of which few are read."""
-    carry = tuple(x * i for i in range(14))
-    out = jax.lax.fori_loop(0, 3, lambda i, c: tuple(v + c[0] for v in c), carry)
-    return out[0] + jnp.sin(out[1]) * 2 + jnp.sin(out[2]) * 3
-
-
-def unread(x: Any) -> Any:
-    """A loop of which no value is read."""
-    carry = tuple(x * i for i in range(14))
-
-    def body(c: Any, _: Any) -> Any:
-        jax.debug.callback(print_nothing, c[0])
-        return tuple(v + 1 for v in c), None
-
-    jax.lax.scan(body, carry, None, length=2)
-    return x
+WAYS = ("api", "jaxpr", "lax")
+NO_CODE = "this is (no code"
 
 
-def print_nothing(x: Any) -> None:
-    pass
+def recovered(name: str, way: str) -> Source:
+    case = CASES[name]
+    options = {**case.options}
+    if way != "api":
+        options = {
+            k: v for k, v in options.items() if k not in ("annotate", "symbolic")
+        }
+    if way == "jaxpr":
+        jaxpr = jax.make_jaxpr(case.function)(*case.args)
+        return untrace.source(jaxpr, level="api", **options)
+    return untrace.source(case.function, level=way, **options)(*case.args)
 
 
-def raises(lines: Any, *args: Any, **kwargs: Any) -> Any:
-    raise ValueError("injected")
+@functools.cache
+def takers(way: str) -> Mapping[str, list[str]]:
+    """List the programs that take each step in one way."""
+    found: dict[str, list[str]] = {name: [] for name in STEPS}
+    for case in CASES:
+        with pytest.MonkeyPatch.context() as patch:
+            taken = _watched(patch)
+            assert recovered(case, way).report.is_verified
+        for name in taken:
+            found[name].append(case)
+    return found
 
 
-def garbage(lines: Any, *args: Any, **kwargs: Any) -> list[str]:
-    return ["this is (no code", *lines]
+def _watched(patch: pytest.MonkeyPatch) -> set[str]:
+    taken: set[str] = set()
+
+    def watch(step: OptionalStep[..., Any]) -> None:
+        function = step.function
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            taken.add(step.name)
+            return function(*args, **kwargs)
+
+        patch.setattr(step, "function", watched)
+
+    for step in STEPS.values():
+        watch(step)
+    return taken
 
 
-def wrong(lines: Any, *args: Any, **kwargs: Any) -> list[str]:
-    return [line.replace("sin", "cos") for line in lines]
+# ---- faults ------------------------------------------------------------------------
 
 
-def steps() -> list[Callable[..., Any]]:
-    return optional_module.STEPS
+def raises(step: OptionalStep[..., Any] | None) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError("injected")
+
+    return function
 
 
-@pytest.mark.parametrize("fault", [raises, garbage, wrong])
-@pytest.mark.parametrize("step", steps(), ids=lambda step: step.__name__)
-@pytest.mark.parametrize("way", ["api", "lax", "jaxpr"])
-def test_a_fault_in_a_step_harms_nothing_else(way, step, fault, monkeypatch):
+def nothing(step: OptionalStep[..., Any]) -> Any:
+    """Whatever it does, and a result of the wrong type."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        done(*args, **kwargs)
+
+    done = step.function
+    return function
+
+
+def garbage(step: OptionalStep[..., Any]) -> Any:
+    """Whatever it does, and text that is no code."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        made = done(*args, **kwargs)
+        for draft in [arg for arg in args if isinstance(arg, Draft)]:
+            draft.statements.append(Statement(None, text_term(NO_CODE), is_effect=True))
+        for written in functions_in(args):
+            written.lines = [NO_CODE, *written.lines]
+        return spoiled(made)
+
+    done = step.function
+    return function
+
+
+def spoiled(made: Any) -> Any:
+    if isinstance(made, str):
+        return NO_CODE
+    if isinstance(made, bool):
+        return not made
+    if isinstance(made, (list, tuple)):
+        return type(made)(map(spoiled, made))
+    if isinstance(made, dict):
+        return {key: spoiled(value) for key, value in made.items()}
+    if isinstance(made, set):
+        return {*made, NO_CODE}
+    if isinstance(made, Term):
+        return text_term(NO_CODE)
+    if isinstance(made, Call):
+        return replace(made, args=())
+    if isinstance(made, Block):
+        return replace(made, equations=made.equations[:-1])
+    return made
+
+
+def wrong(step: OptionalStep[..., Any]) -> Any:
+    """Another program, whose text is fine."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        made = done(*args, **kwargs)
+        for draft in [arg for arg in args if isinstance(arg, Draft)]:
+            for statement in draft.statements:
+                statement.term.parts = [other(p) for p in statement.term.parts]
+        for written in functions_in(args):
+            written.lines = other(written.lines)
+        return other(made)
+
+    done = step.function
+    return function
+
+
+def other(made: Any) -> Any:
+    if isinstance(made, str):
+        return made.replace("sin", "cos").replace("2", "3")
+    if isinstance(made, list):
+        return list(map(other, made))
+    if isinstance(made, Term):
+        return Term([other(part) for part in made.parts])
+    if isinstance(made, Call):
+        return replace(made, args=made.args[::-1])
+    return made
+
+
+def functions_in(args: Any) -> Iterator[Function]:
+    for arg in args:
+        if isinstance(arg, Function):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from functions_in(arg)
+
+
+@pytest.mark.parametrize("fault", [raises, nothing, garbage, wrong])
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_a_fault_in_a_step_harms_nothing_else(name, fault, monkeypatch):
     monkeypatch.delenv(STRICT)
-    called = []
+    step = STEPS[name]
+    for way in WAYS:
+        for case in takers(way)[name][:1]:
+            with monkeypatch.context() as patch:
+                patch.setattr(step, "function", fault(step))
+                made = recovered(case, way)
+            assert made.report.is_verified, str(made)
+            if fault is raises:
+                named = f"`{name}`; it raised ValueError: injected."
+                assert any(note.endswith(named) for note in made.report.notes)
 
-    def injected(*args: Any, **kwargs: Any) -> Any:
-        called.append(step)
-        return fault(*args, **kwargs)
 
-    monkeypatch.setitem(optional_module.REPLACED, step.__name__, injected)
-    for program in (many, unread):
-        if way == "jaxpr":
-            made = untrace.source(jax.make_jaxpr(program)(X), level="api")
-        else:
-            made = untrace.source(program, level=way)(X)
+def test_every_step_is_taken_by_some_program():
+    taken = {name for way in WAYS for name, cases in takers(way).items() if cases}
+    assert taken == STEPS.keys()
+
+
+def test_what_cannot_be_proved_with_a_step_names_it_and_no_other(monkeypatch):
+    monkeypatch.delenv(STRICT)
+    for name, way in [("folded", "jaxpr"), ("kept_whole", "lax"), ("fold", "api")]:
+        with monkeypatch.context() as patch:
+            patch.setattr(STEPS[name], "function", garbage(STEPS[name]))
+            made = recovered("many", way)
+        notes = [note for note in made.report.notes if "without a step" in note]
+        assert len(notes) == 1 and f"`{name}`" in notes[0], str(made)
+
+
+@pytest.mark.parametrize("fault", [raises, garbage])
+@pytest.mark.parametrize("way", WAYS)
+def test_steps_that_fail_raise_in_the_tests(way, fault, monkeypatch):
+    step = STEPS["fold" if way == "api" else "kept_whole"]
+    monkeypatch.setattr(step, "function", fault(step))
+    with pytest.raises(StepFailed, match=step.name):
+        recovered("many", way)
+
+
+# ---- what is no step ---------------------------------------------------------------
+
+
+def functions_of(module: Any) -> list[str]:
+    """List the functions of ours that a module imports, and are no steps."""
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if callable(value)
+        and not isinstance(value, (type, OptionalStep))
+        and getattr(value, "__module__", "").startswith("untrace")
+        and value.__module__ not in (module.__name__, "untrace.optional")
+    )
+
+
+REQUIRED = {
+    "accessors": "arguments are taken apart",
+    "ambient_managers": "the context that the program was traced in",
+    "construct": "results and examples are put together",
+    "enums": "keys of dicts are written",
+    "example_lines": "a file has example inputs",
+    "from_jaxpr": "the program is read",
+    "holds_text": "`jax.jit` does not take every result",
+    "identifier": "a program has a name",
+    "name_dimensions": "shapes may be symbolic",
+    "replaced_key": "classes that cannot be imported have stand-ins",
+    "replaced_nodes": "classes that cannot be imported have stand-ins",
+    "tracing_context": "the context that the program was traced in",
+}
+"""Functions that no file is written without, at any level, and what for."""
+
+
+def test_what_is_no_step_at_level_lax_is_required():
+    assert set(functions_of(lift)) == REQUIRED.keys()
+
+
+@pytest.mark.parametrize("name", functions_of(passes))
+def test_a_fault_where_calls_are_written_leaves_the_equations(name, monkeypatch):
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(passes, name, raises(None))
+    for case in ("layers", "library"):
+        made = recovered(case, "api")
         assert made.report.is_verified, str(made)
-        if called and fault is raises:
-            assert "injected" in str(made)
+        assert "ValueError: injected" in " ".join(made.report.notes)
 
 
-def test_steps_that_fail_raise_in_the_tests(monkeypatch):
-    monkeypatch.setitem(optional_module.REPLACED, "kept_whole", raises)
-    with pytest.raises(ValueError, match="injected"):
-        untrace.source(many, level="lax")(X)
+def test_a_fault_in_the_idioms_is_named_at_level_lax(monkeypatch):
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(idiomatic, "without_jit", raises(None))
+    made = untrace.source(jax.make_jaxpr(jnp.sin)(X), level="api", expand="jit")
+    assert made.report.is_verified
+    note = (
+        'Written at level "lax", since the calls could not be proved: ValueError: inj'
+    )
+    assert any(one.startswith(note) for one in made.report.notes)
+
+
+def test_a_fault_in_a_rule_leaves_the_primitives(monkeypatch):
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(Frame, "_by_rule", raises(None))
+    made = recovered("many", "lax")
+    assert made.report.is_verified
+    assert "ValueError: injected" in " ".join(made.report.notes)
+
+
+# ---- long tuples -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("level", ["api", "lax"])
@@ -105,4 +293,4 @@ def test_a_branch_that_does_nothing_with_many_operands():
 
     made = untrace.source(program, level="lax")(X)
     assert made.report.strength == "identical", str(made)
-    assert "could not be proved" not in str(made)
+    assert not made.report.notes

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace.capture.dict_keys import quoted
+from untrace.optional import gives, optional
 
 MIN_SAVED = 400
 """Fewest characters that are worth a comprehension."""
@@ -19,6 +20,7 @@ _WORD = re.compile(r"\w+")
 _NUMBERED = re.compile(r"(?P<stem>\w*?)(?P<number>0|[1-9]\d*)", re.ASCII)
 
 
+@optional(gives(""))
 def short_dict(keys: Sequence[Any], parts: Sequence[str], shows_stems: bool) -> str:
     """Write a dict, whose order does not matter.
 
@@ -46,6 +48,7 @@ def short_dict(keys: Sequence[Any], parts: Sequence[str], shows_stems: bool) -> 
     return entries[0] if len(alike) == 1 else f"{{{', '.join(entries)}}}"
 
 
+@optional(gives(""))
 def short_row(kind: str, parts: Sequence[str]) -> str:
     """Write a list or a tuple; "" if there are no equal items in a row."""
     items: list[str] = []

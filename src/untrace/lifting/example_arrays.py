@@ -20,6 +20,7 @@ from untrace import jaxapi
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.spelling.dtypes import spell_numpy_dtype
 from untrace.lifting.spelling.numbers import read_number
+from untrace.optional import optional
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -58,6 +59,16 @@ class Request:
         return spell_numpy_dtype(np.dtype(self.dtype), self.lifter.imports)
 
 
+def zeros(
+    value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter
+) -> str:
+    """Write an expression that gives zeros, whatever the array was."""
+    lifter.imports.module("numpy")
+    request = Request(shape, aval.dtype, lifter)
+    return f"np.zeros({request.text()}, dtype={request.dtype_text()})"
+
+
+@optional(zeros)
 def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter) -> str:
     """Write an expression that gives an array like another one.
 
@@ -74,7 +85,7 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
     request = Request(shape, aval.dtype, lifter)
     kind = jaxapi.dtype_kind(aval.dtype)
     if kind == "float0":
-        return f"np.zeros({request.text()}, dtype={request.dtype_text()})"
+        return zeros(value, shape, aval, lifter)
     if value is None:
         value = np.zeros(0, aval.dtype)
     constant = _constant(value, request)

@@ -29,6 +29,7 @@ from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.spelling.arrays import spell_scalar
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.jax_arrays import spell_typed_array, with_weak_type
+from untrace.optional import gives, optional
 from untrace.syntax.text import quote
 
 EXAMPLE_LIMIT = 16
@@ -62,7 +63,7 @@ def example_lines(
     trees = {parameter.name: parameter.tree for parameter in captured.parameters}
     others, made = {}, {}
     if not captured.is_exact and not shapes:
-        others, made = _drawn_alike(trees, inputs, lifter)
+        others, made = drawn_alike(trees, inputs, lifter)
     texts = [one.text for one in inputs]
     names = list(trees)
     lines = [
@@ -85,7 +86,8 @@ def example_lines(
     return [*lines, f"return dict({pairs})"]
 
 
-def _drawn_alike(
+@optional(lambda trees, inputs, lifter: ({}, {}))
+def drawn_alike(
     trees: dict[str, Tree], inputs: list[Input], lifter: Lifter
 ) -> tuple[dict[str, Tree], dict[int, str]]:
     """Draw the leaves of alike subtrees alike.
@@ -142,7 +144,7 @@ def _leaf(value: Any, aval: Any, lifter: Lifter, is_exact: bool) -> str:
     if value is not None and jaxapi.is_concrete(value) and is_exact:
         return _exact(value, lifter)
     if value is not None and jaxapi.is_concrete(value):
-        text = _short(value, imports)
+        text = written_out(value, imports)
         if text is not None:
             return text
     if getattr(aval, "weak_type", False) and aval.shape == ():
@@ -150,7 +152,8 @@ def _leaf(value: Any, aval: Any, lifter: Lifter, is_exact: bool) -> str:
     return with_weak_type(_drawn(value, aval, lifter), aval, imports)
 
 
-def _short(value: Any, imports: Imports) -> str | None:
+@optional(gives(None))
+def written_out(value: Any, imports: Imports) -> str | None:
     """Write an array exactly if it has a pattern or few elements."""
     limit = EXAMPLE_LIMIT
     if jaxapi.is_key_array(value) and np.size(value) > limit:

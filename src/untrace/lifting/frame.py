@@ -35,6 +35,7 @@ from untrace.lifting.printing import (
     unpacked,
 )
 from untrace.lifting.rules.when import dtype_name
+from untrace.optional import gives, optional
 from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import comment
@@ -157,20 +158,18 @@ class Frame:
 
     def _add_origin(self, eqn: Equation) -> None:
         """Comment on where statements come from, once for each group of them."""
-        made = jaxapi.origin(eqn.source_info)
-        if made is None:
+        origin = origin_of(eqn)
+        if origin is None or origin == self.origin:
             return
-        origin = quoted(made.code, made.lasti), made.is_backward
-        if origin == self.origin:
-            return
-        if self.origin is not None and self.origin[1] != made.is_backward:
+        text, is_backward = origin
+        if self.origin is not None and self.origin[1] != is_backward:
             self.lines.append("")
         self.origin = origin
-        whose = "backward of: " if made.is_backward else ""
-        self.lines.append(comment(whose + origin[0]))
+        whose = "backward of: " if is_backward else ""
+        self.lines.append(comment(whose + text))
 
     def _add_types(self, eqn: Equation) -> None:
-        types = ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
+        types = types_of(eqn)
         if types:
             self.lines[-1] += f"  {comment(types)}"
 
@@ -457,6 +456,19 @@ class Frame:
             self.lines = folded(lines, self.made)
         if self.is_long:
             self.lines = kept_whole(self.lines, self.names.fresh, self.depth)
+
+
+@optional(gives(None))
+def origin_of(eqn: Equation) -> tuple[str, bool] | None:
+    """Return what an equation comes from, and whether it is of a backward pass."""
+    made = jaxapi.origin(eqn.source_info)
+    return made and (quoted(made.code, made.lasti), made.is_backward)
+
+
+@optional(gives(""))
+def types_of(eqn: Equation) -> str:
+    """Return the types of the results of an equation."""
+    return ", ".join(jaxapi.short_type(aval) for aval in eqn.result_avals)
 
 
 def plain_results(block: Block) -> Callable[[Frame], str]:

@@ -34,6 +34,7 @@ from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.function_lines import Made
 from untrace.lifting.printing import Function
+from untrace.optional import gives, optional
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 
@@ -191,26 +192,32 @@ def count_blocks(block: Block) -> tuple[int, set[int]]:
 def _main(
     captured: Captured, block: Block, name: str, lifter: Lifter, classes: dict[Any, Any]
 ) -> Function:
-    call = _whole_call(block, captured)
     frame = Frame(lifter, Scope(lifter.scope), {}, ambient=jaxapi.ambient_context())
-    decorators: list[str] = []
-    body = block
-    if call is not None:
-        in_sizes = [_n_leaves(parameter.tree) for parameter in captured.parameters]
-        options = calls.jit_options(
-            call, frame, in_sizes, _result_sizes(captured.result)
-        )
-        if options and any(p.kind is p.kind.KEYWORD_ONLY for p in captured.parameters):
-            options = None  # they count positional arguments only
-        if options is not None and call.params["name"] == captured.name:
-            body = call.params["jaxpr"]
-            decorators = calls.jit_decorators(name, captured.name, options, lifter)
+    body, decorators = outermost_jit(block, captured, name, frame)
     parameters = _open_arguments(captured, block, body, frame)
     frame.body(body)
     texts = frame.texts(body.outputs)
     result = construct(captured.result, texts, lifter, classes, top=True)
     frame.returns(result)
     return Function(name, parameters, frame.lines, decorators)
+
+
+@optional(lambda block, captured, name, frame: (block, []))
+def outermost_jit(
+    block: Block, captured: Captured, name: str, frame: Frame
+) -> tuple[Block, list[str]]:
+    """Return the program inside the jit call that is all of it, and decorators for that."""
+    call = _whole_call(block, captured)
+    if call is None or call.params["name"] != captured.name:
+        return block, []
+    in_sizes = [_n_leaves(parameter.tree) for parameter in captured.parameters]
+    options = calls.jit_options(call, frame, in_sizes, _result_sizes(captured.result))
+    if options and any(p.kind is p.kind.KEYWORD_ONLY for p in captured.parameters):
+        return block, []  # they count positional arguments only
+    if options is None:
+        return block, []
+    decorators = calls.jit_decorators(name, captured.name, options, frame.lifter)
+    return call.params["jaxpr"], decorators
 
 
 def _n_leaves(tree: Tree) -> int:
@@ -260,11 +267,12 @@ def open_trees(
     for tree, root in zip(trees, roots):
         if isinstance(tree, Leaf):
             frame.env[body.inputs[tree.index]] = root
-        elif not _unpack(tree, root, body, frame):
+        elif not unpack_short(tree, root, body, frame):
             _access(tree, root, body, used, frame)
 
 
-def _unpack(tree: Node, root: str, body: Block, frame: Frame) -> bool:
+@optional(gives(False))
+def unpack_short(tree: Node, root: str, body: Block, frame: Frame) -> bool:
     """Unpack a short tuple of arrays in one statement."""
     flat = all(isinstance(child, Leaf) for child in tree.children)
     if (

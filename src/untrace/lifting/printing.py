@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
+from untrace.optional import Signal
 from untrace.syntax.text import comment
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def preferred(*primitives: str) -> Callable[[Control], Control]:
     return register
 
 
-class OutOfReach(LiftingError):
+class OutOfReach(LiftingError, Signal):
     """A derivative rule needs a value of a function that is not around it."""
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from untrace.optional import makes, optional
 from untrace.recovery.instructions import instructions_of
 from untrace.recovery.record import RETURNED, Place, Spelling, Target, is_library
 from untrace.recovery.sites import once_per_site
@@ -117,6 +118,7 @@ def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
 _BEFORE_CALLS = ("CACHE", "KW_NAMES", "PRECALL", "PUSH_NULL")
 
 
+@optional(makes(dict))
 def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     """Return the parameters that a function unpacks, with the names that it uses."""
     instructions, _ = instructions_of(code)

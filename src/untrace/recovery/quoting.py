@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from untrace.optional import gives, optional
 from untrace.parsing import parse
 from untrace.recovery.sites import once_per_site
 
@@ -42,6 +43,7 @@ class _File:
     tree: ast.Module
 
 
+@optional(gives(""))
 @once_per_site
 def quoted(code: types.CodeType, lasti: int) -> str:
     """Quote the statement of an instruction on one line, and say where it stands."""

@@ -10,11 +10,13 @@ import functools
 import subprocess
 import sys
 
+from untrace.optional import optional, unchanged
 from untrace.syntax.layout import lay_out
 
 TIMEOUT = 60  # seconds; formatting takes some milliseconds
 
 
+@optional(unchanged)
 def format_source(text: str, join_lines: bool = False) -> str:
     """Format Python source; if ruff cannot run, split the lines that are too long.
 

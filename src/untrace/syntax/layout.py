@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from untrace.optional import optional, unchanged
+
 WIDTH = 88
 INDENT = "    "
 
@@ -22,6 +24,7 @@ _BRACKETS = re.compile(r"[\[\](){}]")
 _ARGUMENT = re.compile(r"""["'=.]|\w\(|^(?:def|return|with|from|import|class) """)
 
 
+@optional(unchanged)
 def lay_out(lines: list[str]) -> list[str]:
     """Split the logical lines that are too long; leave the others as they are."""
     laid: list[str] = []

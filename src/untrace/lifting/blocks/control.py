@@ -22,6 +22,7 @@ from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.names.naming import Names, block_name, input_hints
 from untrace.lifting.printing import Group, Rhs, control, grouped, is_literal
+from untrace.optional import optional
 
 
 def hoists_in_order(block: Block, captured: Sequence[Atom]) -> bool:
@@ -262,6 +263,7 @@ class Selector:
     atom: Atom
 
 
+@optional(lambda block, lifter: list(block.equations))
 def without_indices(block: Block, lifter: Lifter) -> list[Equation]:
     """Leave out the equations by which `jax.lax.cond` and `switch` make their index.
 

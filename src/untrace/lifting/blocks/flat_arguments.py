@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from untrace.ir import Block, Equation
 from untrace.lifting.names.naming import UNNAMED
 from untrace.lifting.printing import Group
+from untrace.optional import gives, optional
 
 MIN_FLAT = 8
 """Parameters of a function that may be taken as `*args`."""
@@ -15,6 +16,7 @@ MIN_ARGS = 16
 """Parameters that are taken so whatever is done with them, if they have no names."""
 
 
+@optional(gives(""))
 def starred(block: Block, groups: Sequence[Group], hints: Sequence[str]) -> str:
     """Name the tuple of all arguments that a function takes; "" if each has its name.
 

@@ -18,9 +18,11 @@ from untrace.lifting.blocks.control import n_unhoisted, scan_is_canonical
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.names.naming import Names, block_name, input_hints
 from untrace.lifting.printing import Group, Rhs, grouped, preferred
+from untrace.optional import gives, optional
 
 
 @preferred("scan")
+@optional(gives(None))
 def scan(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a scan as `jax.lax.map` or `jax.lax.fori_loop`, if it is one."""
     params = eqn.params
@@ -82,6 +84,7 @@ def _counted_scan(eqn: Equation, frame: Frame, n_consts: int) -> Rhs | None:
 
 
 @preferred("while")
+@optional(gives(None))
 def while_loop(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a loop up to a bound that is not known as `jax.lax.fori_loop`."""
     params = eqn.params

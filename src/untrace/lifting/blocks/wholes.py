@@ -21,7 +21,7 @@ from untrace.lifting.lines.free_names import renamed
 from untrace.lifting.lines.function_lines import parsed_lines
 from untrace.lifting.lines.names_read import Reading, names_read
 from untrace.lifting.names.naming import UNNAMED
-from untrace.lifting.optional import optional
+from untrace.optional import optional, unchanged
 
 MIN_WHOLE = 8
 """Values that a tuple must have to be kept whole."""
@@ -78,7 +78,7 @@ class _Whole:
 Edit = tuple[int, int, str]
 
 
-@optional
+@optional(unchanged)
 def kept_whole(
     lines: Sequence[str],
     fresh: Callable[[str], str],

@@ -29,6 +29,7 @@ from untrace.lifting.idioms.regions import (
     signature,
     tail,
 )
+from untrace.optional import optional
 
 Accept = Callable[[Any, Any], bool]
 MAX_REGION = 40
@@ -89,6 +90,7 @@ class Rewriter:
     found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
     alive: list[Any] = field(default_factory=list[Any])
 
+    @optional(lambda rewriter, block: block, is_blamed=False)
     def block(self, block: Block) -> Block:
         """Rewrite a block and those inside it, each once."""
         known = self.blocks.get(id(block))

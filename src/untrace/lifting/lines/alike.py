@@ -24,8 +24,8 @@ from untrace.lifting.lines.function_lines import (
     skeleton,
     words_in,
 )
-from untrace.lifting.optional import optional
 from untrace.lifting.printing import INDENT
+from untrace.optional import optional, unchanged
 
 MIN_TURNS = 4
 MAX_PERIOD = 4
@@ -48,7 +48,7 @@ class _Line:
     kind: tuple[str, str]
 
 
-@optional
+@optional(unchanged)
 def without_repetition(
     lines: Sequence[str],
     made: Mapping[str, Made],

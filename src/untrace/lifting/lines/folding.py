@@ -28,7 +28,7 @@ from untrace.lifting.lines.function_lines import (
     words_in,
     words_of_others,
 )
-from untrace.lifting.optional import optional
+from untrace.optional import optional, unchanged
 from untrace.parsing import parse
 
 MAX_COLS = 76
@@ -71,7 +71,7 @@ class _Pending:
     place: Any
 
 
-@optional
+@optional(unchanged)
 def folded(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
     """Fold definitions into the lines that use them.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from untrace.ir import Block, Equation
 from untrace.lifting.rules import NAMES
+from untrace.optional import optional
 from untrace.syntax.names import identifier, is_name
 
 UNNAMED = "x"
@@ -46,6 +47,7 @@ def result_name(eqn: Equation) -> str:
     return _noun(name)
 
 
+@optional(lambda block, default: default)
 def block_name(block: Block, default: str) -> str:
     """Return the name of the function that a block was traced from, if it had one."""
     debug = block.debug_info
@@ -55,6 +57,7 @@ def block_name(block: Block, default: str) -> str:
     return name
 
 
+@optional(lambda block: [UNNAMED] * len(block.inputs))
 def input_hints(block: Block) -> list[str]:
     """Return a hint for each input: its argument path, else a letter-free default."""
     names = getattr(block.debug_info, "arg_names", None) or ()

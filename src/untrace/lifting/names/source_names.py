@@ -16,6 +16,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
 from untrace.lifting.names.source_roles import Role, roles
+from untrace.optional import makes, optional
 
 LIBRARIES = ("site-packages", "dist-packages", "/lib/python")
 
@@ -46,6 +47,7 @@ class Named:
     place: Any
 
 
+@optional(makes(dict))
 def source_names(block: Block) -> dict[Value, str]:
     """Name the results of a program and its sub-programs, where files tell their names."""
     found: dict[Value, str] = {}

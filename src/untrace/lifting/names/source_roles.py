@@ -13,6 +13,7 @@ import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from untrace.optional import optional
 from untrace.parsing import parse
 
 Place = tuple[int, int, int, int]
@@ -72,6 +73,7 @@ def _module(file: str) -> ast.Module:
         return empty
 
 
+@optional(lambda file, line: line)
 def statement_start(file: str, line: int) -> int:
     """Return the line in which the statement starts that a line belongs to."""
     return _starts(file).get(line, line)

@@ -24,6 +24,7 @@ from untrace.lifting.recorded.terms import (
     dict_term,
     text_term,
 )
+from untrace.optional import gives, optional
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
@@ -53,6 +54,7 @@ class _Part:
     entries: Entries
 
 
+@optional(gives(None))
 def of_dicts(
     tree: Node,
     arrays: Sequence[Any],

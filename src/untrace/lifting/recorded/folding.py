@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
 from untrace.lifting.recorded.statements import Names, Statement, flat, is_folded
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
+from untrace.optional import gives, optional
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.function import Draft
@@ -27,8 +28,7 @@ FOREVER = 1 << 60
 def finish(draft: Draft) -> None:
     """Drop statements that nothing uses, fold single uses, note last uses."""
     drop_dead(draft)
-    _return_call(draft)
-    _fold(draft)
+    fold(draft)
     _note_last_uses(draft)
 
 
@@ -61,7 +61,10 @@ def _return_call(draft: Draft) -> None:
         draft.result = last.term
 
 
-def _fold(draft: Draft) -> None:
+@optional(gives(None))
+def fold(draft: Draft) -> None:
+    """Put expressions where their values are used."""
+    _return_call(draft)
     pending = fold_all(draft.statements)
     if draft.result is not None:
         waiting = list(pending)

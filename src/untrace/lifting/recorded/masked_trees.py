@@ -20,6 +20,7 @@ from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import LAMBDA, Term, call
+from untrace.optional import gives, optional
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
@@ -42,6 +43,7 @@ class _Chosen:
     keys: str = ""
 
 
+@optional(gives(None))
 def of_masked(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
     """Write a tree by one or two others that have names; None if it is none such."""
     found = dict(_leaves(tree, arrays))

@@ -148,6 +148,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     for line in origins(program.classes):
         lifter.note(line)
     is_runnable = note_devices(lifter)
+    for fault in program.plan.faults:
+        lifter.note(fault)
     for why in program.plan.closed.values():
         lifter.note(f"{NOT_EXPANDED}: {why}.")
     listing = Listing(

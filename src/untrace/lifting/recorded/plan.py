@@ -37,6 +37,7 @@ from untrace.lifting.recorded.functions.needs import (
 )
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
+from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import Body, Call, Place, Target
 
 _OWN_FOLDER = str(Path(untrace.__file__).parent)
@@ -47,7 +48,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _FOLDERS = re.compile(r"(?<!\S)\S*[\\/](?=[\w-]+\.py\b)")
 
 
-class Restart(Exception):
+class Restart(Signal):
     """The program has to be written again: more is known about it."""
 
 
@@ -80,6 +81,7 @@ class Plan:
       described: How values are described, by identity.
       levels: Which of the names that they may have functions of libraries have.
       numbered: Names of functions with numbers, which locals are not to get, too.
+      faults: Notes on calls that are no functions of their own by a fault of ours.
       places: Where functions of users and libraries were called, by the id of their code.
       shapes: Those of arrays that calls in loops of the user took, by where these stand.
       whole: Parameters of libraries' functions that take objects which have no name in
@@ -137,6 +139,7 @@ class Plan:
         default_factory=dict["tuple[str, ...]", int]
     )
     numbered: set[str] = field(default_factory=set[str])
+    faults: list[str] = field(default_factory=list[str])
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
     )
@@ -230,6 +233,7 @@ class Plan:
         self.dissolved |= once
         return is_more or bool(once)
 
+    @optional(gives(False))
     def learn_merged(self, found: Mapping[object, Merged]) -> bool:
         """Learn which functions were merged; tell whether loops may call them now."""
         is_more = bool(found.keys() - self.merged.keys())

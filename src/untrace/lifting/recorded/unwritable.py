@@ -6,9 +6,10 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
+from untrace.optional import Signal
 
 
-class Unwritable(LiftingError):
+class Unwritable(LiftingError, Signal):
     """A recorded call that cannot be written as it was made."""
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.usual_types import PROMOTING
+from untrace.optional import optional, unchanged
 from untrace.recovery.record import Call
 
 _ACTIVATIONS = frozenset(
@@ -35,6 +36,7 @@ _AXES = {"in_axes", "out_axes"}
 BINARY = [jnp.add, jnp.subtract, jnp.multiply, jnp.divide, jnp.maximum, jnp.minimum]
 
 
+@optional(unchanged)
 def unmapped(item: Call) -> Call:
     """Return a call without a `jax.vmap` that makes no difference; others as they are."""
     made = item.function

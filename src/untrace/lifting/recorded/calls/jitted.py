@@ -22,6 +22,7 @@ from untrace.lifting.recorded.naming.values import (
     is_array,
 )
 from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.optional import optional, unchanged
 from untrace.recovery.functions import innermost, starred
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.snapshots import CONTAINERS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 
+@optional(unchanged)
 def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     """Return a call of a library's jitted function without the containers around arrays.
 

@@ -26,9 +26,11 @@ from untrace.lifting.recorded.terms import (
     placed,
 )
 from untrace.lifting.recorded.writer import Writer
+from untrace.optional import gives, optional
 from untrace.recovery.record import Body, Call
 
 
+@optional(gives(None))
 def map_by_kind(
     item: Call,
     runs: Sequence[Body],

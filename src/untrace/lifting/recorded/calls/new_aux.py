@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, build, is_builtin, leaves
+from untrace.optional import optional, unchanged
 from untrace.recovery.functions import innermost
 from untrace.recovery.record import Body, Call, is_library
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 
+@optional(unchanged)
 def with_new_aux(item: Call, writer: Writer) -> Call:
     """Return a call of a differentiated function without what it returns unchanged."""
     made = item.function

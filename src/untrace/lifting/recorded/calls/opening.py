@@ -27,6 +27,7 @@ from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC, opened_nam
 from untrace.lifting.recorded.naming.values import Found, arrays_in, has_array, is_array
 from untrace.lifting.recorded.terms import Global, Term, call, keyword
 from untrace.lifting.spelling.homes import public_name
+from untrace.optional import gives, optional
 from untrace.recovery.functions import given_arguments, is_function, peel
 from untrace.recovery.record import Body, Call
 from untrace.recovery.transformations import names_of
@@ -90,7 +91,8 @@ class Opened:
         return call(Term([f"{functools}.partial"]), [function, *terms])
 
 
-def occurring(root: Body) -> frozenset[str]:
+@optional(gives(None))
+def occurring(root: Body) -> frozenset[str] | None:
     """Return the names of the transformations that a recorded run uses."""
     found: set[str] = set()
     bodies = [root]
@@ -113,6 +115,7 @@ def _names_in(function: Any) -> frozenset[str]:
     return found if inner is None else found | _names_in(inner)
 
 
+@optional(gives(False))
 def is_opened_whole(root: Body, expand: frozenset[str]) -> bool:
     """Tell whether a program is nothing but one call of a transformation to be opened.
 

@@ -13,12 +13,14 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.optional import optional, unchanged
 from untrace.recovery.record import Call
 
 _PLAIN = (tuple, list, dict)
 _MIXED = object()
 
 
+@optional(unchanged)
 def with_plain_axes(item: Call) -> Call:
     """Return a call of `jax.vmap` whose axes are numbers in plain containers.
 

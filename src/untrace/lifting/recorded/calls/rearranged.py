@@ -22,6 +22,7 @@ from untrace.lifting.recorded.naming.leaves import put_into, structure_term
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.terms import Global, Term, call
+from untrace.optional import gives, optional
 from untrace.recovery.record import Body, Call
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ MIN_LEAVES = 4
 MIN_UNFLATTENED = 3  # of a tree of the user
 
 
+@optional(gives(False))
 def rearranges(item: Call) -> bool:
     """Tell whether a call puts the arrays that it was given into another tree.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
+from untrace.errors import LiftingError
 from untrace.ir import Atom, Block
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import count_blocks
@@ -98,6 +99,9 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
         raise Restart from error
     if item.is_own and not program.is_dissolved(item):
         plan.dissolved.add(item)  # it takes or returns what has no name
+        if not isinstance(error, LiftingError):
+            name = item.bodies[0].code.co_name
+            plan.faults.append(f"`{name}` is no function of its own: {reason(error)}")
         return True
     if program.opens(item):
         plan.lowered.pop(item, None)

@@ -20,6 +20,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import given_values
 from untrace.lifting.recorded.calls.usual_types import type_spellings
+from untrace.optional import optional, unchanged
 from untrace.recovery.record import Call
 
 _ARITHMETIC = {
@@ -74,6 +75,7 @@ _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _NUMBERS = (bool, int, float, complex)
 
 
+@optional(unchanged)
 def respelled(item: Call) -> Call:
     """Return a call as people write it, which makes the same equations."""
     function = item.function
@@ -83,6 +85,7 @@ def respelled(item: Call) -> Call:
     return spell(item) if spell is not None else item
 
 
+@optional(unchanged)
 def plain_convolution(item: Call, in_library: bool) -> Call:
     """Return a convolution with its dimensions as letters.
 

@@ -17,6 +17,7 @@ from untrace import jaxapi
 from untrace.lifting.recorded.calls.operators import BINARY, unreflected
 from untrace.lifting.recorded.terms import COMPARE
 from untrace.lifting.spelling.homes import public_name
+from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
 
 Scalars = Mapping[int, int | float]
@@ -26,6 +27,7 @@ _MAKERS = (jnp.array, jnp.asarray)
 MAX_LENGTH = 6  # characters of a number that need no name
 
 
+@optional(gives(None))
 def scalar_of(item: Call) -> int | float | None:
     """Return the number that a call makes an array of, if that is all it does."""
     if item.function not in _MAKERS or not item.args:
@@ -36,6 +38,7 @@ def scalar_of(item: Call) -> int | float | None:
     return number if isinstance(item.result, jax.Array) else None
 
 
+@optional(unchanged)
 def with_numbers(item: Call, scalars: Scalars) -> Call:
     """Return a call with numbers instead of arrays, where it makes the same equations."""
     if not any(id(arg) in scalars for arg in item.args):

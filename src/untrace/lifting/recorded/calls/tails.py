@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import ATOM, Term, display, placed
+from untrace.optional import gives, optional
 from untrace.recovery.record import Body
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def tails(runs: Sequence[Body]) -> Iterator[Tail]:
         yield Tail(first, leaves)
 
 
+@optional(gives(None))
 def tail_term(shape: Any, writer: Writer) -> Term | None:
     """Write `(-1, *x.shape[2:])`, if that is a shape in the function being written."""
     if type(shape) not in (tuple, list):
@@ -70,6 +72,7 @@ def _spelled_shape(shape: Sequence[Any], writer: Writer) -> Term | None:
     return None
 
 
+@optional(gives(None))
 def reshaped_term(sizes: Sequence[Any], writer: Writer) -> Term | None:
     """Write the sizes of `x.reshape(...)`, which may be one tuple, in the same way."""
     is_tuple = len(sizes) == 1 and isinstance(sizes[0], (tuple, list))

@@ -32,10 +32,11 @@ from untrace.lifting.recorded.naming.values import (
 from untrace.lifting.recorded.terms import Term, call, text_term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
+from untrace.optional import Signal
 from untrace.recovery.record import Body, Call
 
 
-class Unrolled(Exception):
+class Unrolled(Signal):
     """A function that did different things for different leaves of a tree."""
 
 

@@ -16,11 +16,13 @@ import jax
 
 from untrace import jaxapi
 from untrace.lifting.recorded.naming.values import has_array, is_array
+from untrace.optional import optional, unchanged
 from untrace.recovery.record import Body, Call, Target, is_library
 
 Path = tuple[Any, ...]
 
 
+@optional(unchanged)
 def unwrapped(item: Call) -> Call:
     """Return a call of `jax.vmap` or a scan with bare arrays; other calls as they are."""
     made = item.function

@@ -21,6 +21,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.values import is_array, type_of
 from untrace.lifting.recorded.terms import Name
+from untrace.optional import gives, optional
 from untrace.syntax.text import quote
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _KINDS = (
 )
 
 
+@optional(gives(None))
 def annotate(
     draft: Draft, values: Mapping[Name, Any], result: Any, writer: Writer
 ) -> None:
@@ -59,6 +61,7 @@ def annotate(
     draft.returns = _annotation(result, writer)
 
 
+@optional(gives(None))
 def note_annotations(functions: Sequence[Function], lifter: Lifter) -> None:
     """Note what a file with annotations needs."""
     needed = [

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from untrace.capture.trees import Leaf, Node, Tree, replaced_key, replaced_nodes
+from untrace.optional import gives, makes, optional
 from untrace.recovery.record import is_library_class
 
 Field = tuple[Any, str]
@@ -25,6 +26,7 @@ _WORD = re.compile(r"\w+")
 _READ = re.compile(r"\.(\w+)")
 
 
+@optional(makes(set))
 def unread_fields(
     classes: Iterable[tuple[Any, Sequence[str]]],
     shown: Iterable[Tree],
@@ -48,6 +50,7 @@ def unread_fields(
     }
 
 
+@optional(gives(None))
 def keep_used(classes: StandIns, shown: Iterable[Tree], lines: Iterable[str]) -> None:
     """Forget the stand-ins that neither the text nor the inputs of a program have."""
     words = set(_WORD.findall("\n".join(lines)))
@@ -57,6 +60,7 @@ def keep_used(classes: StandIns, shown: Iterable[Tree], lines: Iterable[str]) ->
             del classes[key]
 
 
+@optional(makes(list))
 def origins(classes: StandIns) -> list[str]:
     """Say what the stand-ins stand for."""
     lines = [

@@ -17,6 +17,7 @@ from typing import Any
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.function import Draft
+from untrace.optional import gives, optional
 from untrace.recovery.record import Body, is_library
 from untrace.syntax.names import identifier
 
@@ -47,6 +48,7 @@ def start(body: Body, levels: dict[Names, int], is_called: bool = False) -> Draf
     return Draft(names[levels.get(names, 0)], names=names)
 
 
+@optional(gives(False))
 def settle(
     functions: Iterable[Function], levels: dict[Names, int], hidden: Set[str]
 ) -> bool:
@@ -87,6 +89,7 @@ def _is_next_private(names: Names, levels: dict[Names, int]) -> bool:
     return names[level + 1] == f"_{names[level]}"
 
 
+@optional(gives(("function",)))
 def names_of(body: Body, is_called: bool = False) -> Names:
     """Return the names that the function of a run may have."""
     code = body.code

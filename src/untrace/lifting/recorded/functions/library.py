@@ -22,6 +22,7 @@ from untrace.lifting.recorded.function import Draft, free_name
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import LAMBDA, Global, Term, placed
 from untrace.lifting.spelling.homes import find_public_home
+from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ _MOVES = frozenset(
 _FUNCTIONS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
+@optional(gives(False))
 def skip_move(item: Call, writer: Writer) -> bool:
     """Leave out a call that returns its first argument; tell whether it is one."""
     if not writer.in_library or not item.args or not _is_move(item.function):
@@ -68,6 +70,7 @@ def skip_move(item: Call, writer: Writer) -> bool:
     return True
 
 
+@optional(unchanged)
 def shorter(item: Call) -> Call:
     """Return a shorter call that makes the same equations."""
     return _with_free_length(item) if _is_reshape(item.function) else _as_dot(item)
@@ -174,6 +177,7 @@ def operator_function(draft: Draft) -> tuple[str, str] | None:
     return None
 
 
+@optional(unchanged)
 def used_functions(functions: Sequence[Function], main: Function) -> list[Function]:
     """List the functions of a module that its main function needs, in their order.
 

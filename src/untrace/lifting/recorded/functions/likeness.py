@@ -13,6 +13,7 @@ from untrace.capture.trees import Node, Tree, access
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.terms import Name
+from untrace.optional import gives, optional
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MIN_SAME = 2
 
 
+@optional(gives(None))
 def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
     """Return where a NamedTuple is that has most of the fields of another one.
 

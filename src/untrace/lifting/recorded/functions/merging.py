@@ -27,6 +27,7 @@ from untrace.lifting.recorded.functions.argument_sizes import (
 )
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
+from untrace.optional import makes, optional
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -59,6 +60,7 @@ class Merged:
     sizes: Sizes
 
 
+@optional(makes(set))
 def merge_alike(
     functions: list[Function],
     main: Function,
@@ -87,6 +89,7 @@ def merge_alike(
     return merged
 
 
+@optional(makes(dict))
 def give_numbers(function: Function, known: Mapping[object, Merged]) -> dict[str, str]:
     """Make parameters of numbers as it was done to functions like this one.
 

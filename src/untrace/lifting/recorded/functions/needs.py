@@ -21,6 +21,7 @@ from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Name, Ref
+from untrace.optional import makes, optional
 from untrace.recovery.record import Call, Target
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
@@ -92,6 +93,7 @@ class References:
                 self.paths.setdefault(ref.name, set()).add(ref.path)
 
 
+@optional(makes(dict))
 def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
     """Return what is needed of the results of calls, where that is not all.
 
@@ -115,6 +117,7 @@ def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
     return found
 
 
+@optional(makes(set))
 def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     """Return the calls of functions that are better written where they are called.
 

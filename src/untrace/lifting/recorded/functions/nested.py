@@ -5,8 +5,10 @@ from __future__ import annotations
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.sameness import meaning
 from untrace.lifting.recorded.terms import Ref
+from untrace.optional import gives, optional
 
 
+@optional(gives(False))
 def join(known: Draft, draft: Draft) -> bool:
     """Let a nested function stand for another one if it is the same; tell whether it is."""
     if not _is_same(known, draft):

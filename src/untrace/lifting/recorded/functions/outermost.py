@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from untrace.lifting.printing import Function
+from untrace.optional import optional, unchanged
 
 _CALL = re.compile(r"return (?P<function>\w+)\((?P<given>[\w, ]*)\)")
 _JITTED = re.compile(
@@ -13,6 +14,7 @@ _JITTED = re.compile(
 )
 
 
+@optional(unchanged)
 def opened(main: Function, functions: list[Function], jit: str) -> Function:
     """Return the main function with the text of the one that it only calls, if it does.
 

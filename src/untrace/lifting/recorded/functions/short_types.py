@@ -7,10 +7,12 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.naming.values import is_array, type_of
+from untrace.optional import gives, optional
 
 MAX_TYPES = 4
 
 
+@optional(gives(""))
 def signature_types(values: Sequence[Any], result: Any) -> str:
     """Write the types of parameters and result, if they are few."""
     texts = [short_types(value) for value in values]
@@ -20,6 +22,7 @@ def signature_types(values: Sequence[Any], result: Any) -> str:
     return f"{', '.join(texts)} -> {returned}"
 
 
+@optional(gives(""))
 def short_types(value: Any) -> str:
     """Write the type of an array, or of a short tuple of arrays."""
     if is_array(value):

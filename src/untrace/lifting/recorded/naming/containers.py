@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from untrace.lifting.recorded.naming.values import is_made_of_arrays
 from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Name
+from untrace.optional import gives, optional
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier
 
@@ -60,6 +61,7 @@ class Containers:
             site = row.pop().site
         row.append(_Held(value, key, position, site))
 
+    @optional(gives(None))
     def write(self, n_done: int) -> None:
         """Write the containers whose arrays are there after so many calls."""
         for name, row in self._waiting.items():

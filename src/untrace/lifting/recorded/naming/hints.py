@@ -7,6 +7,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.operators import unreflected
+from untrace.optional import gives, optional
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier
 
@@ -40,6 +41,7 @@ HINTS = {
 }
 
 
+@optional(gives("value"))
 def result_hint(item: Call) -> str:
     """Name a result that the user gave no name."""
     function = item.function

@@ -15,6 +15,7 @@ import jax
 from untrace.capture.trees import Tree
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, call, display
+from untrace.optional import gives, optional
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
@@ -44,6 +45,7 @@ def with_leaves(term: Term, writer: Writer) -> Term:
     return Term(parts, term.level)
 
 
+@optional(gives(None))
 def structure_term(treedef: Any, writer: Writer) -> Term | None:
     """Write a structure as that of a tree of arrays that has a name, if there is one."""
     for name in writer.values.names():
@@ -92,6 +94,7 @@ def _is_row(row: Sequence[Part], name: Name, paths: Sequence[str]) -> bool:
     )
 
 
+@optional(gives(None))
 def unflattened(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
     """Write a tree of values that a call returned like one whose leaves were passed."""
     if len(arrays) < MIN_LEAVES or not writer.spread:

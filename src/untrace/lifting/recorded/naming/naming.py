@@ -13,6 +13,7 @@ from untrace.lifting.recorded.naming.paths import last_word
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.statements import Names, flat
 from untrace.lifting.recorded.terms import Name
+from untrace.optional import gives, optional
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
 
@@ -59,6 +60,7 @@ def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
     return type(result) in (tuple, list) or all(map(has_array, result))
 
 
+@optional(gives(None))
 def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
     """Name results after the local variables that held them in the end."""
     for hint, value in values.items():

@@ -8,6 +8,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.spelling.homes import public_name
+from untrace.optional import gives, optional
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.transformations import names_of
 from untrace.syntax.names import identifier
@@ -23,6 +24,7 @@ _SPECIAL = frozenset({"hessian", "value_and_grad"})
 """What is also known by a more general name."""
 
 
+@optional(gives("function"))
 def opened_name(function: Any, args: Sequence[Any] = ()) -> str:
     """Name the function that is made of what a transformation does.
 
@@ -46,6 +48,7 @@ def opened_name(function: Any, args: Sequence[Any] = ()) -> str:
     return identifier(f"{word}_of_{opened_name(inner)}", "function")
 
 
+@optional(gives(None))
 def program_name(function: Any) -> str | None:
     """Name a program that is one transformed function; None if it has its own name.
 

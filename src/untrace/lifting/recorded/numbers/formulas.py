@@ -22,6 +22,7 @@ from untrace.lifting.recorded.terms import (
     call,
     placed,
 )
+from untrace.optional import gives, optional
 from untrace.recovery.formulas import Formula
 from untrace.syntax.names import identifier
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _LEVELS = {"+": ADD, "-": ADD, "*": MUL, "/": MUL, "**": POWER}
 
 
+@optional(gives(None))
 def formula_term(formula: Formula, writer: Writer) -> Term | None:
     """Write how a float was computed; None if that depends on nothing with a name."""
     return _term(formula, writer) if _depends(formula, writer) else None

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from untrace.lifting.printing import Function
+from untrace.optional import gives, optional
 
 MAX_DENOMINATOR = 30
 MAX_DECIMALS = 5
@@ -30,6 +31,7 @@ _OPEN, _CLOSE = "([{,:=<>", ")]},:=!<>"
 _ATOM, _PRODUCT, _SUM = range(3)
 
 
+@optional(gives(None))
 def write_numbers(
     functions: Iterable[Function], numpy: Callable[[], str], names: Mapping[str, str]
 ) -> None:

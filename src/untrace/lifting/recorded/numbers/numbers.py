@@ -14,6 +14,7 @@ from typing import Any
 
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.terms import Global, Term
+from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier
 
@@ -49,6 +50,7 @@ class Numbers:
         self._is_on = is_on
         self._known: dict[str, tuple[NumberKey, str]] = {}
 
+    @optional(gives(None))
     def term(self, value: Any, text: str, role: str = "") -> Term | None:
         """Refer to a number by its name, if it has one.
 
@@ -87,6 +89,7 @@ class Numbers:
             self._known[name] = key, text
         return name in self._known and self._known[name][0] == key
 
+    @optional(gives(False))
     def refuse_single_uses(self, lines: Iterable[str]) -> bool:
         """Refuse the names that are written only once; tell whether there are any."""
         text = "\n".join(lines)
@@ -105,6 +108,7 @@ class Numbers:
         return [f"{name} = {text}" for name, (_, text) in self._known.items()]
 
 
+@optional(makes(dict))
 def named_floats(draft: Draft) -> dict[str, str]:
     """Return the names that the source of a function has for its numbers, by their text."""
     found: dict[str, set[str]] = {}

@@ -42,6 +42,7 @@ from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
 from untrace.lifting.recorded.statements import Loop, Statement, flat
 from untrace.lifting.recorded.terms import Ref
+from untrace.optional import gives, optional
 
 MAX_PERIOD = 400
 MAX_INNER_TURNS = 16
@@ -49,6 +50,7 @@ MAX_INNER_TURNS = 16
 _WHOLE = re.compile(r"\d+")
 
 
+@optional(gives(None))
 def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None:
     """Replace statements of a function that repeat by loops.
 

@@ -18,6 +18,7 @@ from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.statements import Names, Statement, flat
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, call, display
+from untrace.optional import gives, optional
 
 MIN_STATEMENTS = 4
 MIN_REPEATS = 3
@@ -27,6 +28,7 @@ _NUMBER = re.compile(r"\d+")
 Path = tuple[Name, str]
 
 
+@optional(gives(None))
 def outline_repeats(draft: Draft, define: Callable[[Draft], str]) -> None:
     """Replace repeated stretches of a function by calls of a new one."""
     while True:

@@ -20,6 +20,7 @@ from untrace.lifting.recorded.naming.paths import singular
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.statements import Row, Statement
 from untrace.lifting.recorded.terms import Name, Ref
+from untrace.optional import gives, optional
 from untrace.recovery.record import Call
 
 MAX_ROWS = 8
@@ -91,6 +92,7 @@ def _is_taken_by_jax(item: Call) -> bool:
     return item.place is not None and item.place.filename.startswith(_JAX)
 
 
+@optional(gives(None))
 def unpack_rows(draft: Draft) -> None:
     """Unpack the arrays of which nothing but their rows is used, each of them once."""
     _unpack_results(draft)
