@@ -27,7 +27,7 @@ from untrace.lifting.helpers import HELPERS
 from untrace.lifting.recorded.naming.hints import HINTS
 from untrace.lifting.recorded.passes import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
-from untrace.optional import writing
+from untrace.optional import left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.parsing import parse
 from untrace.pipeline import Progress, untrace_captured
@@ -69,14 +69,21 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
     if captured.recording is not None:
         source = untrace_calls(captured, options, progress)
         try:
-            made = _anonymous(source, options)
+            made = _proved(source, options)
         except LiftingError:  # perhaps the equations need no foreign names
             made = None
         if made is not None and (made.report.is_verified or not options.verify):
             return made
         note = "Written from its equations, not from the calls that were made."
         captured = replace(captured, recording=None, notes=(*captured.notes, note))
-    return _anonymous(untrace_captured(captured, options, progress), options)
+    return _proved(untrace_captured(captured, options, progress), options)
+
+
+def _proved(source: Source, options: Options) -> Source:
+    return without_spoilers(
+        lambda: _anonymous(source, options),
+        lambda made: made.report.is_verified or not options.verify,
+    )
 
 
 def _anonymous(source: Source, options: Options) -> Source:
@@ -98,7 +105,7 @@ def _anonymous(source: Source, options: Options) -> Source:
     name = renamed.names[module.name]
     module = replace(module, body=body, name=name, classes=classes)
     captured = _renamed(captured, renamed, name)
-    notes = tuple(_notes(source.report.notes))
+    notes = tuple(_notes((*source.report.notes, *left_out_notes())))
     report = Report("unverified", notes=notes)
     if options.verify:
         with jaxapi.deep_recursion():

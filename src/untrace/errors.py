@@ -5,10 +5,14 @@ Every message says what happened, where in the user's program, and what to do ne
 
 from __future__ import annotations
 
+import re
 import types
 from pathlib import Path
 
 from untrace.printable import printable_lines
+
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_FOLDERS = re.compile(r"(?<!\S)\S*[\\/](?=[\w-]+\.py\b)")
 
 
 class UntraceError(Exception):
@@ -44,6 +48,24 @@ class CallError(UntraceError, TypeError):
 
 class KeepError(UntraceError):
     """A predicate cannot be read, does not hold for the original, or for everything."""
+
+
+def reason(error: Exception) -> str:
+    """Say why something could not be written."""
+    text = str(error)
+    if not isinstance(error, LiftingError):
+        text = f"{type(error).__name__}: {text}"
+    return reworded(text)
+
+
+def reworded(text: str) -> str:
+    """Write a message in one line, without addresses and folders of this machine.
+
+    >>> reworded("an error\\n at /home/me/rules.py:7 in <f at 0x7f00aa11bb22>")
+    'an error at rules.py:7 in <f at 0x...>'
+    """
+    text = _ADDRESS.sub("0x...", " ".join(text.split()))
+    return _FOLDERS.sub("", text)
 
 
 def foreign_frames(trace: types.TracebackType | None) -> types.TracebackType | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError
+from untrace.errors import LiftingError, reason, reworded
 from untrace.ir import Block, Equation
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.blocks.lost import LostRules
@@ -20,7 +20,6 @@ from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.names.source_names import source_names
-from untrace.lifting.recorded.plan import reason, reworded
 from untrace.optional import is_strict, left_out_notes, without_spoilers
 from untrace.options import Options
 from untrace.result import Source

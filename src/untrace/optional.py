@@ -14,13 +14,12 @@ import functools
 import os
 import time
 import types
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from untrace.errors import LiftingError
+from untrace.errors import LiftingError, reason
 
 STRICT = "UNTRACE_STRICT"
 """Environment variable under which a step that fails raises: in the tests."""
@@ -29,7 +28,6 @@ NOTE = "Written without a step that makes text better"
 """How the notes about steps that were left out begin."""
 
 MAX_SECONDS = 60.0  # for finding out which step is to blame
-_NOT_PROVED = "with it the text could not be proved"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,9 +87,7 @@ class OptionalStep(Generic[P, T]):
         except Signal:
             raise
         except Exception as error:
-            why = job.left_out[self.name] = " ".join(
-                f"it raised {_named(error)}".split()
-            )
+            why = job.left_out[self.name] = f"it raised {reason(error)}"
             raise StepFailed(f"`{self.name}`: {why}") from error
 
     def __get__(self, instance: object, owner: type) -> Callable[..., T]:
@@ -193,62 +189,57 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
     if made is not None and is_good(made):
         return made
     job = _job.get()
-    names = sorted(job.taken - job.left_out.keys()) if job is not None else []
-    found = _blamed(names, lambda some: _made_without(some, make, is_good))
-    if found is not None and job is not None:
-        names, made = found
-        if is_strict():
-            raise StepFailed(f"{', '.join(names)}: {_NOT_PROVED}") from error
-        job.left_out |= dict.fromkeys(names, _NOT_PROVED)
+    if job is not None:
+        why = "with it the text could not be proved"
+        why = why if error is None else f"with it there was no text: {reason(error)}"
+        names = sorted(job.taken - job.left_out.keys())
+        trials = _Trials(job, why, make, is_good)
+        found = trials.blamed(names) if names else None
+        if found is not None and is_strict():
+            raise StepFailed(f"{', '.join(found[0])}: {why}") from error
+        if found is not None:
+            job.left_out |= dict.fromkeys(found[0], why)
+            return found[1]
     if made is None:
         assert error is not None
         raise error
     return made
 
 
-def _blamed(
-    names: list[str], tried: Callable[[Sequence[str]], T | None]
-) -> tuple[list[str], T] | None:
-    """Return the steps without which a text is good, and the text; None if it never is."""
-    best = tried(names) if names else None
-    if best is None:
-        return None
-    start = time.monotonic()
-    while len(names) > 1 and time.monotonic() - start < MAX_SECONDS:
-        middle = len(names) // 2
-        for half in (names[:middle], names[middle:]):
-            made = tried(half)
-            if made is not None:
-                names, best = half, made
+@dataclass(frozen=True, eq=False, slots=True)
+class _Trials(Generic[T]):
+    """Makes a text without some of the steps, because of what happens with them."""
+
+    job: _Job
+    why: str
+    make: Callable[[], T]
+    is_good: Callable[[T], bool]
+
+    def blamed(self, names: Sequence[str]) -> tuple[Sequence[str], T] | None:
+        """Return steps without which the text is good, and it; None if it never is."""
+        best = self.without(names)
+        if best is None:
+            return None
+        start = time.monotonic()
+        while len(names) > 1 and time.monotonic() - start < MAX_SECONDS:
+            middle = len(names) // 2
+            for half in (names[:middle], names[middle:]):
+                made = self.without(half)
+                if made is not None:
+                    names, best = half, made
+                    break
+            else:
                 break
-        else:
-            break
-    return names, best
+        return names, best
 
-
-def _made_without(
-    names: Sequence[str], make: Callable[[], T], is_good: Callable[[T], bool]
-) -> T | None:
-    """Make a text without some steps; None if that does not make it good."""
-    with _leaving_out(names):
+    def without(self, names: Sequence[str]) -> T | None:
+        """Make the text without some steps; None if that does not make it good."""
+        self.job.left_out |= dict.fromkeys(names, self.why)
         try:
-            made = make()
+            made = self.make()
         except Exception:  # the steps were not to blame
             return None
-    return made if is_good(made) else None
-
-
-@contextmanager
-def _leaving_out(names: Sequence[str]) -> Generator[None, None, None]:
-    job = _job.get()
-    assert job is not None
-    job.left_out |= dict.fromkeys(names, _NOT_PROVED)
-    try:
-        yield
-    finally:  # one that raised meanwhile stays left out
-        for name in names:
-            del job.left_out[name]
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        finally:  # one that raised meanwhile stays left out
+            for name in names:
+                del self.job.left_out[name]
+        return made if self.is_good(made) else None

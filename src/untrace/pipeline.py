@@ -16,13 +16,12 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError, UnverifiedWarning
+from untrace.errors import LiftingError, UnverifiedWarning, reason
 from untrace.idiomatic import untrace_idioms
 from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
-from untrace.lifting.recorded.plan import reason
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.result import Source
@@ -112,7 +111,7 @@ def _best(
     except Exception as error:  # a fault in a rule, which the tests are to find
         if is_strict():
             raise
-        note = f"Written with `bind` wherever that is possible: {reason(error)}"
+        note = f"Written from primitives wherever that is possible: {reason(error)}"
         captured = replace(captured, notes=(*captured.notes, note))
         first = _attempt(captured, options, block, {}, LOWEST_STEP, progress)
     made = [first]

@@ -14,7 +14,7 @@ from untrace.capture.capture import Recorded
 from untrace.capture.stand_ins import with_stand_ins
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError
+from untrace.errors import LiftingError, reason, reworded
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
@@ -23,7 +23,7 @@ from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.passes import lift_recorded
-from untrace.lifting.recorded.plan import Plan, reason, reworded
+from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.optional import left_out_notes, without_spoilers, writing
@@ -86,7 +86,7 @@ def untrace_recorded(
 
 def _written(captured: Captured, options: Options, progress: Progress | None) -> Source:
     note_progress = progress or (lambda stage: None)
-    known = occurring(captured.recording) if options.expand else frozenset[str]()
+    known = occurring(captured.recording) if options.expand else None
     for name in sorted(options.expand - known) if known is not None else ():
         note = f'expand="{name}" changes nothing: the program makes no such call.'
         if known:

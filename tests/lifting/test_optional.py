@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,7 @@ from untrace.lifting.recorded import passes
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Term, text_term
-from untrace.optional import STEPS, STRICT, OptionalStep, StepFailed
+from untrace.optional import NOTE, STEPS, STRICT, OptionalStep, StepFailed
 from untrace.recovery.record import Call
 from untrace.result import Source
 
@@ -183,6 +184,23 @@ def test_a_fault_in_a_step_harms_nothing_else(name, fault, monkeypatch):
 def test_every_step_is_taken_by_some_program():
     taken = {name for way in WAYS for name, cases in takers(way).items() if cases}
     assert taken == STEPS.keys()
+
+
+def test_steps_have_names_of_their_own():
+    modules = [m for name, m in sys.modules.items() if name.startswith("untrace.")]
+    steps = [v for m in modules for v in vars(m).values() if type(v) is OptionalStep]
+    assert all(STEPS[step.name] is step for step in steps)
+
+
+@pytest.mark.parametrize("fault", [raises, garbage])
+@pytest.mark.parametrize("name", ["folded", "format_source", "source_names"])
+def test_a_fault_in_a_step_of_an_anonymous_file(name, fault, monkeypatch):
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(STEPS[name], "function", fault(STEPS[name]))
+    jaxpr = jax.make_jaxpr(CASES["branches"].function)(*CASES["branches"].args)
+    made = untrace.source(jaxpr, level="api", anonymous=True)
+    assert made.report.is_verified, str(made)
+    assert NOTE + "." in made.report.notes
 
 
 def test_what_cannot_be_proved_with_a_step_names_it_and_no_other(monkeypatch):

@@ -16,6 +16,7 @@ from untrace import jaxapi
 from untrace._version import __version__
 from untrace.anonymity import untrace_anonymous
 from untrace.errors import LiftingError, UnverifiedWarning
+from untrace.optional import writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.printable import printable
@@ -112,7 +113,9 @@ def _with_story(source: Source, keep: Keep, story: Story) -> Source:
         lines = [context[0].strip(), *(f"    {line}" for line in lines)]
     body = _with_imports(body, keep.check_imports())
     text = "\n".join([body + MAIN, *(indent + line for line in lines)])
-    module = replace(source.module, body=format_source(text).strip("\n") + "\n")
+    module = replace(
+        source.module, body=writing(lambda: format_source(text)).strip("\n") + "\n"
+    )
     return replace(source, module=module, title=_title(keep, story), _text=[])
 
 

@@ -9,7 +9,6 @@ fails too, the call around it is a region.
 from __future__ import annotations
 
 import os
-import re
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from typing import Any
 
 import untrace
 from untrace import jaxapi
-from untrace.errors import LiftingError
 from untrace.ir import Block
 from untrace.lifting.recorded.functions.fields import Field
 from untrace.lifting.recorded.functions.handing_on import (
@@ -44,8 +42,6 @@ _OWN_FOLDER = str(Path(untrace.__file__).parent)
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
 MAX_BAKED = 16  # passes that may be spent on them
-_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
-_FOLDERS = re.compile(r"(?<!\S)\S*[\\/](?=[\w-]+\.py\b)")
 
 
 class Restart(Signal):
@@ -369,24 +365,6 @@ def _with_more(item: Call, extra: Sequence[HandedOn]) -> Call:
     if len(values) == 1:
         return replace(item, result=values[0], target=hints[0])
     return replace(item, result=tuple(values), target=tuple(hints))
-
-
-def reason(error: Exception) -> str:
-    """Say why something could not be written."""
-    text = str(error)
-    if not isinstance(error, LiftingError):
-        text = f"{type(error).__name__}: {text}"
-    return reworded(text)
-
-
-def reworded(text: str) -> str:
-    """Write a message in one line, without addresses and folders of this machine.
-
-    >>> reworded("an error\\n at /home/me/rules.py:7 in <f at 0x7f00aa11bb22>")
-    'an error at rules.py:7 in <f at 0x...>'
-    """
-    text = _ADDRESS.sub("0x...", " ".join(text.split()))
-    return _FOLDERS.sub("", text)
 
 
 def place_of(item: Call) -> str:

@@ -10,6 +10,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
+from untrace.errors import reason
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.custom_rules import custom_term
 from untrace.lifting.recorded.calls.opening import opened_function
@@ -29,7 +30,6 @@ from untrace.lifting.recorded.functions.parameters import (
     spread_items,
 )
 from untrace.lifting.recorded.naming.values import arrays_in, has_array
-from untrace.lifting.recorded.plan import reason
 from untrace.lifting.recorded.terms import (
     Global,
     Term,

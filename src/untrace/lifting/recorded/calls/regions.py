@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
-from untrace.errors import LiftingError
+from untrace.errors import LiftingError, reason
 from untrace.ir import Atom, Block
 from untrace.lifting.frame import Frame
 from untrace.lifting.lift import count_blocks
@@ -32,7 +32,7 @@ from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.leaves import with_leaves
 from untrace.lifting.recorded.naming.naming import rename, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
-from untrace.lifting.recorded.plan import Restart, place_of, reason
+from untrace.lifting.recorded.plan import Restart, place_of
 from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Global, Name, Term, call
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -101,7 +101,8 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
         plan.dissolved.add(item)  # it takes or returns what has no name
         if not isinstance(error, LiftingError):
             name = item.bodies[0].code.co_name
-            plan.faults.append(f"`{name}` is no function of its own: {reason(error)}")
+            why = f"Written without `{name}` as a function of its own: {reason(error)}"
+            plan.faults.append(why)
         return True
     if program.opens(item):
         plan.lowered.pop(item, None)
