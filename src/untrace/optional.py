@@ -16,7 +16,7 @@ import time
 import types
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from untrace.errors import LiftingError, reason
@@ -41,15 +41,8 @@ class StepFailed(BaseException):
     """An optional step failed; no `except Exception` on the way to `writing` stops it."""
 
 
-@dataclass(eq=False, slots=True)
-class _Job:
-    """The writing of one file: the optional steps taken, and why others were left out."""
-
-    taken: set[str] = field(default_factory=set[str])
-    left_out: dict[str, str] = field(default_factory=dict[str, str])
-
-
-_job: ContextVar[_Job | None] = ContextVar("job", default=None)
+# The steps that the file being written is written without, and why; None outside.
+_left_out: ContextVar[dict[str, str] | None] = ContextVar("left_out", default=None)
 
 
 # ---- steps -------------------------------------------------------------------------
@@ -75,19 +68,15 @@ class OptionalStep(Generic[P, T]):
         STEPS[self.name] = self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        job = _job.get()
-        if job is None:
-            return self.function(*args, **kwargs)
-        if self.name in job.left_out:
+        left_out = _left_out.get()
+        if left_out and self.name in left_out:
             return self.otherwise(*args, **kwargs)
-        if self.is_blamed:
-            job.taken.add(self.name)
         try:
             return self.function(*args, **kwargs)
-        except Signal:
-            raise
         except Exception as error:
-            why = job.left_out[self.name] = f"it raised {reason(error)}"
+            if left_out is None or isinstance(error, Signal):
+                raise
+            why = left_out[self.name] = f"it raised {reason(error)}"
             raise StepFailed(f"`{self.name}`: {why}") from error
 
     def __get__(self, instance: object, owner: type) -> Callable[..., T]:
@@ -142,9 +131,9 @@ def writing(make: Callable[[], T]) -> T:
     Raises:
       StepFailed: If a step raises under `UNTRACE_STRICT`.
     """
-    if _job.get() is not None:
+    if _left_out.get() is not None:
         return make()
-    token = _job.set(_Job())
+    token = _left_out.set({})
     try:
         while True:
             try:
@@ -153,13 +142,12 @@ def writing(make: Callable[[], T]) -> T:
                 if is_strict():
                     raise
     finally:
-        _job.reset(token)
+        _left_out.reset(token)
 
 
 def left_out_notes() -> tuple[str, ...]:
     """Name the steps that the file being written is written without, and say why."""
-    job = _job.get()
-    left_out = job.left_out if job is not None else {}
+    left_out = _left_out.get() or {}
     return tuple([f"{NOTE}: `{name}`; {why}." for name, why in left_out.items()])
 
 
@@ -188,17 +176,15 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
         error = raised
     if made is not None and is_good(made):
         return made
-    job = _job.get()
-    if job is not None:
+    left_out = _left_out.get()
+    if left_out is not None:
         why = "with it the text could not be proved"
         why = why if error is None else f"with it there was no text: {reason(error)}"
-        names = sorted(job.taken - job.left_out.keys())
-        trials = _Trials(job, why, make, is_good)
-        found = trials.blamed(names) if names else None
+        found = _Trials(left_out, why, make, is_good).blamed()
         if found is not None and is_strict():
             raise StepFailed(f"{', '.join(found[0])}: {why}") from error
         if found is not None:
-            job.left_out |= dict.fromkeys(found[0], why)
+            left_out |= dict.fromkeys(found[0], why)
             return found[1]
     if made is None:
         assert error is not None
@@ -210,13 +196,15 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
 class _Trials(Generic[T]):
     """Makes a text without some of the steps, because of what happens with them."""
 
-    job: _Job
+    left_out: dict[str, str]
     why: str
     make: Callable[[], T]
     is_good: Callable[[T], bool]
 
-    def blamed(self, names: Sequence[str]) -> tuple[Sequence[str], T] | None:
+    def blamed(self) -> tuple[Sequence[str], T] | None:
         """Return steps without which the text is good, and it; None if it never is."""
+        able = {name for name, step in STEPS.items() if step.is_blamed}
+        names = sorted(able - self.left_out.keys())
         best = self.without(names)
         if best is None:
             return None
@@ -234,12 +222,12 @@ class _Trials(Generic[T]):
 
     def without(self, names: Sequence[str]) -> T | None:
         """Make the text without some steps; None if that does not make it good."""
-        self.job.left_out |= dict.fromkeys(names, self.why)
+        self.left_out.update(dict.fromkeys(names, self.why))
         try:
             made = self.make()
         except Exception:  # the steps were not to blame
             return None
         finally:  # one that raised meanwhile stays left out
             for name in names:
-                del self.job.left_out[name]
+                del self.left_out[name]
         return made if self.is_good(made) else None

@@ -212,7 +212,7 @@ class Frame:
     def _rhs(self, eqn: Equation) -> Rhs:
         step = self.lifter.step(eqn)
         function = PREFERRED.get(eqn.name)
-        if function is not None:
+        if function is not None and step < LOWEST_STEP:
             rhs = function(eqn, self)
             if rhs is not None:
                 return rhs

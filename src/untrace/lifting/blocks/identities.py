@@ -12,11 +12,9 @@ from untrace.ir import Equation
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Rhs, is_literal, preferred
 from untrace.lifting.spelling import spell_aval_struct
-from untrace.optional import gives, optional
 
 
 @preferred("convert_element_type")
-@optional(gives(None))
 def cast(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a cast to the very type of its operand."""
     atom, params = eqn.operands[0], eqn.params
@@ -35,7 +33,6 @@ def cast(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 @preferred("broadcast_in_dim")
-@optional(gives(None))
 def broadcast(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a broadcast to the very shape of its operand."""
     atom, params = eqn.operands[0], eqn.params
