@@ -1,11 +1,13 @@
 """Tuples and objects that the user made are variables, and are passed as a whole."""
 
+import collections
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
 
@@ -163,3 +165,47 @@ def test_a_list_of_objects_is_passed_as_a_whole():
     assert text.count("def forward") == 1
     assert "def forward(params, x, caches):" in text
     assert "for p, cache in zip(params, caches):" in text
+
+
+def nested_mappings() -> Any:
+    """Mappings of `collections` in each other and in plain containers."""
+    ordered = collections.OrderedDict([("b", X), ("a", X * 2)])
+    inner = collections.defaultdict(list, {"q": ordered, "c": X + 1})
+    return collections.OrderedDict([("z", inner), ("a", [ordered, (inner, {"k": X})])])
+
+
+def of_mappings(tree: Any) -> Any:
+    made = collections.defaultdict(float, {"k": tree["z"]["q"]["b"] * 2})
+    empty = collections.defaultdict(None, {"k": tree["z"]["c"]})
+    held = collections.OrderedDict([("z", made), ("a", {"e": empty})])
+    return held, jax.tree.map(lambda x: x * 2, tree)
+
+
+@pytest.mark.parametrize("keep_types", [False, True])
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_mappings_of_collections_are_what_they_are(level, keep_types):
+    tree = nested_mappings()
+    src = untrace.source(of_mappings, level=level, keep_types=keep_types)(tree)
+    assert src.report.is_verified, str(src)
+    assert "NamedTuple" not in str(src) and "stands for" not in str(src)
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(str(src), space)
+    examples = space["example_args"]()
+    assert jax.tree.structure(examples["tree"]) == jax.tree.structure(tree)
+    expected = of_mappings(tree)
+    for made in (space["of_mappings"](tree), src.load()(tree)):
+        assert jax.tree.structure(made) == jax.tree.structure(expected)
+        assert [*made[0]] == ["z", "a"] and [*made[1]] == ["z", "a"]
+        jax.tree.map(np.testing.assert_array_equal, made, expected)
+
+
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_a_factory_that_no_file_can_import_makes_a_dict(level):
+    def f(x: Any) -> Any:
+        return collections.defaultdict(lambda: 3, {"a": x * 2})
+
+    src = untrace.source(f, level=level)(X)
+    assert src.report.is_verified, str(src)
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(str(src), space)
+    assert type(space["f"](X)) is dict

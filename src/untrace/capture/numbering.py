@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from untrace.capture.trees import Leaf, Node, Tree, describe, legal_fields
+from untrace.capture.trees import MAPPINGS, Leaf, Node, Tree, describe, legal_fields
 
 
 def describe_numbered(tree: Any) -> Tree:
@@ -48,7 +48,7 @@ def dropped(tree: Tree, numbers: Mapping[int, int | Node | None]) -> Tree | None
         return replace(tree, children=tuple([child for _, child in kept]))
     kind, cls = (
         ("replaced", tree.cls)
-        if tree.kind in ("fields", "items", "sparse")
+        if tree.kind in ("fields", "items", "sparse") and tree.cls not in MAPPINGS
         else (tree.kind, tree.cls)
     )
     if kind in ("tuple", "list"):
@@ -57,4 +57,5 @@ def dropped(tree: Tree, numbers: Mapping[int, int | Node | None]) -> Tree | None
         keys = tuple(key for key, _ in kept)
         if kind == "replaced":
             keys = tuple(legal_fields(map(str, keys)))
-    return Node(kind, cls, keys, tuple(child for _, child in kept))
+    settings = tree.settings if kind == "items" else ()
+    return Node(kind, cls, keys, tuple(child for _, child in kept), settings)

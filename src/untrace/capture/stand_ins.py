@@ -7,11 +7,10 @@ the file would have to import.
 
 from __future__ import annotations
 
-import collections
 import collections.abc
 from dataclasses import replace
 
-from untrace.capture.trees import Leaf, Tree
+from untrace.capture.trees import MAPPINGS, Leaf, Tree
 
 
 def with_stand_ins(tree: Tree) -> Tree:
@@ -20,7 +19,7 @@ def with_stand_ins(tree: Tree) -> Tree:
         return tree
     children = tuple([with_stand_ins(child) for child in tree.children])
     tree = replace(tree, children=children)
-    if tree.kind not in ("fields", "items") or tree.cls is collections.OrderedDict:
+    if tree.kind not in ("fields", "items") or tree.cls in MAPPINGS:
         return tree
     if tree.kind == "items" or issubclass(tree.cls, collections.abc.Mapping):
         return replace(tree, kind="dict", cls=None)

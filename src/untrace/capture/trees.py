@@ -8,6 +8,7 @@ described as a `replaced` NamedTuple with the same children in the same order.
 
 from __future__ import annotations
 
+import builtins
 import collections
 import collections.abc
 import inspect
@@ -47,7 +48,8 @@ class Node:
       cls: The class to call, where it is not a builtin.
       keys: Dict keys or field names, one for each child.
       children: The subtrees.
-      settings: Keyword arguments of the call that hold no arrays.
+      settings: Keyword arguments of the call that hold no arrays; those of "items" are
+        passed by position, before the dict.
     """
 
     kind: str
@@ -58,6 +60,9 @@ class Node:
 
 
 Tree = Leaf | Node
+
+MAPPINGS = (collections.OrderedDict, collections.defaultdict)
+"""Mappings that every file can import, which are no other tree than a dict for nothing."""
 
 
 def describe(value: Any, first: int = 0) -> Tree:
@@ -88,6 +93,8 @@ def _node(
     names = [getattr(key, "key", None) for key in keys]
     if cls is dict and all(is_plain_key(name) for name in names):
         return Node("dict", None, tuple(names), children)
+    if cls in MAPPINGS and all(map(is_plain_key, names)):
+        return _mapping(value, names, children)
     fields = _field_names(value, keys)
     settings = jaxapi.sparse_settings(value)
     if settings is not None:
@@ -101,6 +108,19 @@ def _node(
     ):
         return node
     return Node("replaced", cls, tuple(fields), children)
+
+
+def _mapping(value: Any, keys: Sequence[Any], children: tuple[Tree, ...]) -> Node:
+    """Describe a mapping as one of `collections`, if it is one that can be made again."""
+    cls = type(value)
+    factory = getattr(value, "default_factory", None)
+    is_default = cls is collections.defaultdict
+    known = [None, *vars(builtins).values()]
+    is_known = any(factory is one for one in known)
+    if cls not in MAPPINGS or not is_known:
+        return Node("dict", None, tuple(keys), children)
+    settings = (("default_factory", factory),) if is_default else ()
+    return Node("items", cls, tuple(keys), children, settings)
 
 
 def _holds_replaced(tree: Tree) -> bool:
@@ -244,9 +264,7 @@ class _Plain:
         entries = [path[0] for path, _ in flat]
         keys = [getattr(entry, "key", None) for entry in entries]
         if isinstance(value, collections.abc.Mapping) and all(map(is_plain_key, keys)):
-            if kind is collections.OrderedDict:  # whose order is a part of the tree
-                return Node("items", kind, tuple(keys), children)
-            return Node("dict", None, tuple(keys), children)
+            return _mapping(value, keys, children)
         is_sparse = jaxapi.sparse_settings(value) is not None
         if is_sparse or (self.keep_types and is_importable(kind)):
             del self.found[start:]
@@ -449,7 +467,8 @@ def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
     if tree.kind == "dict":
         return dict(zip(tree.keys, parts))
     if tree.kind == "items":
-        return tree.cls(dict(zip(tree.keys, parts)))
+        given = [value for _, value in tree.settings]
+        return tree.cls(*given, dict(zip(tree.keys, parts)))
     if tree.kind == "fields":
         return tree.cls(**dict(zip(tree.keys, parts)))
     if tree.kind == "sparse":  # the class itself would want arrays

@@ -71,7 +71,8 @@ def construct(
     if tree.kind == "dict":
         return items
     if tree.kind == "items":
-        return f"{_class_text(tree.cls, lifter)}({items})"
+        given = [lifter.spell(value) for _, value in tree.settings]
+        return f"{_class_text(tree.cls, lifter)}({', '.join([*given, items])})"
     fields = ", ".join(f"{k}={p}" for k, p in zip(tree.keys, parts))
     if tree.kind == "fields":
         return f"{_class_text(tree.cls, lifter)}({fields})"

@@ -222,7 +222,8 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     name = writer.program.class_name(tree)
     if tree.kind == "items":
         items = dict_term(list(zip(tree.keys, parts)))
-        return call(Term([name]), [items])
+        given = [writer.value(value) for _, value in tree.settings]
+        return call(Term([name]), [*given, items])
     if tree.kind == "sparse":
         given = [keyword(k, writer.value(v, k)) for k, v in shown_settings(tree)]
         return call(Term([name]), [display("()", parts), *given])
