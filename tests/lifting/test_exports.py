@@ -72,3 +72,55 @@ def test_exported_functions_are_told_apart(other: Any) -> None:
     trace = lambda lowered: jax.make_jaxpr(lowered.call)(X)
     assert compare(trace(first), trace(second)) is not None
     assert compare(trace(first), trace(third)) is None
+
+
+def sizes_of(x: Any) -> Any:
+    """A program over all its sizes."""
+    made = [jnp.arange(size) + x.sum() for size in x.shape]
+    return made, x.reshape(-1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "a, b",
+        "a, a*b",
+        "a*b, b",
+        "a, b, a + b",
+        "a + b, 3*b + 2",
+        "a, 2*a*b + 3*a + 1",
+        "a*b*c, b, 2*c",
+        "a, b*a^2",
+        "a*b, c",
+        "a^2",
+        "a + b",
+        "a, floordiv(a, 2)",
+    ],
+)
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_dimensions_are_read_from_the_sizes_that_they_follow_from(spec, level) -> None:
+    shape = export.symbolic_shape(spec)
+    x = jax.ShapeDtypeStruct(shape, jnp.float32)
+    made = untrace.source(sizes_of, level=level)(x)
+    assert made.report.is_verified, str(made)
+
+
+def test_dimensions_are_solved_for() -> None:
+    shape = export.symbolic_shape("a, 2*a*b + 3*a + 1")
+    x = jax.ShapeDtypeStruct(shape, jnp.float32)
+    text = str(
+        untrace.source(lambda x: jnp.ones((x.shape[1], 5)).sum() + x, level="lax")(x)
+    )
+    assert "b = (x.shape[1] - (3 * a + 1)) // (2 * a)" in text
+
+
+def test_powers_of_dimensions() -> None:
+    def f(x: Any) -> Any:
+        a, b = x.shape
+        return jnp.ones((a**2,)), jnp.ones((2 * a * b**3 - 1,)), x.sum() * (a**2 // b)
+
+    x = jax.ShapeDtypeStruct(export.symbolic_shape("a, b"), jnp.float32)
+    made = untrace.source(f, level="lax")(x)
+    assert made.report.strength == "identical", str(made)
+    lowered = export.export(jax.jit(f))(x)
+    recovered(lowered.call, jnp.ones((3, 2)))

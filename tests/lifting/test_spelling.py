@@ -381,7 +381,9 @@ def test_structs_of_avals_trace_to_the_same_aval(struct: Any) -> None:
 def test_symbolic_dimensions_are_written_over_identifiers() -> None:
     a, b = jax.export.symbolic_shape("a, b")
     namespace = {"n": a, "m": b, "jax": jax}
-    for value in (a, 2 * a + b, (a * b) // 3, a % 4 - 1, jax.core.max_dim(a, b)):
+    powers = (a**2, 2 * a * b**2 - 1, a**3 // 2 + b**2)
+    others = (a, 2 * a + b, (a * b) // 3, a % 4 - 1, jax.core.max_dim(a, b))
+    for value in (*powers, *others):
         text = spell(value, PlainImports(), dims={"a": "n", "b": "m"})
         assert eval(text, dict(namespace)) == value
 

@@ -86,6 +86,7 @@ from untrace.jaxapi.exports import (
     exported_call,
     exported_digest,
     exported_dimensions,
+    linear_in,
     scope_constraints,
 )
 from untrace.jaxapi.frames import UserFrame as UserFrame
@@ -379,6 +380,7 @@ __all__ = [
     "key_impl_name",
     "legacy_mesh",
     "line_in_file",
+    "linear_in",
     "list_devices",
     "literal_behind",
     "lost_capture",

@@ -26,6 +26,26 @@ def exported_digest(exported: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def linear_in(size: Any, name: str) -> tuple[Any, Any] | None:
+    """Return `c` and `r` where a symbolic size is `c * name + r`; None if there are none."""
+    variables = {
+        one: jax.export.symbolic_shape(one, scope=size.scope)[0]
+        for one in size.get_vars()
+    }
+    try:
+        rest, both = (size._evaluate({**variables, name: one}) for one in (0, 1))
+    except ZeroDivisionError:
+        return None
+    factor = both - rest
+    if factor * variables[name] + rest != size:
+        return None
+    return _plain(factor), _plain(rest)
+
+
+def _plain(size: Any) -> Any:
+    return size if isinstance(size, SymbolicDim) else int(size)
+
+
 def exported_dimensions(exported: Any) -> tuple[Any, list[str], list[str]] | None:
     """Return the scope of an `Exported`'s symbolic dimensions, their names, constraints.
 

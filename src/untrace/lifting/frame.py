@@ -440,15 +440,17 @@ class Frame:
         dims = self.lifter.imports.dims
         if dims:
             known = [value for value in values if value in self.env]
-            self.dimensions = len(self.lines), list(readings(known, self.env, dims))
+            read = readings(known, self.env, dims, self.lifter.spell)
+            self.dimensions = len(self.lines), list(read)
 
     def returns(self, text: str) -> None:
         """Write the return statement."""
         if text:
             self.lines.append(f"return {text}")
         start, read = self.dimensions
-        used = [line for name, line in read if mentions(self.lines[start:], name)]
-        self.lines[start:start] = used
+        for name, line in reversed(read):  # one may need those before it
+            if mentions(self.lines[start:], name):
+                self.lines.insert(start, line)
         if self.lifter.is_folding:
             known = self.env.values()
             lines = without_repetition(self.lines, self.made, known, self.names.fresh)

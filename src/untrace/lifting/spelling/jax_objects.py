@@ -159,8 +159,12 @@ def _spell_symbolic_dim(speller: Speller, value: Any) -> str:
     """
     if speller.dims is None:
         raise Unspellable(value, "the symbolic dimensions have no identifiers here")
-    tree = parse(str(value), "eval")
+    tree = _dimension_tree(str(value))
     return ast.unparse(_DimensionText(speller, value).visit(tree))
+
+
+def _dimension_tree(text: str) -> ast.expr:
+    return parse(text.replace("^", "**"), "eval").body
 
 
 _DIM_OPERATORS: dict[str, ast.operator] = {"floordiv": ast.FloorDiv(), "mod": ast.Mod()}
@@ -173,6 +177,13 @@ class _DimensionText(ast.NodeTransformer):
     def __init__(self, speller: Speller, value: Any) -> None:
         self.speller = speller
         self.value = value
+        dims = speller.dims or {}
+        # Sizes have identifiers, too, whose dimensions follow from nothing.
+        self.sizes = {ast.unparse(_dimension_tree(key)): dims[key] for key in dims}
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        size = self.sizes.get(ast.unparse(node))
+        return ast.Name(size) if size else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         dims = self.speller.dims or {}
