@@ -16,6 +16,7 @@ LAYERS = [
     {
         "checking",
         "pipeline",
+        "blame",
         "idiomatic",
         "recorded",
         "resizing",

@@ -6,20 +6,21 @@ equivalent all the same, the lines behind the difference are given up, a few tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
 from untrace.errors import LiftingError, reason, reworded
-from untrace.ir import Block, Equation
+from untrace.ir import Block
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import Listing, lift
 from untrace.lifting.names.source_names import source_names
+from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers
 from untrace.options import Options
 from untrace.result import Source
@@ -33,7 +34,7 @@ def untrace_idioms(
     captured: Captured,
     options: Options,
     block: Block,
-    steps: Mapping[Equation, int] | None = None,
+    steps: Steps | None = None,
 ) -> Source | str:
     """Turn a computation into source at the level of calls.
 
@@ -69,7 +70,7 @@ def _best(
     captured: Captured,
     options: Options,
     block: Block,
-    steps: Mapping[Equation, int] | None,
+    steps: Steps | None,
 ) -> Source:
     """Write a computation until it is proved, or no line is left to blame."""
     excluded: set[str] = set()
@@ -103,7 +104,7 @@ def _attempt(
     options: Options,
     block: Block,
     rewriter: Rewriter,
-    steps: Mapping[Equation, int] | None,
+    steps: Steps | None,
 ) -> Source:
     opener = Opener(options.keep_types)
 
@@ -118,7 +119,7 @@ def _attempt(
     rules = rewrite if rewriter.with_rules else opener.block
 
     def listing(lost: LostRules | None) -> Listing:
-        return lift(captured, options, steps, lifted, 0, lost, hints, rules)
+        return lift(captured, options, steps, lifted, lost, hints, rules)
 
     made = _with_lost_rules(captured, listing)
     opener.note(made.lifter)

@@ -1,38 +1,39 @@
 """The straight line: capture, lift, emit, verify, and the one loop over them.
 
-When verification reports a difference, the equation that differs is printed one step
+When verification reports a difference, the equations to blame are printed one step
 lower (idiom, then `jax.lax`, then `primitive.bind`) and the text is made again, a few
 times at most.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
 from untrace import jaxapi
+from untrace.blame import lower, parting
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
 from untrace.errors import LiftingError, UnverifiedWarning, reason
 from untrace.idiomatic import untrace_idioms
-from untrace.ir import Block, Equation, from_jaxpr
+from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
+from untrace.lifting.printing import LOWEST_STEP
+from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.result import Source
 from untrace.verification.check import with_values
-from untrace.verification.difference import Difference
-from untrace.verification.locate import sub_program
 from untrace.verification.report import Report
 
-MAX_ROUNDS = 8
-LOWEST_STEP = 2
-MAX_SECONDS = 60.0  # for rounds; the last one, with nothing but `bind`, follows
+MAX_ROUNDS = 16
+"""The second half binds all equations of the primitives that were blamed."""
+MAX_EQUATIONS = 200_000
+"""Equations that are written in all rounds; a text depends on no machine's speed."""
 RANK = ["failed", "different", "numeric", "equivalent", "identical", "unverified"]
 
 Progress = Callable[[str], None]
@@ -71,17 +72,19 @@ def _written(
     Returns:
       The source, and whether it is as good as its level promises.
     """
-    steps: dict[Equation, int] = {}
+    steps = Steps()
     if options.level == "api" and captured.recording is None:
         progress("lifting")
         made = untrace_idioms(captured, options, block)
         if isinstance(made, Source):
             return made, True
         note = f'Written at level "lax", since the calls could not be proved: {made}'
-        lower = replace(captured, notes=(*captured.notes, note))
-        source = _best(lower, options, block, progress, steps)
+        noted = replace(captured, notes=(*captured.notes, note))
+        source = _best(noted, options, block, progress, steps)
         # What no rule could write at level "lax" stood in the way, perhaps.
-        again = untrace_idioms(captured, options, block, steps) if steps else None
+        again = None
+        if steps.kinds:
+            again = untrace_idioms(captured, options, block, steps)
         if isinstance(again, Source):
             return again, True
     else:
@@ -94,7 +97,7 @@ def _best(
     options: Options,
     block: Block,
     progress: Progress,
-    steps: dict[Equation, int],
+    steps: Steps,
 ) -> Source:
     """Try until the equations are identical; return the best that was made.
 
@@ -103,7 +106,7 @@ def _best(
     # Before a rule is blamed: did a step that only makes text better spoil it?
     try:
         first = without_spoilers(
-            lambda: _attempt(captured, options, block, steps, 0, progress),
+            lambda: _attempt(captured, options, block, steps, progress),
             lambda source: _is_good(source.report),
         )
     except LiftingError:
@@ -113,18 +116,19 @@ def _best(
             raise
         note = f"Written from primitives wherever that is possible: {reason(error)}"
         captured = replace(captured, notes=(*captured.notes, note))
-        first = _attempt(captured, options, block, {}, LOWEST_STEP, progress)
+        lowest = Steps(LOWEST_STEP, reason(error))
+        first = _attempt(captured, options, block, lowest, progress)
     made = [first]
-    start = time.monotonic()
+    n_rounds = min(MAX_ROUNDS, MAX_EQUATIONS // (first.report.n_equations + 1))
     try:
-        for _ in range(MAX_ROUNDS):
-            if _is_good(made[-1].report) or not _lower(made[-1].report, block, steps):
+        for number in range(n_rounds):
+            report = made[-1].report
+            if _is_good(report) or not lower(report, steps, number >= n_rounds // 2):
                 break
-            if time.monotonic() - start > MAX_SECONDS:
-                break
-            made.append(_attempt(captured, options, block, steps, 0, progress))
+            made.append(_attempt(captured, options, block, steps, progress, made[-1]))
         if not _is_good(made[-1].report):
-            made.append(_attempt(captured, options, block, {}, LOWEST_STEP, progress))
+            lowest = Steps(LOWEST_STEP, parting(made[-1].report))
+            made.append(_attempt(captured, options, block, lowest, progress))
     except LiftingError:
         # Some equations cannot be bound; what was made before stands, with its verdict.
         pass
@@ -143,15 +147,17 @@ def _attempt(
     captured: Captured,
     options: Options,
     block: Block,
-    steps: dict[Equation, int],
-    floor: int,
+    steps: Steps,
     progress: Progress,
+    last: Source | None = None,
 ) -> Source:
-    """Write the program once and verify it."""
+    """Write the program once and verify it, unless it is written as it was the last time."""
     progress("writing")
     with jaxapi.paused_collection():
-        listing = _lifted(captured, options, steps, block, floor)
+        listing = _lifted(captured, options, steps, block)
         module = emit(listing)
+    if last is not None and module.body == last.module.body:
+        return last
     notes = (*listing.lifter.notes, *left_out_notes())
     # A listing that was not written from the equations has not counted them.
     n_equations = listing.lifter.n_equations or count_blocks(block)[0]
@@ -166,46 +172,15 @@ def _attempt(
 
 
 def _lifted(
-    captured: Captured,
-    options: Options,
-    steps: dict[Equation, int],
-    block: Block,
-    floor: int,
+    captured: Captured, options: Options, steps: Steps, block: Block
 ) -> Listing:
     try:
-        return lift(captured, options, steps, block, floor)
+        return lift(captured, options, steps, block)
     except LiftingError:
         # What cannot be written may stand in a rule, which is traced only when written.
         opener = Opener(unspellable=True)
         lifted = opener.block(block)
         lost = LostRules(captured.jaxpr) or None
-    made = lift(captured, options, steps, lifted, floor, lost, rewrite=opener.block)
+    made = lift(captured, options, steps, lifted, lost, rewrite=opener.block)
     opener.note(made.lifter)
     return made
-
-
-def _lower(report: Report, block: Block, steps: dict[Equation, int]) -> bool:
-    """Print the innermost equation around a difference one step lower, if one is left."""
-    for eqn in reversed(_equations_at(report.difference, block)):
-        if steps.get(eqn, 0) < LOWEST_STEP:
-            steps[eqn] = steps.get(eqn, 0) + 1
-            return True
-    return False
-
-
-def _equations_at(difference: object, block: Block) -> list[Equation]:
-    """List the equation that differs after those that contain it."""
-    if not isinstance(difference, Difference):
-        return []
-    found: list[Equation] = []
-    params = difference.path.split("/")[1::2]
-    for index, param in zip(difference.indices, [*params, ""]):
-        if index >= len(block.equations):
-            break
-        eqn = block.equations[index]
-        found.append(eqn)
-        inner = sub_program(eqn.params, param)
-        if not isinstance(inner, Block):
-            break
-        block = inner
-    return found

@@ -17,6 +17,7 @@ from untrace.checking import check_module as check
 from untrace.emission import emit
 from untrace.lifting.lift import lift
 from untrace.lifting.printing import LOWEST_STEP
+from untrace.lifting.steps import Steps
 from untrace.options import Options
 
 
@@ -54,7 +55,7 @@ def test_index_that_is_used_again_keeps_its_equation() -> None:
 )
 def test_bound_cond_has_its_index(function: Any, selector: Any) -> None:
     captured = capture(function, (selector, 1.0), {})
-    module = emit(lift(captured, Options(), floor=LOWEST_STEP))
+    module = emit(lift(captured, Options(), steps=Steps(LOWEST_STEP)))
     assert "cond_p.bind(" in module.body
     assert check(module, captured, ()).strength == "identical"
 

@@ -35,6 +35,7 @@ from untrace.lifting.printing import (
     unpacked,
 )
 from untrace.lifting.rules.when import dtype_name
+from untrace.lifting.steps import callee
 from untrace.optional import gives, optional
 from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
@@ -174,6 +175,7 @@ class Frame:
             self.lines[-1] += f"  {comment(types)}"
 
     def _assign(self, eqn: Equation, rhs: Rhs) -> None:
+        self.lifter.steps.written[callee(rhs.text)].append(eqn)
         names = [
             self.define(value, self.lifter.hints.get(value) or result_name(eqn))
             if value is not None and self.uses(value)

@@ -34,6 +34,7 @@ from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.function_lines import Made
 from untrace.lifting.printing import Function
+from untrace.lifting.steps import Steps
 from untrace.optional import gives, optional
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
@@ -83,9 +84,8 @@ class Listing:
 def lift(
     captured: Captured,
     options: Options,
-    steps: Mapping[Equation, int] | None = None,
+    steps: Steps | None = None,
     block: Block | None = None,
-    floor: int = 0,
     lost: LostRules | None = None,
     hints: Mapping[Value, str] | None = None,
     rewrite: Callable[[Block], Block] | None = None,
@@ -95,15 +95,15 @@ def lift(
     Args:
       captured: The computation and its signature.
       options: What the user asked for.
-      steps: Equations to print one (1) or two (2) steps lower than usual.
+      steps: Which equations to print lower than usual.
       block: The program, if it was read before.
-      floor: How many steps lower to print all others.
       lost: Derivative rules that JAX itself cannot use.
       hints: Names for results.
       rewrite: What to do to programs that are read on the way, such as rules.
     """
     block = block or from_jaxpr(captured.jaxpr)
-    lifter = Lifter(options, steps, floor, lost)
+    lifter = Lifter(options, steps, lost)
+    lifter.steps.written.clear()
     lifter.hints = dict(hints or {})
     lifter.is_folding = hints is not None and not options.types
     lifter.rewrite = rewrite or lifter.rewrite
@@ -114,7 +114,7 @@ def lift(
     name = lifter.scope.fresh_global(
         identifier(options.name or captured.name, "function")
     )
-    for note in captured.notes:
+    for note in (*captured.notes, *lifter.steps.notes()):
         lifter.note(note)
     lifter.imports.dims = name_dimensions(block, lifter.scope)
     classes = _classes(captured, lifter)

@@ -20,6 +20,7 @@ from untrace.lifting.imports import Imports, NotShared, SharedImports
 from untrace.lifting.literals import Literals, spell_param
 from untrace.lifting.printing import Function
 from untrace.lifting.rules.table import Rule, accepted
+from untrace.lifting.steps import Steps
 from untrace.options import Options
 from untrace.syntax.names import Scope, identifier
 
@@ -30,11 +31,9 @@ class Lifter:
     def __init__(
         self,
         options: Options,
-        steps: Mapping[Equation, int] | None = None,
-        floor: int = 0,
+        steps: Steps | None = None,
         lost: LostRules | None = None,
     ) -> None:
-        self.floor = floor
         self.lost = lost
         self.options = options
         self.scope = Scope()
@@ -49,7 +48,7 @@ class Lifter:
         # Primitives of libraries that are written as what they compute.
         self.opened: frozenset[Any] = frozenset()
         self.stand_ins: dict[Any, str] = {}
-        self.steps = steps or {}
+        self.steps = Steps() if steps is None else steps
         self.hints: dict[Value, str] = {}
         # Whether what is used once is written where it is used.
         self.is_folding = False
@@ -69,7 +68,7 @@ class Lifter:
 
     def step(self, eqn: Equation) -> int:
         """Return how many steps lower than usual an equation is to be printed."""
-        return self.steps.get(eqn, self.floor) if self.steps else self.floor
+        return self.steps.of(eqn)
 
     def note(self, text: str) -> None:
         """Remember something that the header and the report must mention."""

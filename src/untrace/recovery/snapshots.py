@@ -110,7 +110,9 @@ class Snapshots:
                 found += contents.items(item)
                 held += found[-1].found
             elif issubclass(kind, tuple):
-                held.extend(tuple.__iter__(item))  # its class may add in a way of its own
+                held.extend(
+                    tuple.__iter__(item)
+                )  # its class may add in a way of its own
             elif (_KINDS.get(kind) or _learn(kind, item)) != "whole":
                 known = self._copies.get(id(item))
                 if known is not None and known.look is not None:

@@ -33,6 +33,8 @@ class Difference:
       actual: The actual equation, in one line.
       reason: What differs, as `literal differs`.
       equation: The actual equation itself, where the path does not lead to it.
+      blamed: The expected equations around the difference, outermost first; None where
+        there is none.
     """
 
     path: str
@@ -41,6 +43,7 @@ class Difference:
     actual: str
     reason: str
     equation: Any = field(default=None, compare=False, repr=False)
+    blamed: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def index(self) -> int | None:

@@ -58,6 +58,12 @@ class Frame:
         self.actual = actual
         self.index: int | None = None
 
+    @property
+    def equation(self) -> Any:
+        """The expected equation, None if there is none."""
+        eqns, index = self.expected.eqns, self.index
+        return None if index is None or index >= len(eqns) else eqns[index]
+
 
 class ValueWalk(abc.ABC):
     """A walk over two values; stops at the first difference.
@@ -294,7 +300,10 @@ class ValueWalk(abc.ABC):
             )
             sides = [render(frame.expected), render(frame.actual)]
         path = "".join(self.path).lstrip("/")
-        return Difference(path, tuple(indices), sides[0], sides[1], reason)
+        blamed = tuple([f.equation for f in self.frames])
+        return Difference(
+            path, tuple(indices), sides[0], sides[1], reason, blamed=blamed
+        )
 
 
 def _is_laid_out_alike(value: Any, other: Any) -> bool:

@@ -22,9 +22,14 @@ from untrace.syntax.names import is_name
 # ---- collectives -------------------------------------------------------------------
 
 
+def _over_axes(eqn: Equation) -> bool:
+    # Over no axes, which `vmap` may leave of a derivative, nothing is done.
+    return eqn.params.get("axes") != ()
+
+
 def _on_value(eqn: Equation) -> bool:
     # Collectives of constants are computed while tracing.
-    return type(eqn.operands[0]) is Value
+    return type(eqn.operands[0]) is Value and _over_axes(eqn)
 
 
 rule(
@@ -46,7 +51,11 @@ for name in ("pmax", "pmin"):
     rule(name, f"{plain})", when=_on_value, axis_index_groups=None)
     rule(name, plain + groups, when=_on_value)
     rule(f"unreduced_{name}", f"{plain})", when=_on_value)
-rule("pvary", 'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")')
+rule(
+    "pvary",
+    'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")',
+    when=_over_axes,
+)
 rule(
     "reduced_vary_cast",
     'jax.lax.pcast({0}, {axes:mesh_axis}, to="varying")',
