@@ -12,6 +12,8 @@ import pytest
 from jax.experimental import pallas as pl
 
 import untrace
+from untrace import jaxapi
+from untrace.errors import LiftingError
 
 X = jnp.arange(4.0)
 
@@ -207,3 +209,36 @@ def test_closed_over_ref_is_made_anew_and_named_in_the_report() -> None:
     assert src.report.strength == "identical", str(src)
     assert "= jax.new_ref(" in str(src)
     assert any("mutable array" in line for line in src.report.unproved)
+
+
+def called(jaxpr: Any, *args: Any) -> Any:
+    """The results of a jaxpr that stays a call: `closed_call`, later `eval_jaxpr`."""
+    param = "jaxpr" if jax.__version_info__ < (0, 11) else "call_jaxpr"
+    return jaxapi.EVAL_JAXPR.bind(*args, **{param: jaxpr})
+
+
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_call_over_a_mutable_array(level):
+    ref = jax.new_ref(jnp.ones(3))
+
+    def body(x: Any) -> Any:
+        ref[...] = x * 2
+        return x + ref[...]
+
+    jaxpr = jax.make_jaxpr(body)(jnp.ones(3))
+    src = untrace.source(lambda x: called(jaxpr, x), level=level)(jnp.ones(3))
+    assert src.report.strength == "identical", str(src)
+
+
+def test_call_over_a_mutable_array_of_the_trace_is_refused():
+    def f(x: Any) -> Any:
+        ref = jax.new_ref(x)
+
+        def body(y: Any) -> Any:
+            ref[...] = y * 2
+            return ref[...]
+
+        return called(jax.make_jaxpr(body)(x), x)
+
+    with pytest.raises(LiftingError, match="of another trace"):
+        untrace.source(f, level="lax")(jnp.ones(3))

@@ -164,6 +164,7 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
+from untrace.jaxapi.primitives import EVAL_JAXPR as EVAL_JAXPR
 from untrace.jaxapi.primitives import primitive_name as primitive_name
 from untrace.jaxapi.process import (
     ThreadFilter,

@@ -5,11 +5,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import jax.extend.core.primitives as _public
 from jax._src import core as _core
 from jax._src.interpreters import mlir as _mlir
+
+_EVALUATION = "jax._src.lax.eval_jaxpr"
+
+# What traces to a `closed_call` before jax 0.11, which binds a call like any other.
+EVAL_JAXPR: Any = (
+    importlib.import_module(_EVALUATION).eval_jaxpr_p
+    if importlib.util.find_spec(_EVALUATION)
+    else None
+)
 
 
 def _is_compiled_by_jax(primitive: Any) -> bool:

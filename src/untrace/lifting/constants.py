@@ -54,14 +54,14 @@ class Constants:
                 "`untrace.register`."
             )
         known = self._names.get(id(const))
-        if known is None and jaxapi.is_ref(const):
-            known = self._names[id(const)] = self._define_ref(const)
-            self._alive.append(const)
         if known is None and isinstance(const, jaxapi.Tracer):
             raise LiftingError(
                 f"the program closes over a {jaxapi.short_type(const.aval)} of another trace, "
                 "which has no value any more; JAX cannot run it either. Pass it as an argument."
             )
+        if known is None and jaxapi.is_ref(const):
+            known = self._names[id(const)] = self._define_ref(const)
+            self._alive.append(const)
         if known is None:
             key = jaxapi.array_key(const)
             known = self._names.get(key) or self._define(const, hint)

@@ -169,15 +169,21 @@ def policy_text(policy: Any, frame: Frame) -> str:
 @control("closed_call", "core_call", "call")
 def closed_call(eqn: Equation, frame: Frame) -> Rhs | None:
     """Bind a call primitive through its `get_bind_params`, as it stores a jaxpr."""
-    from untrace.lifting.bind import jaxpr_text
+    from untrace.lifting.bind import jaxpr_text, one_or_more
     from untrace.lifting.spelling import spell_primitive
 
     params = dict(eqn.params)
     block: Block | None = params.pop("call_jaxpr", None)
     if block is None or params:
         return None
-    primitive = spell_primitive(eqn.primitive, frame.lifter.imports)
     jaxpr = jaxpr_text(block, frame, "called")
+    staging = jaxapi.EVAL_JAXPR
+    if staging and any(jaxapi.is_ref(constant) for _, constant in block.constants):
+        # To bind the call itself would make operands of mutable arrays.
+        primitive = spell_primitive(staging, frame.lifter.imports)
+        args = [*frame.texts(eqn.operands), f"jaxpr={jaxpr}"]
+        return Rhs(f"{primitive}.bind({', '.join(args)})", one_or_more)
+    primitive = spell_primitive(eqn.primitive, frame.lifter.imports)
     bind_params = f"{primitive}.get_bind_params(dict(call_jaxpr={jaxpr}))"
     args = [*frame.texts(eqn.operands), f"**{bind_params}"]
     return Rhs(f"{primitive}.bind({', '.join(args)})", None)
