@@ -10,7 +10,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.interpreters import mlir
+from jax.interpreters import ad, mlir
 
 import untrace
 from untrace import jaxapi
@@ -245,7 +245,7 @@ def test_params_that_cannot_be_written_are_opened_at_every_level() -> None:
     src = untrace.source(lambda x: solved_p.bind(x, by=by), level="lax")(X)
     assert src.report.strength == "equivalent", str(src.report)
     assert "solved_p" not in str(src)
-    assert "derivatives of this file may be other" in " ".join(str(src).split())
+    assert "Their rules for `vmap` are not kept" in " ".join(str(src).split())
 
 
 def test_what_cannot_be_written_is_opened_in_rules_alone() -> None:
@@ -292,3 +292,60 @@ def test_linear_solves_of_lineax(solver: str, level: Any) -> None:
     assert src.report.strength == "equivalent", str(src.report)
     assert "linear_solve_p" not in str(src)
     np.testing.assert_allclose(src.load()(MATRIX, X), f(MATRIX, X), rtol=1e-5)
+
+
+halved_p = _primitive("halved", lambda x: jnp.sin(x) / 2)
+ad.primitive_jvps[halved_p] = lambda primals, tangents: (
+    halved_p.bind(*primals),
+    tangents[0] * 7,
+)
+plain_p = _primitive("plain", lambda x: jnp.copy(x) * 2)
+ad.primitive_jvps[plain_p] = lambda primals, tangents: (
+    plain_p.bind(*primals),
+    plain_p.bind(jnp.asarray(tangents[0])),
+)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, lambda f: jax.make_jaxpr(f)(X)])
+def test_derivatives_that_are_not_kept_are_refused(way: Any) -> None:
+    given = way(lambda x: halved_p.bind(x) + x)
+    src = untrace.source(given, level="api")
+    src = src(X) if callable(src) else src
+    assert src.report.is_verified, str(src.report)
+    assert "Derivatives of `halved` are not kept, and refused" in " ".join(
+        str(src).split()
+    )
+    loaded = src.load()
+    np.testing.assert_array_equal(loaded(X), jnp.sin(X) / 2 + X)
+    np.testing.assert_array_equal(jax.vmap(loaded)(X), jnp.sin(X) / 2 + X)
+    for differentiate in (jax.jacfwd, jax.jacrev):
+        with pytest.raises(NotImplementedError, match="derivative of `halved`"):
+            differentiate(loaded)(X)
+
+
+def test_derivatives_through_a_rule_of_the_user_are_kept() -> None:
+    @jax.custom_jvp
+    def f(x: Any) -> Any:
+        return halved_p.bind(x)
+
+    @f.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return f(*primals), halved_p.bind(primals[0]) * tangents[0]
+
+    loaded = untrace.source(f)(X).load()
+    vector = jnp.ones_like(X)
+
+    def tangent(function: Any) -> Any:
+        return lambda x: jax.jvp(function, (x,), (vector,))[1]
+
+    made = jax.grad(lambda x: jnp.sum(loaded(x)))(X)
+    np.testing.assert_array_equal(made, jax.grad(lambda x: jnp.sum(f(x)))(X))
+    np.testing.assert_array_equal(tangent(loaded)(X), tangent(f)(X))
+    with pytest.raises(NotImplementedError, match="derivative of `halved`"):
+        tangent(tangent(loaded))(X)
+
+
+def test_derivatives_that_are_those_of_what_is_computed_are_kept() -> None:
+    loaded = untrace.source(lambda x: plain_p.bind(x) * x)(X).load()
+    made = jax.grad(lambda x: jnp.sum(loaded(x)))(X)
+    np.testing.assert_array_equal(made, 4 * X)

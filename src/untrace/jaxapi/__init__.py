@@ -101,6 +101,9 @@ from untrace.jaxapi.host_checks import ErrorCheck as ErrorCheck
 from untrace.jaxapi.host_checks import checked_message as checked_message
 from untrace.jaxapi.host_checks import error_check as error_check
 from untrace.jaxapi.host_checks import is_error_function as is_error_function
+from untrace.jaxapi.implementations import (
+    differentiates_otherwise as differentiates_otherwise,
+)
 from untrace.jaxapi.implementations import implementation as implementation
 from untrace.jaxapi.implementations import library_of as library_of
 from untrace.jaxapi.jaxprs import (

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
+from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import mlir as _mlir
 
 from untrace.jaxapi.avals import same_aval
@@ -52,11 +53,49 @@ def implementation(
     The function that it is compiled as is traced at the types of an equation. It has to
     make the types of the results, to have no effects, and to be what the primitive does
     outside of `jax.jit`, too. How the primitive is batched or differentiated does not
-    follow.
+    follow: if derivatives would be other ones, the results refuse to be differentiated.
 
     Returns:
       A closed jaxpr; None if there is none, or the primitive is one of JAX's.
     """
+    jaxpr = _implementation(primitive, params, avals, out_avals)
+    if jaxpr is None or not differentiates_otherwise(
+        primitive, params, avals, out_avals
+    ):
+        return jaxpr
+    refusing = _refusing(primitive.name)
+
+    def run(*args: Any) -> list[Any]:
+        results = eval_jaxpr(*split_jaxpr(jaxpr), *args)
+        return [refusing(x) if _is_inexact(jax.typeof(x)) else x for x in results]
+
+    return trace_flat(run, avals)
+
+
+@functools.cache
+def _refusing(name: str) -> Callable[[Any], Any]:
+    """Return a function that does nothing and refuses to be differentiated."""
+
+    @jax.custom_jvp
+    def underived(x: Any) -> Any:
+        return x
+
+    def underived_rule(primals: Any, tangents: Any) -> Any:
+        raise NotImplementedError(
+            f"the derivative of `{name}` is not kept in recovered code: "
+            "recover the derivative of the original instead"
+        )
+
+    underived.defjvp(underived_rule)
+    return underived
+
+
+def _implementation(
+    primitive: Any,
+    params: Mapping[str, Any],
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
+) -> Any:
     function = _compiled_as(primitive)
     if function is None or not library_of(primitive):
         return None
@@ -76,12 +115,68 @@ def implementation(
     return jaxpr if is_same else None
 
 
+def differentiates_otherwise(
+    primitive: Any,
+    params: Mapping[str, Any],
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
+) -> bool:
+    """Tell whether derivatives of a primitive may be other than those of what it computes.
+
+    A solver, for one, may give what it has factorised beside the matrix, and differentiate
+    by the matrix alone. Where the primitive cannot be differentiated, nothing is other.
+    """
+    inner = _implementation(primitive, params, avals, out_avals)
+    floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
+    results = [i for i, aval in enumerate(out_avals) if _is_inexact(aval)]
+    if inner is None or primitive not in _ad.primitive_jvps:
+        return False
+    if not floats or not results:
+        return False
+
+    def bound(*args: Any) -> Sequence[Any]:
+        found = primitive.bind(*args, **primitive.get_bind_params(dict(params)))
+        return found if primitive.multiple_results else [found]
+
+    def computed(*args: Any) -> Sequence[Any]:
+        return eval_jaxpr(*split_jaxpr(inner), *args)
+
+    def tangents(function: Callable[..., Sequence[Any]]) -> Any:
+        def run(*args: Any) -> list[Any]:
+            operands = list(args[: len(avals)])
+
+            def of_floats(*values: Any) -> list[Any]:
+                given = dict(zip(floats, values))
+                return list(
+                    function(*[given.get(i, x) for i, x in enumerate(operands)])
+                )
+
+            primals = [operands[i] for i in floats]
+            _, made = jax.jvp(of_floats, primals, list(args[len(avals) :]))
+            return [made[i] for i in results]
+
+        return trace_flat(run, [*avals, *[avals[i] for i in floats]])
+
+    try:
+        opened = (_opened(tangents(function)) for function in (bound, computed))
+        return not _is_same(*(_opened(jaxpr, is_plain=True) for jaxpr in opened))
+    except Exception:  # a rule may want other things than that all is perturbed
+        return True
+
+
+def _is_inexact(aval: Any) -> bool:
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.inexact)
+
+
 def _is_same(one: Any, other: Any) -> bool:
     return str(one) == str(other) and _same_constants(one, other)
 
 
-def _opened(jaxpr: Any) -> Any:
+def _opened(jaxpr: Any, is_plain: bool = False) -> Any:
     """Put what the primitives of libraries in a jaxpr compute in their places.
+
+    If it is to be plain, copies and what no result needs are left out.
 
     Outside of `jax.jit`, lineax marks its solutions by a primitive that does nothing,
     behind which its code does not see constants. What depends on none but them is
@@ -95,19 +190,32 @@ def _opened(jaxpr: Any) -> Any:
         def read(atom: Any) -> Any:
             return atom.val if isinstance(atom, JaxprLiteral) else values[atom]
 
-        for eqn in body.eqns:
+        for eqn in _needed(body) if is_plain else body.eqns:
             operands = list(map(read, eqn.invars))
-            values.update(zip(eqn.outvars, _evaluated(eqn, operands)))
+            is_copy = is_plain and eqn.primitive.name == "copy"
+            made = operands if is_copy else _evaluated(eqn, operands)
+            values.update(zip(eqn.outvars, made))
         return list(map(read, body.outvars))
 
     return trace_flat(run, jaxpr.in_avals)
+
+
+def _needed(body: Any) -> list[Any]:
+    """List the equations that results are computed from."""
+    read = {id(atom) for atom in body.outvars}
+    kept: list[Any] = []
+    for eqn in reversed(body.eqns):
+        if eqn.effects or any(id(var) in read for var in eqn.outvars):
+            kept.append(eqn)
+            read |= {id(atom) for atom in eqn.invars}
+    return kept[::-1]
 
 
 def _evaluated(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     """Evaluate an equation, that of a library as what it computes."""
     primitive = eqn.primitive
     avals = [[atom.aval for atom in atoms] for atoms in (eqn.invars, eqn.outvars)]
-    inner = implementation(primitive, eqn.params, *avals)
+    inner = _implementation(primitive, eqn.params, *avals)
     if inner is not None:
         return eval_jaxpr(*split_jaxpr(inner), *operands)
     is_known = not any(isinstance(operand, Tracer) for operand in operands)

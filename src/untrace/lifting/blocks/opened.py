@@ -29,6 +29,7 @@ class Opener(Inliner):
 
     Attributes:
       primitives: Those that were opened.
+      differing: Names of those whose derivatives are not those of what they compute.
     """
 
     def __init__(self, keep: bool = False, unspellable: bool = False) -> None:
@@ -36,6 +37,7 @@ class Opener(Inliner):
         self._keep = keep
         self._unspellable = unspellable
         self.primitives: dict[Any, None] = {}
+        self.differing: dict[str, None] = {}
 
     def block(self, block: Block) -> Block:
         """Open the equations of a block and of its sub-programs, once."""
@@ -53,6 +55,10 @@ class Opener(Inliner):
         if jaxpr is None:
             return None
         self.primitives[eqn.primitive] = None
+        if eqn.name not in self.differing and jaxapi.differentiates_otherwise(
+            eqn.primitive, params, avals, eqn.result_avals
+        ):
+            self.differing[eqn.name] = None
         block = self.block(from_jaxpr(jaxpr))
         made = renamed(block, dict(zip(block.inputs, operands)))
         equations = [replace(e, source_info=eqn.source_info) for e in made.equations]
@@ -67,9 +73,14 @@ class Opener(Inliner):
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
         lifter.note(
             f"{OPENED}: {', '.join(names)} of {', '.join(owners)}. "
-            "Their rules for `vmap` and `grad` are not kept: derivatives of this file "
-            "may be other than those of the original."
+            "Their rules for `vmap` are not kept."
         )
+        if self.differing:
+            differing = ", ".join(f"`{name}`" for name in sorted(self.differing))
+            lifter.note(
+                f"Derivatives of {differing} are not kept, and refused: recover the "
+                "derivative of the original instead."
+            )
 
 
 def _can_be_bound(eqn: Equation) -> bool:
