@@ -17,12 +17,12 @@ from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
 from untrace.capture.stand_ins import with_stand_ins
 from untrace.checks import check_options
-from untrace.errors import UntraceError, foreign_frames, reason
+from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
 from untrace.lifting.recorded.naming.transformed import program_name
-from untrace.optional import is_strict, writing
+from untrace.optional import writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import recording
@@ -206,26 +206,10 @@ def source(
                 return None
             return None if is_recorded and other.recording.error else other
 
-        def watched() -> Captured:
-            """Trace and record; should the recorder fail, trace alone."""
-            if level != "api":
-                return traced(args, kwargs, is_recorded=False)
-            try:
-                return traced(args, kwargs, is_recorded=True)
-            except UntraceError:
-                raise
-            except Exception as error:  # of the user's function, as a rule
-                fault = error
-            captured = traced(args, kwargs, is_recorded=False)
-            if is_strict():
-                raise fault
-            note = f"Its calls could not be watched: {reason(fault)}"
-            return replace(captured, notes=(*captured.notes, note))
-
         with _apart():
             try:
                 with jaxapi.deep_recursion(MAX_FRAMES):
-                    captured = watched()
+                    captured = traced(args, kwargs, level == "api")
             except UntraceError:
                 raise
             except Exception as error:

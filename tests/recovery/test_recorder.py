@@ -303,7 +303,7 @@ def test_tuples_that_add_in_a_way_of_their_own_are_looked_through():
 
     made = untrace.source(f)(Labelled(X, Labelled.Label((1, 2))))
     assert made.report.strength == "identical", str(made)
-    assert "could not be watched" not in str(made)
+    assert "Written from" not in str(made)
 
 
 def test_a_fault_of_the_recorder_does_not_end_the_job(monkeypatch):
@@ -311,11 +311,10 @@ def test_a_fault_of_the_recorder_does_not_end_the_job(monkeypatch):
         raise ValueError("injected")
 
     monkeypatch.setattr("untrace.recovery.snapshots.Snapshots.take", fails)
-    with pytest.raises(ValueError, match="injected"):
-        untrace.source(jnp.sin)(X)
-    monkeypatch.delenv("UNTRACE_STRICT")
     made = untrace.source(jnp.sin)(X)
     assert made.report.is_verified
-    assert "could not be watched: ValueError: injected" in " ".join(str(made).split())
+    assert "from the calls that were made: ValueError: injected" in " ".join(
+        str(made).split()
+    )
     with pytest.raises(ZeroDivisionError):  # the user's own error stays what it is
         untrace.source(lambda x: x / 0 if 1 / 0 else x)(X)
