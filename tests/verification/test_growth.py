@@ -254,3 +254,18 @@ def test_a_batching_rule_may_make_others_without_end(n: int, count: Counted) -> 
     assert count() <= 12 * (n + 2) ** 2
     src = untrace.source(lambda *args: endless(total)(*args), level="lax")(*[1.0] * n)
     assert src.report.strength == "identical"
+
+
+def test_a_body_with_a_rule_that_calls_it_is_the_same_in_any_order():
+    """The rule of `det` calls a jitted function, which the rule of that calls again."""
+    x = jnp.eye(3)
+
+    def program(x):
+        return jnp.linalg.det(x) + jnp.linalg.slogdet(x.T)[1]
+
+    for function in (jnp.linalg.det, program):
+        first = jax.make_jaxpr(lambda x, f=function: f(x))(x)
+        jax.clear_caches()
+        second = jax.make_jaxpr(lambda x, f=function: f(x))(x)
+        assert equivalent(first, second) is None
+        assert fingerprint(first) == fingerprint(second)

@@ -83,17 +83,22 @@ def emit(listing: Listing) -> Module:
     lines = [*constants, *classes, *listing.helper_lines(), *functions, *tail]
     if lifter.options.level == "api":
         text = "\n".join(lines)
-        body = format_source("\n".join([*lifter.imports.lines(text), text]))
+        body = "\n".join([*lifter.imports.lines(text), text])
+        body = format_source(_checked(body))
     else:
         text = "\n".join(lay_out(lines))
         imports = "\n".join(lay_out(lifter.imports.lines(text)))
         body = f"{imports}\n{text}"
-    body = body.strip("\n") + "\n"
-    if not body.replace("\n", "").isprintable():
-        raise LiftingError("the text has characters that cannot be printed")
+    body = _checked(body.strip("\n") + "\n")
     names = {key: name for key, (name, _) in listing.classes.items()}
     stored = dict(lifter.constants.stored)
     return Module(body, listing.main.name, names, stored, lifter.opened)
+
+
+def _checked(text: str) -> str:
+    if not text.replace("\n", "").isprintable():
+        raise LiftingError("the text has characters that cannot be printed")
+    return text
 
 
 def header(origin: str, verdict: str, notes: list[str], fingerprint: str = "") -> str:

@@ -169,14 +169,15 @@ class KeyMaker(abc.ABC):
             return ("again", distance)
         uses, counts = self.n_outer_uses, self.counts()
 
-        def counted() -> Key:
+        def counted() -> tuple[Key, bool]:
             key = make()
             if counts != self.counts():
                 self._rules.keep_none()
-            return key
+            return key, self.n_outer_uses > uses
 
-        key, is_bound = self._rules.key(identity, counted)
-        self.n_outer_uses = uses + is_bound
+        key, leads_back = self._rules.key(identity, counted)
+        # What is around such rules is written otherwise inside of one of them.
+        self.n_outer_uses = uses + leads_back
         return key
 
     def counts(self) -> Key:

@@ -20,7 +20,7 @@ VARIABLES, DEPTH = -2, -1
 class _Rule:
     """A rule with its key, the rules in it, and the outermost thing it depends on."""
 
-    __slots__ = ("depth", "furthest", "inner", "is_kept", "key", "number")
+    __slots__ = ("depth", "furthest", "inner", "is_kept", "key", "leads_back", "number")
 
     def __init__(self, number: int, depth: int) -> None:
         self.number, self.depth = number, depth
@@ -28,6 +28,7 @@ class _Rule:
         self.furthest = depth
         self.is_kept = True
         self.key: Key = None
+        self.leads_back = False  # to itself or a rule around it, or to variables there
 
 
 class RuleStack:
@@ -57,8 +58,10 @@ class RuleStack:
                 return len(self._open) - position
         return 0
 
-    def key(self, identity: Hashable, make: Callable[[], Key]) -> tuple[Key, bool]:
-        """Find or make a key; also tell whether it says something of what is around."""
+    def key(
+        self, identity: Hashable, make: Callable[[], tuple[Key, bool]]
+    ) -> tuple[Key, bool]:
+        """Find or make a key; also tell whether it, or one in it, leads back to a rule."""
         number = self._numbers.setdefault(identity, len(self._numbers))
         around = tuple([rule.number for rule in self._open])
         known = self._known.get((number, around))
@@ -71,14 +74,14 @@ class RuleStack:
             rule.inner |= known.inner
         if is_bound:
             self.depends(known.furthest)
-        return known.key, is_bound
+        return known.key, known.leads_back
 
     def _make(
-        self, number: int, around: tuple[int, ...], make: Callable[[], Key]
+        self, number: int, around: tuple[int, ...], make: Callable[[], tuple[Key, bool]]
     ) -> _Rule:
         rule = _Rule(number, len(around))
         self._open.append(rule)
-        rule.key = make()
+        rule.key, rule.leads_back = make()
         self._open.pop()
         if rule.is_kept and rule.furthest > VARIABLES:
             is_bound = rule.furthest < rule.depth
