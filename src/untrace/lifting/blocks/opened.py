@@ -73,7 +73,8 @@ class Opener(Inliner):
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
         lifter.note(
             f"{OPENED}: {', '.join(names)} of {', '.join(owners)}. "
-            "Their rules for `vmap` are not kept."
+            "Their rules for `vmap` and `grad` are not kept: this file may allow what "
+            "they refuse."
         )
         if self.differing:
             differing = ", ".join(f"`{name}`" for name in sorted(self.differing))
