@@ -245,7 +245,9 @@ def test_params_that_cannot_be_written_are_opened_at_every_level() -> None:
     src = untrace.source(lambda x: solved_p.bind(x, by=by), level="lax")(X)
     assert src.report.strength == "equivalent", str(src.report)
     assert "solved_p" not in str(src)
-    assert "Their rules for `vmap` and `grad` are not kept" in " ".join(str(src).split())
+    assert "Their rules for `vmap` and `grad` are not kept" in " ".join(
+        str(src).split()
+    )
 
 
 def test_what_cannot_be_written_is_opened_in_rules_alone() -> None:
