@@ -357,3 +357,27 @@ def test_nested_programs_of_host_functions_are_gone_through_once_for_each_progra
     jitted = jax.jit(nested(1))
     twice = jax.make_jaxpr(lambda x: jitted(jitted(x, None)[0], None)[0])(1.0)
     assert equivalent(twice, twice) is None
+
+
+def test_what_jax_holds_for_policies_is_not_changed_by_them() -> None:
+    """One policy twice, or two that are equal: neither changes the list it was given."""
+
+    def policy() -> Any:
+        return jax.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[],
+            names_which_can_be_offloaded=["kept"],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+
+    def twice(first: Any, second: Any) -> Any:
+        def program(x: Any) -> Any:
+            x = jax.checkpoint(jnp.sin, policy=first)(x)
+            return jax.checkpoint(jnp.cos, policy=second)(x)
+
+        return jax.make_jaxpr(program)(1.0)
+
+    shared = policy()
+    one, two = twice(shared, shared), twice(policy(), policy())
+    assert compare(one, two) is None and compare(two, one) is None
+    assert equivalent(one, two) is None

@@ -30,7 +30,7 @@ Counted = Callable[[], int]
 def count(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Return how many rules have been traced since the last time."""
     traced: list[Any] = []
-    for name in ("custom_jvp_rule", "custom_vjp_rules", "batching_rule"):
+    for name in ("custom_jvp_rule", "custom_vjp_forward", "batching_rule"):
         original = getattr(jaxapi, name)
 
         def counted(*args: Any, original: Any = original) -> Any:

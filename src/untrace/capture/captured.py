@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from untrace import jaxapi
 from untrace.capture.outline import Outline
 from untrace.capture.trees import Tree
 
@@ -34,6 +35,7 @@ class Captured:
         inputs of the jaxpr.
       result: Tree of the outputs of the jaxpr.
       convention: How the original is called; None if only the jaxpr is known.
+      rule_cases: In which cases its derivative rules are written.
       outline: What the original returned, for the checker; None if only the jaxpr is known.
       values: The concrete leaves that were passed, or None for each abstract one.
       notes: What the header must mention.
@@ -65,3 +67,7 @@ class Captured:
     fixed: frozenset[type] = frozenset()
     outline: Outline | None = None
     convention: Convention | None = None
+    rule_cases: jaxapi.RuleCases = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule_cases", jaxapi.RuleCases(self.jaxpr))

@@ -85,16 +85,17 @@ def bind_again(primitive: Any, args: Any, params: Mapping[str, Any]) -> list[Any
 def kept_stores(functions: Iterable[Any]) -> Generator[None]:
     """Put back what functions stored and what is not stored again."""
     stores = [s for each in functions for s in each.stores if s is not None]
-    held = [(store, store.val) for store in stores if _is_full(store)]
+    held = [(store, store.val) for store in stores if is_full(store)]
     try:
         yield
     finally:
         for store, value in held:
-            if not _is_full(store):
+            if not is_full(store):
                 store.store(value)
 
 
-def _is_full(store: Any) -> bool:
+def is_full(store: Any) -> bool:
+    """Whether something was stored."""
     # An `EqualStore` does not say itself whether it is empty.
     return bool(getattr(store, "_store", store))
 

@@ -4,9 +4,13 @@ jax 0.12 returns logs beside the cotangents of a backward rule; jax 0.10 makes a
 function of a forward rule when a dead result was removed.
 """
 
+# JAX's private hooks; `tests/verification` needs them on every version.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,10 +19,11 @@ from jax._src.interpreters import partial_eval as _pe
 from jax._src.linear_util import WrappedFun
 
 from untrace.jaxapi.avals import short_type
-from untrace.jaxapi.binds import kept_stores
+from untrace.jaxapi.binds import is_full
 from untrace.jaxapi.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
+    JaxprLiteral,
     Tracer,
     close_jaxpr,
     is_jaxpr,
@@ -26,10 +31,12 @@ from untrace.jaxapi.jaxprs import (
     var_behind,
 )
 from untrace.jaxapi.tracing import trace_flat
+from untrace.jaxapi.wrappers import inner_code
 
-_ZEROS = (_ad_util.Zero, _ad_util.SymbolicZero)
+ZEROS = (_ad_util.Zero, _ad_util.SymbolicZero)
 MAX_RULE_DEPTH = 12
 MAX_RULE_REPEATS = 2
+MEMOIZED = inner_code(_pe._memoize, "memoized")
 # Functions of these modules keep traces of rules, and lift rules that were kept.
 _KEEPING = (_pe.__name__, "jax._src.custom_derivatives")
 SMALL_FUNCTION = 12
@@ -59,29 +66,110 @@ def _has_few_equations(jaxpr: Any) -> bool:
 
 
 def custom_jvp_rule(
-    eqn_params: dict[str, Any], n_operands: int
+    eqn_params: Mapping[str, Any], given: Sequence[bool]
 ) -> tuple[Any, list[bool]]:
-    """Trace the rule of a `custom_jvp_call` with every tangent instantiated.
+    """Trace the rule of a `custom_jvp_call`.
+
+    Args:
+      eqn_params: The params of the equation.
+      given: For each operand, consts excluded, whether its tangent is given; a symbolic
+        zero takes the place of any other.
 
     Returns:
-      The rule as a closed jaxpr over `(*primals, *tangents)` (consts excluded) with
-      results `(*primals_out, *nonzero_tangents_out)`, and which output tangents are
+      The rule as a closed jaxpr over `(*primals, *given_tangents)` (consts excluded)
+      with results `(*primals_out, *nonzero_tangents_out)`, and which output tangents are
       symbolic zeros.
     """
-    n = n_operands - eqn_params["num_consts"]
-    thunk = eqn_params["jvp_jaxpr_fun"]
-    with kept_stores(_behind(thunk)):
-        jaxpr, consts, out_zeros = thunk.call_wrapped(*[False] * n)
+    zeros = tuple([not each for each in given])
+    with asking(eqn_params):
+        jaxpr, consts, out_zeros = _Kept(eqn_params).ask(zeros)
     return close_jaxpr(jaxpr, consts), list(out_zeros)
 
 
-def _behind(thunk: Any) -> list[Any]:
-    """Return the functions that JAX traces where a rule is asked for.
+class _Kept:
+    """What JAX keeps of rules that were asked for, behind the callable it asks.
 
-    It resets what they stored first. If that trace fails, and another one has succeeded
-    before, which is kept, the rule could not be used any more.
+    It keeps the trace of a rule for each choice of tangents that are given, but the trees
+    of what a forward rule returned, which the backward rule reads, only of the last one.
     """
-    found: list[Any] = []
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        is_jvp = "jvp_jaxpr_fun" in params
+        self.rule = params["jvp_jaxpr_fun" if is_jvp else "fwd_jaxpr_thunk"]
+        self.stores, self._traces = _kept_behind(self.rule)
+        self._is_first = _code(getattr(self.rule, "f", None)) is MEMOIZED
+
+    def stored(self) -> list[Any]:
+        """What the last rule stored, and `_EMPTY` where there was none."""
+        return [store.val if is_full(store) else _EMPTY for store in self.stores]
+
+    def store(self, values: Sequence[Any]) -> None:
+        """Put back what some rule stored."""
+        for store, value in zip(self.stores, values, strict=True):
+            store.reset()
+            if value is not _EMPTY:
+                store.store(value)
+
+    @contextlib.contextmanager
+    def forgotten(self) -> Generator[None]:
+        """Let rules be asked for as if nobody had, and JAX see nothing of it."""
+        before = [dict(known) for known in self._traces]
+        stored = self.stored()
+        for known in self._traces:
+            known.clear()
+        self.store([_EMPTY] * len(self.stores))
+        try:
+            yield
+        finally:
+            for known, entries in zip(self._traces, before):
+                known.clear()
+                known.update(entries)
+            self.store(stored)
+
+    def ask(self, args: tuple[bool, ...]) -> Any:
+        """Trace the rule, once, and leave what it stores where JAX looks for it.
+
+        The trace is kept beside those of JAX: a rule may make functions anew whenever
+        it is traced, and they are to be the same for all who ask.
+        """
+        asked = self._traces[0] if self._is_first else {}
+        key = (_EMPTY, args)
+        if key not in asked:
+            # jax 0.10 makes a plain function of it when a dead result was removed.
+            call = getattr(self.rule, "call_wrapped", self.rule)
+            with self.forgotten():
+                made = call(*args), self.stored()
+            asked[key] = made
+        trace, stored = asked[key]
+        self.store(stored)
+        return trace
+
+
+_EMPTY = object()
+
+
+@contextlib.contextmanager
+def asking(params: Mapping[str, Any]) -> Generator[None]:
+    """Leave it to JAX how the rules of a call were asked for last, whatever is asked."""
+    kept = _Kept(params)
+    stored = kept.stored()
+    try:
+        yield
+    finally:
+        kept.store(stored)
+
+
+@contextlib.contextmanager
+def forgotten_rules(params: Mapping[str, Any]) -> Generator[None]:
+    """Let JAX ask for the rules of a call anew, and forget that it did."""
+    with _Kept(params).forgotten():
+        yield
+
+
+def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]]]:
+    """Return the stores of what JAX traces where a rule is asked for, and its traces."""
+    stores: dict[int, Any] = {}
+    traces: list[dict[Any, Any]] = []
     stack, seen = [thunk], set[int]()
     while stack:
         value = stack.pop()
@@ -89,12 +177,19 @@ def _behind(thunk: Any) -> list[Any]:
             continue
         seen.add(id(value))
         if isinstance(value, WrappedFun):
-            found += [value] if value.stores else []
+            stores.update((id(s), s) for s in value.stores if s is not None)
             stack.append(value.f)
         elif getattr(value, "__module__", None) in _KEEPING:
             cells = getattr(value, "__closure__", None) or ()
+            if _code(value) is MEMOIZED:
+                names = value.__code__.co_freevars
+                traces.append(dict(zip(names, cells))["cells"].cell_contents)
             stack += [cell.cell_contents for cell in cells]
-    return found
+    return list(stores.values()), traces
+
+
+def _code(function: Any) -> Any:
+    return getattr(function, "__code__", None)
 
 
 def lost_capture(
@@ -140,84 +235,129 @@ def sub_jaxprs(body: Any) -> Iterator[Any]:
             yield from (item for item in items if is_jaxpr(item))
 
 
-def has_logs(rules: Any) -> bool:
-    """Tell whether a traced backward rule returns logs beside cotangents."""
-    return rules.logs is not None and rules.logs.num_leaves > 0
+class CustomVJPForward(NamedTuple):
+    """The forward rule of a `custom_vjp_call`, traced.
 
-
-class CustomVJPRules(NamedTuple):
-    """The rules of a `custom_vjp_call`, traced.
-
-    `forward` maps the operands without the leading consts to `(*residuals, *results)`,
+    `jaxpr` maps the operands without the leading consts to `(*residuals, *results)`,
     where a residual that is an operand is left out. `residuals` says for each residual
-    which operand (consts included) it is, or None if `forward` returns it. `backward`
-    maps `(*all_residuals, *cotangents)` to the cotangents that are not zeros, followed
-    by the leaves of `logs` (jax 0.12), and `zeros` tells for each operand (consts
-    excluded) whether its cotangent is a symbolic zero.
+    which operand (consts included) it is, or None if `jaxpr` returns it. `avals` are the
+    types of what the backward rule takes: all residuals, then the cotangents.
+    `constants` are the residuals whose value is known, by position: JAX hands the value
+    over, so that a backward rule may branch on it.
     """
 
-    forward: Any
-    backward: Any
+    jaxpr: Any
     residuals: tuple[int | None, ...]
+    avals: tuple[Any, ...]
+    constants: Mapping[int, Any]
+
+    @property
+    def n_residuals(self) -> int:
+        """How many residuals there are."""
+        return len(self.residuals)
+
+
+class CustomVJPBackward(NamedTuple):
+    """The backward rule of a `custom_vjp_call`, traced.
+
+    `jaxpr` maps `(*residuals, *given_cotangents)`, without residuals that are constants,
+    to the cotangents that are not zeros, followed by the leaves of `logs` (jax 0.12), and
+    `zeros` tells for each operand (consts excluded) whether its cotangent is a symbolic
+    zero.
+    """
+
+    jaxpr: Any
     zeros: tuple[bool, ...]
     logs: Any
 
+    @property
+    def has_logs(self) -> bool:
+        """Whether logs are returned beside cotangents."""
+        return self.logs is not None and self.logs.num_leaves > 0
 
-def custom_vjp_rules(
-    eqn_params: dict[str, Any], operand_avals: Sequence[Any]
-) -> CustomVJPRules:
-    """Trace both rules of a `custom_vjp_call` with every operand perturbed.
 
-    An integer operand counts as unperturbed, as under `jax.grad`; its cotangent and
-    those of integer results have dtype float0.
+def custom_vjp_forward(
+    eqn_params: Mapping[str, Any], operand_avals: Sequence[Any], given: Sequence[bool]
+) -> CustomVJPForward:
+    """Trace the forward rule of a `custom_vjp_call`; to be called while `asking`.
 
     Args:
       eqn_params: The params of the equation.
       operand_avals: Avals of all its operands, consts first.
+      given: For each operand, consts excluded, whether it is perturbed.
     """
-    n_consts = eqn_params["num_consts"]
-    perturbed = [_is_perturbable(aval) for aval in operand_avals[n_consts:]]
-    thunk = eqn_params["fwd_jaxpr_thunk"]
-    # jax 0.10 makes a plain function of it when a dead result was removed.
-    call = getattr(thunk, "call_wrapped", thunk)
-    with kept_stores(_behind(thunk)):
-        forward, consts = call(*perturbed)
+    forward, consts = _Kept(eqn_params).ask(tuple(given))
     # Only now: the trees are stored while `fwd` runs.
     _, res_tree, sources = eqn_params["out_trees"]()
     n_computed = res_tree.num_leaves - sum(s is not None for s in sources)
     computed = iter([v.aval for v in forward.outvars[:n_computed]])
     residuals = [next(computed) if s is None else operand_avals[s] for s in sources]
     cotangents = [v.aval.to_ct_aval() for v in forward.outvars[n_computed:]]
-    backward, zeros, logs = _trace_backward(
-        eqn_params["bwd"], [*residuals, *cotangents]
+    closed = close_jaxpr(forward, consts)
+    returned = iter(_known_values(closed))
+    known = [next(returned) if s is None else _UNKNOWN for s in sources]
+    constants = {i: value for i, value in enumerate(known) if value is not _UNKNOWN}
+    return CustomVJPForward(
+        closed, tuple(sources), (*residuals, *cotangents), constants
     )
-    return CustomVJPRules(
-        close_jaxpr(forward, consts), backward, tuple(sources), zeros, logs
-    )
 
 
-def _is_perturbable(aval: Any) -> bool:
-    tangent = aval.to_tangent_aval()
-    return getattr(tangent, "dtype", None) != jax.dtypes.float0
+_UNKNOWN = object()
 
 
-def _trace_backward(
-    bwd: Any, avals: Sequence[Any]
-) -> tuple[Any, tuple[bool, ...], Any]:
+def _known_values(jaxpr: Any) -> Iterator[Any]:
+    """Yield what a jaxpr returns where that is a constant, else `_UNKNOWN`."""
+    body, consts = split_jaxpr(jaxpr)
+    values = dict(zip(body.constvars, consts))
+    for atom in body.outvars:
+        is_literal = isinstance(atom, JaxprLiteral)
+        value = atom.val if is_literal else values.get(atom, _UNKNOWN)
+        yield _UNKNOWN if isinstance(value, Tracer) else value
+
+
+def custom_vjp_backward(
+    eqn_params: Mapping[str, Any],
+    forward: CustomVJPForward,
+    cotangents: Sequence[bool],
+) -> CustomVJPBackward:
+    """Trace the backward rule of a `custom_vjp_call`; to be called while `asking`.
+
+    Args:
+      eqn_params: The params of the equation.
+      forward: The forward rule, which was the last one of it that was traced.
+      cotangents: For each result whether its cotangent is given; a symbolic zero takes
+        the place of any other.
+    """
+    bwd = eqn_params["bwd"]
+    n = forward.n_residuals
+    is_given = [i not in forward.constants for i in range(n)] + list(cotangents)
+    missing = [
+        forward.constants[i] if i in forward.constants else _ad_util.SymbolicZero(aval)
+        for i, aval in enumerate(forward.avals)
+    ]
     zeros: tuple[bool, ...] = ()
     logs: Any = None
 
     def backward(*args: Any) -> list[Any]:
         nonlocal zeros, logs
-        returned = bwd.call_wrapped(*args)
+        rest = iter(args)
+        pairs = zip(is_given, missing, strict=True)
+        full = [next(rest) if given else known for given, known in pairs]
+        returned = bwd.call_wrapped(*full)
         # jax 0.12 returns (cotangents, logs), jax 0.10 the cotangents.
         has_logs = isinstance(returned, tuple) and len(returned) == 2
-        cotangents, logged = (
+        made, logged = (
             returned if has_logs and ClosedJaxpr is Jaxpr else (returned, None)
         )
-        zeros = tuple(isinstance(ct, _ZEROS) for ct in cotangents)
+        zeros = tuple(isinstance(ct, ZEROS) for ct in made)
         leaves, logs = jax.tree.flatten(logged)
-        return [ct for ct in cotangents if not isinstance(ct, _ZEROS)] + leaves
+        return [ct for ct in made if not isinstance(ct, ZEROS)] + leaves
 
-    jaxpr = trace_flat(backward, avals, "backward")
-    return jaxpr, zeros, logs
+    avals = [aval for given, aval in zip(is_given, forward.avals) if given]
+    return CustomVJPBackward(trace_flat(backward, avals, "backward"), zeros, logs)
+
+
+def is_perturbable(aval: Any) -> bool:
+    """Whether values of a type have tangents that are not trivial."""
+    tangent = aval.to_tangent_aval()
+    return getattr(tangent, "dtype", None) != jax.dtypes.float0

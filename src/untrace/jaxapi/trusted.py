@@ -18,9 +18,9 @@ import jax
 from jax._src import core as _core
 from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import linear_util as _lu
-from jax._src.interpreters import partial_eval as _pe
 
 from untrace.jaxapi.comparing import ORIGIN_TYPES
+from untrace.jaxapi.rules import MEMOIZED
 from untrace.jaxapi.wrappers import inner_code
 
 # Which trace a wrapper belongs to, where it stores results, where it came from: none of
@@ -43,7 +43,6 @@ VALUE_TYPES: tuple[type, ...] = (
     jax.sharding.PartitionSpec,
 )
 
-_MEMOIZED = inner_code(_pe._memoize, "memoized")
 # Rules of calls of which dead results were removed hold a whole equation, or jaxpr, which
 # is another one after every trace, and read one thing of it.
 _READ_OF: tuple[tuple[types.CodeType, str, Callable[[Any], Any]], ...] = (
@@ -93,9 +92,9 @@ def is_of_jax(value: Any) -> bool:
 
 def memoized_function(function: types.FunctionType) -> Any:
     """The function whose results JAX keeps in a closure; None for any other."""
-    if function.__code__ is not _MEMOIZED:
+    if function.__code__ is not MEMOIZED:
         return None
-    held = dict(zip(_MEMOIZED.co_freevars, function.__closure__ or ()))
+    held = dict(zip(MEMOIZED.co_freevars, function.__closure__ or ()))
     return held["fn"].cell_contents
 
 

@@ -131,6 +131,53 @@ def unchecked_vjp(function):
 ''',
         ("jax",),
     ),
+    "by_tangents": Helper(
+        '''\
+def by_tangents(rules):
+    """Choose among rules by which tangents are given; zeros stand for those it lacks."""
+
+    def rule(primals, tangents):
+        zero = jax.custom_derivatives.SymbolicZero
+        given = {i for i, t in enumerate(tangents) if not isinstance(t, zero)}
+        case = min((case for case in rules if given <= {*case}), key=len)
+        for i in given.symmetric_difference(case):
+            zeros = jnp.zeros(tangents[i].shape, tangents[i].dtype)
+            tangents = (*tangents[:i], zeros, *tangents[i + 1 :])
+        return rules[case](primals, tangents)
+
+    return rule
+''',
+        ("jax", "jax.numpy"),
+    ),
+    "by_perturbed": Helper(
+        '''\
+def by_perturbed(rules):
+    """Choose among rules by which arguments are perturbed and which cotangents given.
+
+    Zeros stand for those that the chosen rule has too many.
+    """
+
+    def fwd(*args):
+        given = {i for i, arg in enumerate(args) if arg.perturbed}
+        case = min((case for case in rules if given <= {*case}), key=len)
+        results, residuals = rules[case][0](*args)
+        return results, {case: residuals}
+
+    def bwd(residuals, cotangents):
+        ((case, residuals),) = residuals.items()
+        backward = rules[case][1]
+        leaves, tree = jax.tree.flatten(cotangents)
+        zero = jax.custom_derivatives.SymbolicZero
+        given = {i for i, leaf in enumerate(leaves) if not isinstance(leaf, zero)}
+        case = min((case for case in backward if given <= {*case}), key=len)
+        for i in given.symmetric_difference(case):
+            leaves[i] = jnp.zeros(leaves[i].shape, leaves[i].dtype)
+        return backward[case](residuals, tree.unflatten(leaves))
+
+    return fwd, bwd
+''',
+        ("jax", "jax.numpy"),
+    ),
     "converted_with_sharding": Helper(
         '''\
 def converted_with_sharding(x, dtype):
@@ -186,6 +233,20 @@ def with_zeros(tangents, primals):
     )
 ''',
         ("jax",),
+    ),
+    "instantiated": Helper(
+        '''\
+def instantiated(tangents):
+    """Put arrays of zeros in the place of symbolic zeros, but for integers."""
+
+    def made(t):
+        is_zero = isinstance(t, jax.custom_derivatives.SymbolicZero)
+        has_tangents = is_zero and t.dtype != jax.dtypes.float0
+        return jnp.zeros(t.shape, t.dtype) if has_tangents else t
+
+    return jax.tree.map(made, tangents)
+''',
+        ("jax", "jax.numpy"),
     ),
     "inexact": Helper(
         '''\

@@ -102,7 +102,7 @@ def lift(
       rewrite: What to do to programs that are read on the way, such as rules.
     """
     block = block or from_jaxpr(captured.jaxpr)
-    lifter = Lifter(options, steps, lost)
+    lifter = Lifter(options, steps, lost, captured.rule_cases)
     lifter.steps.written.clear()
     lifter.hints = dict(hints or {})
     lifter.is_folding = hints is not None and not options.types

@@ -33,8 +33,10 @@ class Lifter:
         options: Options,
         steps: Steps | None = None,
         lost: LostRules | None = None,
+        rule_cases: jaxapi.RuleCases | None = None,
     ) -> None:
         self.lost = lost
+        self.rule_cases = rule_cases or jaxapi.RuleCases()
         self.options = options
         self.scope = Scope()
         for name in HELPERS:  # their sources name themselves

@@ -25,8 +25,8 @@ def trace_rules(
       function: A `jax.custom_jvp` or `jax.custom_vjp`.
       body: A run of the function itself or of its forward rule.
       readers: How to read calls from frames.
-      zeros: Which leaves of the tangents are symbolic zeros, for a `jax.custom_jvp`;
-        none if empty.
+      zeros: Which leaves of the tangents are symbolic zeros, for a `jax.custom_jvp`
+        that is told; those of integers if empty.
 
     Returns:
       A run of each rule; None for an argument without one.
@@ -47,7 +47,9 @@ def trace_rules(
             ]
         (rule,) = rules(function)
         args = primals, jax.tree.map(_tangent, primals)
-        given = partial(_with_zeros, zeros) if zeros else tuple
+        if function.symbolic_zeros and not zeros:
+            zeros = [not can for can in perturbable(primals)]
+        given = partial(_with_zeros, zeros) if any(zeros) else tuple
         return [run_apart(rule, args, readers, static, given=given)]
     fwd, bwd = rules(function)
     if function.symbolic_zeros:
@@ -59,6 +61,12 @@ def trace_rules(
     out, residuals = first.result
     second = run_apart(bwd, (struct(residuals), struct(out)), readers, static)
     return [first, second]
+
+
+def perturbable(tree: Any) -> tuple[bool, ...]:
+    """Which leaves of a tree have tangents that are not trivial."""
+    leaves = jax.tree.leaves(tree)
+    return tuple([jaxapi.is_perturbable(jax.typeof(leaf)) for leaf in leaves])
 
 
 def _try_symbolic(

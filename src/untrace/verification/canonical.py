@@ -331,6 +331,11 @@ def changeable(value: Any) -> tuple[Any, ...]:
     return (value,) if type(value) in _CHANGEABLE else ()
 
 
+def changes_nothing(function: Any) -> bool:
+    """Whether a function is one of JAX, such as a policy, which only reads what it holds."""
+    return isinstance(function, types.FunctionType) and jaxapi.is_of_jax(function)
+
+
 def _code_const(const: Any) -> Any:
     if isinstance(const, types.CodeType):
         return code_key(const)

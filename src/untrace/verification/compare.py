@@ -55,7 +55,9 @@ def compare(
     """
     notes: list[str] = [] if unproved is None else unproved
     with jaxapi.deep_recursion():
-        return _JaxprWalk(notes, are_refs_anew).jaxprs(expected, actual, None)
+        walk = _JaxprWalk(notes, are_refs_anew)
+        walk.cases = jaxapi.RuleCases(expected)
+        return walk.jaxprs(expected, actual, None)
 
 
 def are_same_values(value: Any, other: Any) -> bool:
@@ -80,6 +82,7 @@ class _JaxprWalk(ValueWalk):
         self.rule_names: list[str] = []
         self.batched: list[rules.Batched] = []
         self.check_vma = True
+        self.cases = jaxapi.RuleCases()
 
     # -- jaxprs
 
@@ -257,35 +260,55 @@ class _JaxprWalk(ValueWalk):
     # -- derivative rules
 
     def rules(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:
-        identity = tuple([rules.identify_rules(e, self.check_vma) for e in (eqn, mate)])
+        both = eqn, mate
+        identity = tuple([rules.identify_rules(e, self.check_vma) for e in both])
         pair = (id(eqn), id(mate))
-        if pair in self.same_rules or identity in self.same_rules:
+        known = self.same_rules
+        cases = rules.cases_of(eqn, self.cases)
+        if pair in known or all((identity, case) in known for case in cases):
             return None
-        # Assumed while their own traces are compared: rules may call themselves.
-        self.same_rules |= {pair, identity}
+        self.alive.append(both)
         name = rules.name_rule(eqn)
         if not jaxapi.follows_rules(self.rule_names, name, eqn.params["call_jaxpr"]):
             self.note(f"{name}: the rules that its own rules make anew")
             return None
-        expected, actual = (rules.trace_rules(e, self.check_vma) for e in (eqn, mate))
+        left = rules.cases_left(eqn)
+        if left:
+            self.note(left)
+        # Assumed while their own traces are compared: rules may call themselves.
+        new = [case for case in cases if (identity, case) not in known]
+        known |= {pair, *[(identity, case) for case in new]}
+        self.rule_names.append(name)
+        for case in new:
+            found = self.rules_in(case, scope, eqn, mate)
+            if found is not None:
+                return found
+        self.rule_names.pop()
+        return None
+
+    def rules_in(
+        self, case: jaxapi.RuleCase, scope: Scope, eqn: Any, mate: Any
+    ) -> Difference | None:
+        """Compare the rules of two equations in one case."""
+        expected, actual = (
+            rules.trace_rules(e, self.check_vma, case) for e in (eqn, mate)
+        )
         lost = rules.lost_rules(expected, scope.sees_expected)
         if lost is not None and actual[0][0] == "error":
             expected = lost
-        self.alive.append((eqn, mate, expected, actual))
-        if eqn.params["symbolic_zeros"]:
-            self.note(f"{name}: symbolic zeros (compared with every tangent nonzero)")
+        self.alive.append((expected, actual))
         if expected[0][0] == "error" and expected == actual:
-            self.note(f"{name}: its rule cannot be traced ({expected[0][1]})")
+            self.note(
+                f"{rules.name_rule(eqn)}: its rule cannot be traced ({expected[0][1]})"
+            )
         if [label for label, _ in expected] != [label for label, _ in actual]:
             errors = [text for label, text in expected + actual if label == "error"]
             return self.differ(f"a derivative rule cannot be traced: {errors[0]}")
-        self.rule_names.append(name)
         for (label, value), (_, other) in zip(expected, actual):
             label = f"/{jaxapi.primitive_name(eqn.primitive)}/{label}"
             found = self.labelled(label, value, other, scope)
             if found is not None:
                 return found
-        self.rule_names.pop()
         return None
 
     # -- effects

@@ -64,6 +64,7 @@ def equivalent(
       the results upwards, where they part.
     """
     graph = _Graph(opened, are_refs_anew)
+    graph.cases = jaxapi.RuleCases(expected, actual)
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         meshes, shared = graph.meshes, graph.shared_objects()

@@ -20,7 +20,7 @@ from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.retrace import OWN_MODULE
 
 # Changed whenever equal programs would get another fingerprint than before.
-_FORMAT = "untrace 3"
+_FORMAT = "untrace 4"
 _CONSTANTS = frozenset({bool, int, float, complex, str, bytes, np.float32, np.float64})
 
 
@@ -32,6 +32,7 @@ def fingerprint(jaxpr: Any, interface: Interface | None = None) -> str:
       change it; they may change with the JAX or Python version.
     """
     maker = _FingerprintMaker()
+    maker.cases = jaxapi.RuleCases(jaxpr)
     with jaxapi.deep_recursion():
         _, digest = maker.jaxpr(jaxpr, None)
         seen = repr(None if interface is None else maker.interface(interface))

@@ -21,6 +21,7 @@ from untrace.verification.canonical import (
     HOLDING_KINDS,
     array_key,
     changeable,
+    changes_nothing,
     class_name,
     literal_key,
     primitive_key,
@@ -68,8 +69,10 @@ class KeyMaker(abc.ABC):
         self._rule_names: list[str] = []
         self._batched: list[rules.Batched] = []
         self._check_vma = True
+        self.cases = jaxapi.RuleCases()
         # Whether types of numbers count here, and whether a function holds what is here.
         self._is_exact = self._is_held = False
+        self._may_change = True
         self._holder: Key = ()
 
     @abc.abstractmethod
@@ -121,6 +124,7 @@ class KeyMaker(abc.ABC):
 
     def rules(self, eqn: Any, scope: KeyScope) -> Key:
         """Make the key of derivative rules; rules that recur are written as such."""
+        cases = rules.cases_of(eqn, self.cases)
         identity = rules.identify_rules(eqn, self._check_vma)
         name = rules.name_rule(eqn)
         is_followed = rules.are_followed(self._rule_names, name, eqn)
@@ -128,25 +132,25 @@ class KeyMaker(abc.ABC):
 
         def make() -> Key:
             self._rule_names.append(name)
-            key = self._derivative_rules(eqn, name, scope)
+            self.notes += filter(None, [rules.cases_left(eqn)])
+            keys = [self._derivative_rules(eqn, name, scope, case) for case in cases]
             self._rule_names.pop()
-            return key
+            return (cases, tuple(keys))
 
-        return self._rule(identity, cut, make)
+        # All cases at once: a rule may call its own function in each of them.
+        return self._rule((identity, cases), cut, make)
 
-    def _derivative_rules(self, eqn: Any, name: str, scope: KeyScope) -> Key:
+    def _derivative_rules(
+        self, eqn: Any, name: str, scope: KeyScope, case: jaxapi.RuleCase
+    ) -> Key:
         def sees(var: Any) -> bool:
             self._rules.depends(VARIABLES)
             return scope.sees(var)
 
-        traced = rules.trace_rules(eqn, self._check_vma)
+        traced = rules.trace_rules(eqn, self._check_vma, case)
         traced = rules.lost_rules(traced, sees) or traced
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
-        if eqn.params["symbolic_zeros"]:
-            self.notes.append(
-                f"{name}: symbolic zeros (compared with every tangent nonzero)"
-            )
         if traced[0][0] == "error":
             self.notes.append(f"{name}: its rule cannot be traced ({traced[0][1]})")
         return key
@@ -305,16 +309,18 @@ class KeyMaker(abc.ABC):
         if not parts.children:
             return kind
         self._active.append(id(value))
-        outer = self._is_exact, self._is_held
-        if not self._is_held and parts.kind[0] in HOLDING_KINDS:
-            self._is_held, self._holder = True, kind
+        outer = self._is_exact, self._is_held, self._may_change
+        if parts.kind[0] in HOLDING_KINDS:
+            self._may_change = not changes_nothing(value)
+            if not self._is_held:
+                self._is_held, self._holder = True, kind
         self._is_exact |= self._is_held
-        if self._is_held:
+        if self._is_held and self._may_change:
             kind = (*kind, *self.changeable(changeable(value)))
         children = [
             (label, self.value(child, scope)) for label, child in parts.children
         ]
-        self._is_exact, self._is_held = outer
+        self._is_exact, self._is_held, self._may_change = outer
         self._active.pop()
         return (kind, tuple(children))
 

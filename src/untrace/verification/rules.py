@@ -1,8 +1,9 @@
 """Derivative rules, traced so that they can be compared.
 
 A `custom_jvp_call` or `custom_vjp_call` carries its rules as Python callables. They
-are traced with every tangent instantiated and every operand perturbed; what comes
-back are jaxprs and a few facts about them, which are compared like any other.
+are traced in one case, or several if they are told which tangents are zero (see
+`jaxapi.rule_cases`); what comes back are jaxprs and a few facts about them, which are
+compared like any other.
 """
 
 from __future__ import annotations
@@ -116,12 +117,42 @@ def _rule_name(eqn: Any, name: str) -> str:
     return getattr(eqn.params[name], "__name__", type(eqn.params[name]).__name__)
 
 
-def trace_rules(eqn: Any, check_vma: bool) -> Rules:
+_MALFORMED = (KeyError, TypeError)  # of an equation that is not as JAX makes it
+
+
+def cases_of(eqn: Any, cases: jaxapi.RuleCases) -> tuple[jaxapi.RuleCase, ...]:
+    """List the cases in which the rules of an equation are compared."""
+    try:
+        return cases.of(eqn.params, *_avals(eqn))
+    except _MALFORMED:  # nor can its rules be traced
+        return (jaxapi.RuleCase((), ()),)
+
+
+def cases_left(eqn: Any) -> str:
+    """Say what comparing the rules of an equation in their cases leaves open, if any."""
+    try:
+        are_all = jaxapi.are_all_cases(eqn.params, *_avals(eqn))
+    except _MALFORMED:
+        are_all = False
+    if are_all:
+        return ""
+    return (
+        f"{name_rule(eqn)}: symbolic zeros (compared with all tangents, with each alone while "
+        "they are few, and with those that differentiating by all inputs gives)"
+    )
+
+
+def _avals(eqn: Any) -> tuple[list[Any], list[Any]]:
+    return [var.aval for var in eqn.invars], [var.aval for var in eqn.outvars]
+
+
+def trace_rules(eqn: Any, check_vma: bool, case: jaxapi.RuleCase) -> Rules:
     """Trace the derivative rules of an equation.
 
     Args:
       eqn: A `custom_jvp_call` or `custom_vjp_call`.
       check_vma: The param of the `shard_map` around it, if there is one.
+      case: Which tangents and cotangents are given.
 
     Returns:
       Label and value of each rule: jaxprs and plain facts about them. A rule that
@@ -134,7 +165,7 @@ def trace_rules(eqn: Any, check_vma: bool) -> Rules:
     )
     with jaxapi.rule_context(eqn.ctx, check_vma):
         try:
-            return trace(eqn)
+            return trace(eqn, case)
         except Exception as error:  # the rule is the user's code and may raise anything
             return _error(error)
 
@@ -154,19 +185,22 @@ def _error(error: Exception) -> Rules:
     return (("error", f"{type(error).__name__}: {error}"),)
 
 
-def _trace_jvp(eqn: Any) -> Rules:
-    jaxpr, zeros = jaxapi.custom_jvp_rule(eqn.params, len(eqn.invars))
+def _trace_jvp(eqn: Any, case: jaxapi.RuleCase) -> Rules:
+    jaxpr, zeros = jaxapi.custom_jvp_rule(eqn.params, case.given)
     return (("jvp", jaxpr), ("jvp zeros", tuple(zeros)))
 
 
-def _trace_vjp(eqn: Any) -> Rules:
-    rules = jaxapi.custom_vjp_rules(eqn.params, [v.aval for v in eqn.invars])
+def _trace_vjp(eqn: Any, case: jaxapi.RuleCase) -> Rules:
+    avals = [v.aval for v in eqn.invars]
+    with jaxapi.asking(eqn.params):
+        forward = jaxapi.custom_vjp_forward(eqn.params, avals, case.given)
+        backward = jaxapi.custom_vjp_backward(eqn.params, forward, case.cotangents)
     return (
-        ("fwd", rules.forward),
-        ("residuals", rules.residuals),
-        ("bwd", rules.backward),
-        ("bwd zeros", rules.zeros),
-        ("bwd logs", rules.logs),
+        ("fwd", forward.jaxpr),
+        ("residuals", forward.residuals),
+        ("bwd", backward.jaxpr),
+        ("bwd zeros", backward.zeros),
+        ("bwd logs", backward.logs),
     )
 
 
@@ -193,7 +227,8 @@ def identify_rules(eqn: Any, check_vma: bool) -> Hashable:
 
     It is usual for a `fwd` or a jvp rule to call the function it belongs to. Equal
     identities mean the same Python functions, with the same static arguments, at the
-    same operand types and in the same context; tracing them again gives nothing new.
+    same operand types and in the same context; tracing them again in the same case gives
+    nothing new.
     """
     params = eqn.params
     names = sorted(OPAQUE_PARAMS[jaxapi.primitive_name(eqn.primitive)])

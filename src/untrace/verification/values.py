@@ -19,6 +19,7 @@ from untrace.verification.canonical import (
     Parts,
     array_key,
     changeable,
+    changes_nothing,
     seen_globals,
     take_apart,
 )
@@ -81,6 +82,8 @@ class ValueWalk(abc.ABC):
         # Whether types of numbers count here, and whether a function holds what is here.
         self.is_exact = False
         self.is_held = False
+        # Whether that function may change what it holds.
+        self.may_change = True
         self.arrays: dict[int, Parts] = {}
         self.ref_numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
         # Objects that host functions may share, by their addresses, and their partners.
@@ -107,13 +110,13 @@ class ValueWalk(abc.ABC):
     def is_same(self, value: Any, other: Any, scope: Scope | None) -> bool:
         """Compare two values without saying where they differ."""
         depth, n_frames, active = len(self.path), len(self.frames), set(self.active)
-        modes = self.is_exact, self.is_held
+        modes = self.is_exact, self.is_held, self.may_change
         mine, theirs = self.partners
         partners = dict(mine), dict(theirs)
         found = self.value(value, other, scope)
         if found is not None:
             self.partners = partners
-        self.is_exact, self.is_held = modes
+        self.is_exact, self.is_held, self.may_change = modes
         del self.path[depth:]
         del self.frames[n_frames:]
         self.active = active
@@ -165,17 +168,19 @@ class ValueWalk(abc.ABC):
         if [c[0] for c in parts.children] != [c[0] for c in others.children]:
             return self.differ_values(value, other)
         self.active.add(pair)
-        outer = self.is_exact, self.is_held
-        self.is_held |= parts.kind[0] in HOLDING_KINDS
+        outer = self.is_exact, self.is_held, self.may_change
+        if parts.kind[0] in HOLDING_KINDS:
+            self.is_held, self.may_change = True, not changes_nothing(value)
         self.is_exact |= self.is_held
-        if self.is_held and not self.are_shared_alike(value, other):
+        is_shared = self.is_held and self.may_change
+        if is_shared and not self.are_shared_alike(value, other):
             return self.differ("host functions share other objects")
         for (label, child), (_, twin) in zip(parts.children, others.children):
             found = None if child is twin else self.labelled(label, child, twin, scope)
             if found is not None:
                 return found
         self.active.discard(pair)
-        self.is_exact, self.is_held = outer
+        self.is_exact, self.is_held, self.may_change = outer
         return None
 
     def are_shared_alike(self, value: Any, other: Any) -> bool:
@@ -250,13 +255,24 @@ class ValueWalk(abc.ABC):
         One that stands in for two has to stand in for the same one.
         """
         known = self.hosts.setdefault(id(made), value)
-        is_other = known is not value and not self.is_same(known, value, None)
+        is_other = known is not value and not self.is_made_anew(known, value)
         if is_other or name != jaxapi.function_origin(value):
             return self.differ(
                 f"a stand-in for `{name}` is in the place of another function"
             )
         self.note(f"the function `{name}` (a stand-in is in its place)")
         return None
+
+    def is_made_anew(self, function: Any, again: Any) -> bool:
+        """Whether two host functions of one program are the same, made twice.
+
+        What they hold corresponds by itself: that the functions of this program
+        correspond to those of another one says nothing of it.
+        """
+        partners, self.partners = self.partners, ({}, {})
+        is_same = self.is_same(function, again, None)
+        self.partners = partners
+        return is_same
 
     def leaves_stand_ins(
         self, value: Any, made: Any, name: str, n: int

@@ -185,41 +185,145 @@ differs(
 differs("the primal that a fwd returns", primal_in_fwd(jnp.sin), primal_in_fwd(jnp.cos))
 
 
-def zero_aware(n: float) -> Any:
-    """A rule that does something else where a tangent is a symbolic zero."""
+Chosen = tuple[int, ...]
+
+
+def zero_aware(n_args: int, chosen: Chosen, n: float) -> Any:
+    """A rule that does something else where exactly the chosen tangents are given."""
 
     @jax.custom_jvp
-    def f(x: Any, y: Any) -> Any:
-        return x * y
+    def f(*args: Any) -> Any:
+        return sum(args[1:], args[0])
 
     def rule(primals: Any, tangents: Any) -> Any:
-        x, y = primals
-        t, u = tangents
-        if isinstance(u, SymbolicZero):
-            return x * y, t * y * n
-        return x * y, t * y + u * x
+        given = [i for i, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
+        factor = n if tuple(given) == chosen else 1.0
+        return f(*primals), sum(tangents[i] for i in given) * factor
 
     f.defjvp(rule, symbolic_zeros=True)
-    return lambda x: f(x, Y)
+    return f
 
 
-def perturbed_aware(n: float) -> Any:
+def perturbed_aware(n_args: int, chosen: Chosen, n: float) -> Any:
+    """A forward rule that does so."""
+
+    @jax.custom_vjp
+    def f(*args: Any) -> Any:
+        return sum(args[1:], args[0])
+
+    def fwd(*args: Any) -> Any:
+        given = tuple([i for i, arg in enumerate(args) if arg.perturbed])
+        factor = n if given == chosen else 1.0
+        return f(*[arg.value for arg in args]), args[0].value * factor
+
+    f.defvjp(fwd, lambda r, ct: (ct * r,) * n_args, symbolic_zeros=True)
+    return f
+
+
+def cotangent_aware(n_results: int, chosen: Chosen, n: float) -> Any:
+    """A backward rule that does so for the cotangents it is given."""
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return [x * i for i in range(n_results)]
+
+    def bwd(_: Any, cts: Any) -> Any:
+        given = [i for i, ct in enumerate(cts) if not isinstance(ct, SymbolicZero)]
+        factor = n if tuple(given) == chosen else 1.0
+        return (sum(cts[i] for i in given) * factor,)
+
+    f.defvjp(lambda x: (f(x.value), None), bwd, symbolic_zeros=True)
+    return f
+
+
+def both_aware(n: float) -> Any:
+    """Rules that do something else for one operand and one cotangent."""
+
     @jax.custom_vjp
     def f(x: Any, y: Any) -> Any:
-        return x * y
+        return x * y, x + y
 
     def fwd(x: Any, y: Any) -> Any:
-        return x.value * y.value, y.value * (1.0 if y.perturbed else n)
+        return f(x.value, y.value), y.value * (1.0 if x.perturbed else 2.0)
 
-    f.defvjp(fwd, lambda r, ct: (ct * r, ct), symbolic_zeros=True)
-    return lambda x: f(x, Y)
+    def bwd(r: Any, cts: Any) -> Any:
+        if isinstance(cts[0], SymbolicZero):
+            return r, cts[1] * r * n
+        return r, cts[0] * r
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    return f
 
 
-differs("a jvp rule where a tangent is zero", zero_aware(2.0), zero_aware(3.0))
+for _n, _chosen, _given in (
+    (2, (0,), "the first of two tangents"),
+    (2, (1,), "the second of two tangents"),
+    (2, (0, 1), "both of two tangents"),
+    (3, (2,), "the last of three tangents"),
+    (3, (0, 1, 2), "all of three tangents"),
+    (4, (1,), "one of four tangents"),
+    (5, (0, 1, 2, 3, 4), "all of five tangents"),
+    (5, (1,), "one of five tangents"),
+):
+    _args = [X] * _n
+    differs(
+        f"a jvp rule where {_given} {'are' if len(_chosen) > 1 else 'is'} given",
+        *[zero_aware(_n, _chosen, n) for n in (2.0, 3.0)],
+        *_args,
+        because="the rules differ for these tangents",
+    )
+    if _n < 5 or len(_chosen) == 5:
+        differs(
+            f"a forward rule where {_given} are asked for",
+            *[perturbed_aware(_n, _chosen, n) for n in (2.0, 3.0)],
+            *_args,
+            because="the forward rules differ",
+        )
+    differs(
+        f"a vjp rule where {_given.replace('tangent', 'cotangent')} "
+        f"{'are' if len(_chosen) > 1 else 'is'} given",
+        *[cotangent_aware(_n, _chosen, n) for n in (2.0, 3.0)],
+        because="the rules differ for these cotangents",
+    )
+
+# What is found by differentiating: of six operands the program makes two from its inputs.
 differs(
-    "a vjp rule where an operand is not perturbed",
-    perturbed_aware(2.0),
-    perturbed_aware(3.0),
+    "a jvp rule where the tangents of a program are given",
+    *[
+        lambda x, y, f=zero_aware(6, (1, 4), n): f(Y, x, Y, Y, jnp.sin(y), Y)
+        for n in (2.0, 3.0)
+    ],
+    X,
+    Y,
+)
+differs(
+    "a jvp rule where the tangents of a loop are given",
+    *[
+        lambda x, f=zero_aware(6, (1, 4), n): lax.scan(
+            lambda c, y: (f(Y, c, Y, Y, y, Y), None), X, jnp.stack([x, x])
+        )[0]
+        for n in (2.0, 3.0)
+    ],
+)
+differs(
+    "a forward rule where the tangents of a jitted function are asked for",
+    *[
+        lambda x, y, f=perturbed_aware(6, (1, 4), n): jax.jit(f)(Y, x, Y, Y, y, Y)
+        for n in (2.0, 3.0)
+    ],
+    X,
+    Y,
+    because="the forward rules differ",
+)
+differs(
+    "a vjp rule where the cotangents of a program are given",
+    *[lambda x, f=cotangent_aware(6, (1, 4), n): f(x)[1:5:3] for n in (2.0, 3.0)],
+)
+differs(
+    "a vjp rule where one operand and one cotangent are given",
+    *[lambda x, y, f=both_aware(n): f(x, y) for n in (2.0, 3.0)],
+    X,
+    Y,
     because="the forward rules differ",
 )
 

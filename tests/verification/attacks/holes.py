@@ -31,9 +31,9 @@ def holding(*kinds: str) -> list[str]:
 
 hole(
     EVERY,
-    "rules are traced with every tangent given",
-    "a jvp rule where a tangent is zero",
-    "a vjp rule where an operand is not perturbed",
+    "of five tangents or more it is tried whether all, or those of a gradient, are given",
+    "a jvp rule where one of five tangents is given",
+    "a vjp rule where one of five cotangents is given",
 )
 hole(
     EVERY,

@@ -65,14 +65,26 @@ def rule_name(hint: str, parent: Frame) -> str:
 
 
 def jvp_rule(
-    rule: Block, out_zeros: Sequence[bool], name: str, parent: Frame, n: int
+    rule: Block,
+    out_zeros: Sequence[bool],
+    name: str,
+    parent: Frame,
+    n: int,
+    given: Sequence[int] | None = None,
 ) -> list[str]:
-    """Write the rule of a custom_jvp function, called `name`."""
+    """Write the rule of a custom_jvp function, called `name`.
+
+    It takes `n` primals and as many tangents, of which those at `given` are used; None
+    stands for all.
+    """
     frame = _rule_frame(rule, parent)
     hints = input_hints(rule)
     primals, tangents = frame.names.fresh("primals"), frame.names.fresh("tangents")
     first = [frame.define(v, hints[i]) for i, v in enumerate(rule.inputs[:n])]
-    second = [frame.define(v, f"{name}_dot") for name, v in zip(first, rule.inputs[n:])]
+    places = range(n) if given is None else given
+    second = ["_"] * n if len(rule.inputs) > n else []
+    for place, value in zip(places, rule.inputs[n:], strict=True):
+        second[place] = frame.define(value, f"{first[place]}_dot")
     for names, whole in ((first, primals), (second, tangents)):
         if names:
             frame.unpack(names, whole)
@@ -146,22 +158,38 @@ def forward_rule(
 
 
 def backward_rule(
-    block: Block, n: int, zeros: Sequence[bool], name: str, parent: Frame
+    block: Block,
+    zeros: Sequence[bool],
+    name: str,
+    parent: Frame,
+    residuals_read: Sequence[bool],
+    given: Sequence[bool],
 ) -> list[str]:
-    """Write the backward rule, `name`, of a custom_vjp function: cotangents of its inputs."""
+    """Write the backward rule, `name`, of a custom_vjp function: cotangents of its inputs.
+
+    Args:
+      block: The traced rule.
+      zeros: Which of the cotangents are symbolic zeros.
+      name: What to call it.
+      parent: Where it is written.
+      residuals_read: For each residual whether it is one of the block's inputs.
+      given: The same of the cotangents of the results.
+    """
     frame = _rule_frame(block, parent)
     residuals, cotangents = (
         frame.names.fresh("residuals"),
         frame.names.fresh("cotangents"),
     )
-    saved = [frame.define(v, "residual") for v in block.inputs[:n]]
-    if saved:
+    values = iter(block.inputs)
+    saved = [
+        frame.define(next(values), "residual") if r else "_" for r in residuals_read
+    ]
+    if any(residuals_read):
         frame.unpack(saved, residuals)
-    given = block.inputs[n:]
-    if len(given) == 1:
-        frame.env[given[0]] = cotangents
-    elif given:
-        names = [frame.define(v, "cotangent") for v in given]
+    if len(given) == 1 and any(given):
+        frame.env[next(values)] = cotangents
+    elif any(given):
+        names = [frame.define(next(values), "cotangent") if g else "_" for g in given]
         frame.unpack(names, cotangents)
     frame.body(block)
     texts = iter(frame.texts(block.outputs))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,24 @@ def _users_code(eqn: Equation, lifter: Lifter) -> Generator[None]:
             raise _RuleError(error) from error
 
 
+def _cases(eqn: Equation, lifter: Lifter) -> tuple[jaxapi.RuleCase, ...]:
+    operands = [atom.aval for atom in eqn.operands]
+    results = eqn.result_avals
+    return lifter.rule_cases.of(eqn.params, operands, results)
+
+
+def _places(given: Sequence[bool]) -> tuple[int, ...]:
+    return tuple([i for i, is_given in enumerate(given) if is_given])
+
+
+def _dict(items: Iterable[tuple[tuple[int, ...], str]]) -> str:
+    return "{" + ", ".join(f"{key}: {text}" for key, text in items) + "}"
+
+
+def _symbolic(eqn: Equation) -> str:
+    return ", symbolic_zeros=True" * bool(eqn.params["symbolic_zeros"])
+
+
 @control("custom_jvp_call")
 def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a function decorated with `jax.custom_jvp`, its rule, and the call."""
@@ -78,25 +96,49 @@ def custom_jvp(eqn: Equation, frame: Frame) -> Rhs | None:
         checked = checked_for_errors(eqn, frame)
         if checked is not None:
             return checked
+    return _define_and_call(
+        eqn, frame, "jax.custom_jvp", lambda: _jvp_rules(eqn, frame.lifter)
+    )
 
-    def trace() -> _Rules:
-        with _users_code(eqn, frame.lifter):
-            jaxpr, out_zeros = jaxapi.custom_jvp_rule(
-                dict(eqn.params), len(eqn.operands)
-            )
-        rule = frame.lifter.rewrite(from_jaxpr(jaxpr))
-        n = len(eqn.operands) - eqn.params["num_consts"]
 
-        def write(name: str, parent: Frame) -> list[str]:
-            jvp = rule_name(f"{name}_jvp", parent)
-            lines = jvp_rule(rule, out_zeros, jvp, parent, n)
-            if not eqn.params["symbolic_zeros"]:
-                return ["", "", f"@{name}.defjvp", *lines[2:]]
-            return [*lines, "", "", f"{name}.defjvp({jvp}, symbolic_zeros=True)"]
+def _jvp_rules(eqn: Equation, lifter: Lifter) -> _Rules:
+    """Trace the rule in its cases; one that raises in all of them raises here."""
+    made: dict[tuple[int, ...], tuple[Block, list[bool]] | Exception] = {}
+    for case in _cases(eqn, lifter):
+        try:
+            with _users_code(eqn, lifter):
+                jaxpr, zeros = jaxapi.custom_jvp_rule(eqn.params, case.given)
+            made[_places(case.given)] = lifter.rewrite(from_jaxpr(jaxpr)), zeros
+        except _RuleError as failed:
+            made[_places(case.given)] = failed.error
+    traced = [each for each in made.values() if not isinstance(each, Exception)]
+    if not traced:
+        raise _RuleError(next(e for e in made.values() if isinstance(e, Exception)))
+    n = len(eqn.operands) - eqn.params["num_consts"]
 
-        return _Rules((rule,), write, _helper(eqn, "unchecked_jvp", rule.outputs))
+    def write(name: str, parent: Frame) -> list[str]:
+        lines: list[str] = []
+        names: dict[tuple[int, ...], str] = {}
+        for places, rule in made.items():
+            names[places] = rule_name(f"{name}_jvp", parent)
+            if isinstance(rule, Exception):
+                lines += _raising(names[places], rule, parent)
+                continue
+            given = places if eqn.params["symbolic_zeros"] else None
+            lines += jvp_rule(*rule, names[places], parent, n, given)
+        if not eqn.params["symbolic_zeros"]:
+            return ["", "", f"@{name}.defjvp", *lines[2:]]
+        (general, *others), first = names.values(), next(iter(names))
+        is_only = not others and len(first) <= 1
+        rule = general if is_only else _by_tangents(names, parent)
+        return [*lines, "", "", f"{name}.defjvp({rule}{_symbolic(eqn)})"]
 
-    return _define_and_call(eqn, frame, "jax.custom_jvp", trace)
+    blocks = tuple([block for block, _ in traced])
+    return _Rules(blocks, write, _helper(eqn, "unchecked_jvp", blocks[0].outputs))
+
+
+def _by_tangents(names: Mapping[tuple[int, ...], str], frame: Frame) -> str:
+    return f"{frame.lifter.helper('by_tangents')}({_dict(names.items())})"
 
 
 def _helper(eqn: Equation, helper: str, returned: Sequence[Atom]) -> str:
@@ -120,39 +162,141 @@ def custom_vjp(eqn: Equation, frame: Frame) -> Rhs | None:
         exported = call_of_exported(eqn, frame)
         if exported is not None:
             return exported
-    n_consts: int = eqn.params["num_consts"]
+    return _define_and_call(
+        eqn, frame, "jax.custom_vjp", lambda: _vjp_rules(eqn, frame.lifter)
+    )
 
-    def trace() -> _Rules:
-        avals = [atom.aval for atom in eqn.operands]
-        with _users_code(eqn, frame.lifter):
-            rules = jaxapi.custom_vjp_rules(dict(eqn.params), avals)
-        if jaxapi.has_logs(rules):
-            raise fail(eqn, "its backward rule returns logs")
-        rewrite = frame.lifter.rewrite
-        forward = rewrite(from_jaxpr(rules.forward))
-        backward = rewrite(from_jaxpr(rules.backward))
+
+_Backward = tuple[Block, tuple[bool, ...]] | Exception
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """A forward rule, and backward rules by which cotangents they are given.
+
+    `residuals` says for each residual which operand it is, None for what is computed.
+    """
+
+    forward: Block
+    residuals: tuple[int | None, ...]
+    are_constant: tuple[bool, ...]
+    backward: dict[tuple[int, ...], _Backward]
+
+    def traced_backward(self) -> Iterator[Block]:
+        """Yield the backward rules that do not raise."""
+        for rule in self.backward.values():
+            if not isinstance(rule, Exception):
+                yield rule[0]
+
+
+def _vjp_rules(eqn: Equation, lifter: Lifter) -> _Rules:
+    """Trace the rules in their cases; ones that raise in all of them raise here."""
+    cases: dict[tuple[bool, ...], list[tuple[bool, ...]]] = {}
+    for case in _cases(eqn, lifter):
+        cases.setdefault(case.given, []).append(case.cotangents)
+    made: dict[tuple[int, ...], _Traced | Exception] = {}
+    for given, each in cases.items():
+        try:
+            made[_places(given)] = _traced_vjp(eqn, given, each, lifter)
+        except _RuleError as failed:
+            made[_places(given)] = failed.error
+    traced = [each for each in made.values() if not isinstance(each, Exception)]
+    blocks = [block for each in traced for block in each.traced_backward()]
+    if not blocks:
+        raise _RuleError(_first_error(made.values()))
+
+    def write(name: str, parent: Frame) -> list[str]:
+        lines, shown = _written_vjp(eqn, name, made, parent)
+        return [*lines, "", "", f"{name}.defvjp({shown}{_symbolic(eqn)})"]
+
+    first = traced[0]
+    n_computed = sum(source is None for source in first.residuals)
+    helper = _helper(eqn, "unchecked_vjp", first.forward.outputs[n_computed:])
+    return _Rules((*[each.forward for each in traced], *blocks), write, helper)
+
+
+def _first_error(made: Iterable[_Traced | Exception]) -> Exception:
+    for each in made:
+        errors = [each] if isinstance(each, Exception) else each.backward.values()
+        for error in errors:
+            if isinstance(error, Exception):
+                return error
+    raise AssertionError("none of the rules raises")
+
+
+def _traced_vjp(
+    eqn: Equation,
+    given: tuple[bool, ...],
+    cotangents: Sequence[tuple[bool, ...]],
+    lifter: Lifter,
+) -> _Traced:
+    avals = [atom.aval for atom in eqn.operands]
+    with jaxapi.asking(eqn.params):
+        with _users_code(eqn, lifter):
+            rule = jaxapi.custom_vjp_forward(eqn.params, avals, given)
+        backward = {
+            _places(each): _traced_backward(eqn, rule, each, lifter)
+            for each in cotangents
+        }
+    forward = lifter.rewrite(from_jaxpr(rule.jaxpr))
+    are_constant = tuple([i in rule.constants for i in range(rule.n_residuals)])
+    return _Traced(forward, rule.residuals, are_constant, backward)
+
+
+def _traced_backward(
+    eqn: Equation,
+    forward: jaxapi.CustomVJPForward,
+    cotangents: Sequence[bool],
+    lifter: Lifter,
+) -> _Backward:
+    try:
+        with _users_code(eqn, lifter):
+            traced = jaxapi.custom_vjp_backward(eqn.params, forward, cotangents)
+    except _RuleError as failed:
+        return failed.error
+    if traced.has_logs:
+        raise fail(eqn, "its backward rule returns logs")
+    return lifter.rewrite(from_jaxpr(traced.jaxpr)), traced.zeros
+
+
+def _written_vjp(
+    eqn: Equation,
+    name: str,
+    made: Mapping[tuple[int, ...], _Traced | Exception],
+    parent: Frame,
+) -> tuple[list[str], str]:
+    """Write the rules; also return how they are passed to `defvjp`."""
+    lines: list[str] = []
+    pairs: dict[tuple[int, ...], tuple[str, dict[tuple[int, ...], str]]] = {}
+    for places, each in made.items():
+        fwd = rule_name(f"{name}_fwd", parent)
+        pairs[places] = fwd, {}
+        if isinstance(each, Exception):
+            lines += _raising(fwd, each, parent)
+            continue
         symbolic = bool(eqn.params["symbolic_zeros"])
-
-        def write(name: str, parent: Frame) -> list[str]:
-            fwd, bwd = (rule_name(f"{name}_{kind}", parent) for kind in ("fwd", "bwd"))
-            keyword = ", symbolic_zeros=True" if symbolic else ""
-            return [
-                *forward_rule(
-                    forward, rules.residuals, n_consts, fwd, parent, symbolic
-                ),
-                *backward_rule(
-                    backward, len(rules.residuals), rules.zeros, bwd, parent
-                ),
-                "",
-                "",
-                f"{name}.defvjp({fwd}, {bwd}{keyword})",
-            ]
-
-        n_computed = sum(source is None for source in rules.residuals)
-        helper = _helper(eqn, "unchecked_vjp", forward.outputs[n_computed:])
-        return _Rules((forward, backward), write, helper)
-
-    return _define_and_call(eqn, frame, "jax.custom_vjp", trace)
+        n_consts: int = eqn.params["num_consts"]
+        lines += forward_rule(
+            each.forward, each.residuals, n_consts, fwd, parent, symbolic
+        )
+        for given, rule in each.backward.items():
+            bwd = pairs[places][1][given] = rule_name(f"{name}_bwd", parent)
+            if isinstance(rule, Exception):
+                lines += _raising(bwd, rule, parent)
+                continue
+            read = [not is_constant for is_constant in each.are_constant]
+            chosen = [i in given for i in range(len(eqn.results))]
+            lines += backward_rule(*rule, bwd, parent, read, chosen)
+    shown = {
+        places: (fwd, _dict(backward.items()))
+        for places, (fwd, backward) in pairs.items()
+    }
+    (places, (fwd, backward)), *others = pairs.items()
+    is_only = len(places) <= 1 and len(backward) == 1 and len(next(iter(backward))) <= 1
+    if not others and (is_only or not eqn.params["symbolic_zeros"]):
+        return lines, f"{fwd}, {next(iter(backward.values()))}"
+    chosen = _dict((places, f"({', '.join(each)})") for places, each in shown.items())
+    return lines, f"*{parent.lifter.helper('by_perturbed')}({chosen})"
 
 
 @control("custom_lin")
@@ -359,13 +503,16 @@ def _alike(error: Exception) -> tuple[str, ...] | None:
     return None
 
 
+def _raising(name: str, error: Exception, frame: Frame) -> list[str]:
+    lines = [f"raise {exception_text(error, frame.lifter)}"]
+    return ["", "", *Function(name, "*args", lines).text_lines()]
+
+
 def _raising_rules(eqn: Equation, name: str, error: str, parent: Frame) -> list[str]:
     rule = rule_name(f"{name}_rule", parent)
     lines = Function(rule, "*args", [f"raise {error}"]).text_lines()
     is_jvp = eqn.name == "custom_jvp_call"
-    rules = rule if is_jvp else f"{rule}, {rule}"
-    if eqn.params["symbolic_zeros"]:
-        rules += ", symbolic_zeros=True"
+    rules = (rule if is_jvp else f"{rule}, {rule}") + _symbolic(eqn)
     return [
         "",
         "",

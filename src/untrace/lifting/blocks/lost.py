@@ -81,8 +81,11 @@ def rule_callables(eqn: Any) -> Any:
 
 
 def _trace(eqn: Any) -> Sequence[Any]:
-    if eqn.primitive.name == "custom_jvp_call":
-        return [jaxapi.custom_jvp_rule(eqn.params, len(eqn.invars))[0]]
     avals = [var.aval for var in eqn.invars]
-    rules = jaxapi.custom_vjp_rules(eqn.params, avals)
-    return [rules.forward, rules.backward]
+    case = jaxapi.rule_cases(eqn.params, avals, [var.aval for var in eqn.outvars])[0]
+    if eqn.primitive.name == "custom_jvp_call":
+        return [jaxapi.custom_jvp_rule(eqn.params, case.given)[0]]
+    with jaxapi.asking(eqn.params):
+        forward = jaxapi.custom_vjp_forward(eqn.params, avals, case.given)
+        backward = jaxapi.custom_vjp_backward(eqn.params, forward, case.cotangents)
+    return [forward.jaxpr, backward.jaxpr]

@@ -52,7 +52,7 @@ def lift_recorded(
       Unwritable: If it cannot be written, not even with regions.
     """
     for _ in range(MAX_PASSES):
-        lifter = Lifter(options)
+        lifter = Lifter(options, rule_cases=captured.rule_cases)
         lifter.rewrite = rewrite
         lifter.is_folding = not options.types
         program = Program(lifter, options, plan)

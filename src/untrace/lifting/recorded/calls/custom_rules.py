@@ -39,7 +39,12 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
-from untrace.recovery.apart import trace_gradient, trace_primal, trace_rules
+from untrace.recovery.apart import (
+    perturbable,
+    trace_gradient,
+    trace_primal,
+    trace_rules,
+)
 from untrace.recovery.functions import innermost, rules
 from untrace.recovery.record import Body, Call
 from untrace.syntax.names import identifier
@@ -280,13 +285,21 @@ def _rules(
 def _with_zeros(
     function: Any, general: Term, body: Body, first: Sequence[int], writer: Writer
 ) -> Term:
-    """Define the rule for the symbolic zeros that it was given, too."""
+    """Define the rule for the symbolic zeros that it was given, and that it may be."""
     program, (rule,) = writer.program, rules(function)
     plain = innermost(rule)
     if plain is None:
         return general
+    values = list(body.parameters.values())[: body.code.co_argcount]
+    fixed = set(function.nondiff_argnums)
+    dynamic = [value for i, value in enumerate(values) if i not in fixed]
+    can = perturbable(dynamic)
+    _, *alone = jaxapi.tangent_choices(can)
+    possible = [tuple([not given for given in each]) for each in alone]
+    ran = zero_cases(plain.__code__, program.plan.recording)
     cases: dict[tuple[bool, ...], Term] = {}
-    for zeros in zero_cases(plain.__code__, program.plan.recording):
+    tried = dict.fromkeys([*ran, *possible])
+    for zeros in tried:
         known, key = program.plan.rules, (id(function), id(body), zeros)
         if key not in known:
             try:
@@ -297,7 +310,8 @@ def _with_zeros(
                 continue
         cases[zeros] = define(rule, known[key][0], writer, fixed=first)
     name = function_name(innermost(function) or function.fun)
-    return chosen_rule(name, general, cases, program)
+    are_all = len(tried) + 1 >= 2 ** sum(can) - 1
+    return chosen_rule(name, general, cases, program, are_all)
 
 
 def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:

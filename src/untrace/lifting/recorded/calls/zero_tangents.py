@@ -2,7 +2,8 @@
 
 A rule with `symbolic_zeros=True` may do different things when a tangent is symbolically
 zero. A recorded run shows what it does in one case, so a rule is written once with every
-tangent given and once for each other case of the run, and a function chooses.
+tangent given and once for each other case (of the run, and each tangent alone while they
+are few), and a function chooses. In any other case zeros stand for missing tangents.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ def zero_cases(code: types.CodeType, recording: Body) -> list[Zeros]:
 
 
 def chosen_rule(
-    name: str, general: Term, cases: Mapping[Zeros, Term], program: Program
+    name: str,
+    general: Term,
+    cases: Mapping[Zeros, Term],
+    program: Program,
+    are_all: bool,
 ) -> Term:
     """Define a rule that calls another one for each case of zero tangents.
 
@@ -46,6 +51,7 @@ def chosen_rule(
       general: The rule for all tangents.
       cases: Other rules, by which of the leaves of the tangents are zero.
       program: Holds the functions of the module.
+      are_all: Whether there is no other case, but for those in which the rule raises.
 
     Returns:
       The name of the rule; `general` if the others are no functions of the module.
@@ -55,12 +61,14 @@ def chosen_rule(
         return general
     names = [term.render() for term in terms]
     others = {zeros: rule for zeros, rule in zip(cases, names[1:]) if rule != names[0]}
-    if not others:
+    if not others and are_all:
         return general
     lifter = program.lifter
     zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
     leaves = f"{lifter.imports.module('jax')}.tree.leaves(tangents)"
-    if max(map(len, others)) > MAX_SHOWN:
+    if not others:
+        lines, shown = [], {}
+    elif max(map(len, others)) > MAX_SHOWN:
         test = f"not isinstance(t, {zero})"
         lines = [f"given = [i for i, t in enumerate({leaves}) if {test}]"]
         shown = {zeros: f"given == {_given(zeros)}" for zeros in others}
@@ -69,7 +77,8 @@ def chosen_rule(
         shown = {zeros: f"zeros == {[*zeros]}" for zeros in others}
     for zeros, rule in others.items():
         lines += [f"if {shown[zeros]}:", f"    return {rule}(primals, tangents)"]
-    lines.append(f"return {names[0]}(primals, tangents)")
+    given = "tangents" if are_all else f"{lifter.helper('instantiated')}(tangents)"
+    lines.append(f"return {names[0]}(primals, {given})")
     rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
     lifter.functions.append(Function(rule, "primals, tangents", lines))
     return Term([Global(rule)])

@@ -1,0 +1,246 @@
+"""Which tangents and cotangents derivative rules may be given.
+
+A rule with `symbolic_zeros=True` is told which tangents are zero, and may do something
+else in each case. One with n tangents has 2**n - 1 cases, so for many tangents some are
+listed: all of them given, each alone while they are few, and those that come up when the
+program around is differentiated by all its inputs at once. These are found by having JAX
+do so, over copies of the rules that note what they are given.
+"""
+
+# Rules are JAX's private wrappers; `tests/verification` needs them on every version.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax._src import linear_util as _lu
+
+from untrace.jaxapi.jaxprs import as_function, close_jaxpr, is_jaxpr, split_jaxpr
+from untrace.jaxapi.rules import ZEROS, forgotten_rules, is_perturbable
+from untrace.jaxapi.tracing import trace_flat
+
+MAX_ALONE = 4
+"""Most tangents of which each is also given alone."""
+
+Choice = tuple[bool, ...]
+
+
+class Case(NamedTuple):
+    """What the rules of a function are given.
+
+    Attributes:
+      given: For each operand, constants left out, whether it has a tangent.
+      cotangents: For each result whether it has a cotangent; none for a jvp rule.
+    """
+
+    given: Choice
+    cotangents: Choice
+
+
+class RuleCases:
+    """The cases in which the rules of programs are traced.
+
+    Those that come up when a program is differentiated are found when a rule is met that
+    has more cases than are listed without them.
+    """
+
+    def __init__(self, *programs: Any) -> None:
+        self._programs = programs
+        self._used: dict[int, tuple[Case, ...]] | None = None
+
+    def of(
+        self,
+        params: Mapping[str, Any],
+        operand_avals: Sequence[Any],
+        result_avals: Sequence[Any],
+    ) -> tuple[Case, ...]:
+        """List the cases of a call, the most general first."""
+        if are_all_cases(params, operand_avals, result_avals):
+            return rule_cases(params, operand_avals, result_avals)
+        if self._used is None:
+            self._used = {}
+            for program in self._programs:
+                self._used.update(used_cases(program))
+        used = self._used.get(_key(params), ())
+        return rule_cases(params, operand_avals, result_avals, used)
+
+
+def rule_cases(
+    params: Mapping[str, Any],
+    operand_avals: Sequence[Any],
+    result_avals: Sequence[Any],
+    used: Sequence[Case] = (),
+) -> tuple[Case, ...]:
+    """List the cases in which the rules of a call are traced, the most general first.
+
+    Args:
+      params: Of a `custom_jvp_call` or `custom_vjp_call`.
+      operand_avals: Avals of all its operands, constants first.
+      result_avals: Avals of its results.
+      used: More cases (see `used_cases`).
+    """
+    inputs, outputs = _perturbable(params, operand_avals, result_avals)
+    if not params["symbolic_zeros"]:
+        # JAX makes zeros of missing tangents; only a forward rule knows of integers.
+        given = inputs if outputs else (True,) * len(inputs)
+        return (Case(given, (True,) * len(outputs)),)
+    each, others = choices(inputs), choices(outputs)
+    if sum(inputs) <= 2 and sum(outputs) <= 2:
+        cases = [Case(given, cotangents) for given in each for cotangents in others]
+    else:
+        cases = [Case(given, outputs) for given in each]
+        cases += [Case(inputs, cotangents) for cotangents in others]
+    return tuple(dict.fromkeys([*cases, *used]))
+
+
+def are_all_cases(
+    params: Mapping[str, Any], operand_avals: Sequence[Any], result_avals: Sequence[Any]
+) -> bool:
+    """Whether `rule_cases` lists all cases there are without those that are used."""
+    inputs, outputs = _perturbable(params, operand_avals, result_avals)
+    return not params["symbolic_zeros"] or (sum(inputs) <= 2 and sum(outputs) <= 2)
+
+
+def _perturbable(
+    params: Mapping[str, Any], operand_avals: Sequence[Any], result_avals: Sequence[Any]
+) -> tuple[Choice, Choice]:
+    is_jvp = "jvp_jaxpr_fun" in params
+    results = () if is_jvp else result_avals
+    inputs = operand_avals[params["num_consts"] :]
+    return tuple(map(is_perturbable, inputs)), tuple(map(is_perturbable, results))
+
+
+def choices(can: Choice) -> list[Choice]:
+    """List which tangents are given: all that there can be, then each alone if few."""
+    places = [i for i, is_possible in enumerate(can) if is_possible]
+    alone = [[i] for i in places] if 1 < len(places) <= MAX_ALONE else []
+    return [tuple([i in each for i in range(len(can))]) for each in [places, *alone]]
+
+
+def _key(params: Mapping[str, Any]) -> int:
+    """Return under which key `used_cases` has the cases of a call."""
+    is_jvp = "jvp_jaxpr_fun" in params
+    return id(params["jvp_jaxpr_fun" if is_jvp else "fwd_jaxpr_thunk"])
+
+
+# ---- what comes up when a program is differentiated -------------------------------
+
+
+def used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
+    """Find what the rules in a program are given by `jax.vjp` with all its inputs.
+
+    Where JAX cannot differentiate the program, these are the cases up to there.
+
+    Returns:
+      Cases by the address of the callable that is the (forward) rule of an equation.
+    """
+    watch = _Watch()
+    noting = watch.jaxpr(jaxpr)
+    with contextlib.ExitStack() as stack:
+        # Rules are the user's code and may raise anything, and so may missing ones.
+        stack.enter_context(contextlib.suppress(Exception))
+        for params in watch.rules:
+            stack.enter_context(forgotten_rules(params))
+        if watch.rules:
+            _differentiate(noting)
+    return {key: tuple(cases) for key, cases in watch.cases.items()}
+
+
+def _differentiate(jaxpr: Any) -> None:
+    body, _ = split_jaxpr(jaxpr)
+    avals = [var.aval for var in body.invars]
+    places = [i for i, aval in enumerate(avals) if is_perturbable(aval)]
+    kept = [i for i, var in enumerate(body.outvars) if is_perturbable(var.aval)]
+    run = as_function(jaxpr)
+
+    def differentiated(*args: Any) -> Any:
+        def of_floats(*floats: Any) -> list[Any]:
+            full = list(args)
+            for place, value in zip(places, floats):
+                full[place] = value
+            results = run(*full)
+            return [results[i] for i in kept]
+
+        results, pull_back = jax.vjp(of_floats, *[args[i] for i in places])
+        return pull_back(results)
+
+    trace_flat(differentiated, avals, "differentiated")
+
+
+class _Watch:
+    """Copies programs so that their rules note what they are given."""
+
+    def __init__(self) -> None:
+        self.cases: dict[int, dict[Case, None]] = {}
+        self.rules: list[Mapping[str, Any]] = []
+        self._copies: dict[int, Any] = {}
+
+    def jaxpr(self, jaxpr: Any) -> Any:
+        """Copy a jaxpr, closed or open; what is shared stays shared."""
+        copy = self._copies.get(id(jaxpr))
+        if copy is None:
+            body, consts = split_jaxpr(jaxpr)
+            made = body.replace(eqns=[self._eqn(eqn) for eqn in body.eqns])
+            copy = made if jaxpr is body else close_jaxpr(made, consts)
+            self._copies[id(jaxpr)] = copy
+        return copy
+
+    def _eqn(self, eqn: Any) -> Any:
+        params = {name: self._param(param) for name, param in eqn.params.items()}
+        if params.get("symbolic_zeros"):
+            self.rules.append(eqn.params)
+            if "jvp_jaxpr_fun" in params:
+                params["jvp_jaxpr_fun"] = self._jvp(eqn.params)
+            else:
+                forward, backward = self._vjp(eqn.params)
+                params.update(fwd_jaxpr_thunk=forward, bwd=backward)
+        return eqn.replace(params=params)
+
+    def _param(self, param: Any) -> Any:
+        if is_jaxpr(param):
+            return self.jaxpr(param)
+        if isinstance(param, tuple) and any(map(is_jaxpr, param)):
+            items = [self._param(item) for item in param]
+            make = getattr(param, "_make", tuple)  # NamedTuples of jaxprs stay such
+            return make(items)
+        return param
+
+    def _note(self, params: Mapping[str, Any], case: Case) -> None:
+        self.cases.setdefault(_key(params), {})[case] = None
+
+    def _jvp(self, params: Mapping[str, Any]) -> Any:
+        rule = params["jvp_jaxpr_fun"]
+
+        def asked(*zeros: bool) -> Any:
+            self._note(params, Case(tuple([not zero for zero in zeros]), ()))
+            return rule.call_wrapped(*zeros)
+
+        return _like(rule, asked)
+
+    def _vjp(self, params: Mapping[str, Any]) -> tuple[Any, Any]:
+        forward, backward = params["fwd_jaxpr_thunk"], params["bwd"]
+        latest: list[Choice] = [()]
+
+        def asked_forward(*given: bool) -> Any:
+            latest[0] = given
+            return forward.call_wrapped(*given)
+
+        def asked_backward(*args: Any) -> Any:
+            _, res_tree, _ = params["out_trees"]()
+            cotangents = args[res_tree.num_leaves :]
+            given = tuple([not isinstance(ct, ZEROS) for ct in cotangents])
+            self._note(params, Case(latest[0], given))
+            return backward.call_wrapped(*args)
+
+        return _like(forward, asked_forward), _like(backward, asked_backward)
+
+
+def _like(function: Any, call: Callable[..., Any]) -> Any:
+    """Wrap a function as JAX keeps functions; what is no wrapper cannot be asked."""
+    if not isinstance(function, _lu.WrappedFun):
+        return function
+    return _lu.wrap_init(call, debug_info=function.debug_info)
