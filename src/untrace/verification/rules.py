@@ -139,6 +139,29 @@ def trace_rules(eqn: Any, check_vma: bool) -> Rules:
             return _error(error)
 
 
+def names_constants(eqn: Any, check_vma: bool) -> bool:
+    """Whether a residual is a value that the function closes over, by its position."""
+    if jaxapi.primitive_name(eqn.primitive) != "custom_vjp_call":
+        return False
+    sources = dict(trace_rules(eqn, check_vma)).get("residuals", ())
+    n_consts = eqn.params["num_consts"]
+    return any(source is not None and source < n_consts for source in sources)
+
+
+def count_arguments_only(traced: Rules, n_consts: int) -> Rules:
+    """Say which argument a residual is, whatever the function closes over."""
+    return tuple(
+        [
+            (label, _without(n_consts, value) if label == "residuals" else value)
+            for label, value in traced
+        ]
+    )
+
+
+def _without(n_consts: int, sources: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    return tuple([None if s is None else s - n_consts for s in sources])
+
+
 def lost_rules(traced: Rules, is_seen: Callable[[Any], bool]) -> Rules | None:
     """Represent rules that JAX cannot use by the error that says so, None for others.
 
