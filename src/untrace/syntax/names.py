@@ -30,7 +30,7 @@ RESERVED = frozenset(
 HELPER_NAMES = frozenset(
     (
         *("check_errors", "check_failed", "combine", "converted_with_sharding"),
-        *("error_if", "exact", "filled", "inexact", "known_as", "merged"),
+        *("error_if", "exact", "filled", "hoisted", "inexact", "known_as", "merged"),
         *("root_linear_map", "root_with_rule", "staged", "unchecked_jvp"),
         *("unchecked_vjp", "unmade", "with_zeros", "without"),
     )
