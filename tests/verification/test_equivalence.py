@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -254,6 +255,82 @@ def test_operands_that_are_given_twice_do_not_count() -> None:
     assert equivalent(once, twice) is None
     assert equivalent(once, traced_with(one, 2 * other)) is not None
     assert equivalent(traced_with(one, 2 * other), traced_with(2 * one, other))
+
+
+def _closing_over(a: Any, b: Any) -> tuple[Any, Any]:
+    def combined(x: Any) -> Any:
+        return jnp.sin(x * a) + b
+
+    by_jvp, by_vjp = jax.custom_jvp(combined), jax.custom_vjp(combined)
+    by_jvp.defjvp(lambda p, t: (by_jvp(*p), t[0] * by_jvp(*p)))
+    by_vjp.defvjp(lambda x: (by_vjp(x), x), lambda x, ct: (ct * by_vjp(x),))
+    return by_jvp, by_vjp
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_values_that_functions_with_rules_close_over_twice_count_once(
+    which: int,
+) -> None:
+    one, other = jnp.ones(4), jnp.ones(4)  # JAX takes them for two constants
+    twice, once = (
+        traced(lambda x, b=b: _closing_over(one, b)[which](x), X) for b in (other, one)
+    )
+    assert compare(twice, once) is not None
+    assert equivalent(twice, once) is None
+    assert equivalent(once, twice) is None
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_a_function_with_rules_closes_over_counts_though_dead_code_reads_it(
+    which: int,
+) -> None:
+    """It has no derivative by that."""
+
+    def program(is_given: bool, x: Any) -> Any:
+        def f(z: Any) -> Any:
+            if is_given:
+                jnp.sin(x)
+            return z * 2.0
+
+        by_jvp, by_vjp = jax.custom_jvp(f), jax.custom_vjp(f)
+        by_jvp.defjvp(lambda p, t: (p[0], t[0]))
+        by_vjp.defvjp(lambda z: (z, None), lambda _, ct: (ct,))
+        return (by_jvp, by_vjp)[which](jnp.cos(x))
+
+    given, plain = (
+        traced(functools.partial(program, is_given), X) for is_given in (True, False)
+    )
+    assert equivalent(given, plain) is not None
+    assert equivalent(given, given) is None
+
+
+def _ruled(inner: Any, is_jvp: bool) -> Any:
+    """Make a function with rules that call `inner`, or itself."""
+
+    def plain(x: Any) -> Any:
+        return jnp.sin(x)
+
+    f: Any = jax.custom_jvp(plain) if is_jvp else jax.custom_vjp(plain)
+    g = inner or f
+    if is_jvp:
+        f.defjvp(lambda p, t: (g(*p), t[0] * jnp.cos(g(*p))))
+    else:
+        f.defvjp(lambda x: (g(x), x), lambda x, ct: (ct * g(x),))
+    return f
+
+
+@pytest.mark.parametrize("is_jvp", [True, False])
+def test_rules_that_lead_back_to_themselves_may_be_written_at_any_length(
+    is_jvp: bool,
+) -> None:
+    once = _ruled(None, is_jvp)
+    twice = _ruled(_ruled(None, is_jvp), is_jvp)
+    thrice = _ruled(_ruled(_ruled(None, is_jvp), is_jvp), is_jvp)
+    programs = [traced(f, X) for f in (once, twice, thrice)]
+    for first, second in itertools.permutations(programs, 2):
+        assert equivalent(first, second) is None
+    other = traced(_ruled(lambda x: once(x) * 2.0, is_jvp), X)
+    assert all(equivalent(other, program) for program in programs)
 
 
 # ---- what is drawn, written or held anew -------------------------------------------

@@ -202,6 +202,15 @@ def staged(function, x, aval):
 ''',
         ("jax",),
     ),
+    "hoisted": Helper(
+        '''\
+def hoisted(*values):
+    """Have JAX take values of a function around into this one, in this order."""
+    early = getattr(getattr(jax, "Inline", None), "JAX_EARLY", True)
+    return jax.jit(lambda *values: values, inline=early)(*values)
+''',
+        ("jax",),
+    ),
     "unmade": Helper(
         '''\
 def unmade(kind, message):

@@ -29,8 +29,9 @@ RESERVED = frozenset(
 )
 HELPER_NAMES = frozenset(
     (
-        *("check_errors", "check_failed", "combine", "converted_with_sharding"),
-        *("error_if", "exact", "filled", "inexact", "known_as", "merged"),
+        *("by_perturbed", "by_tangents", "check_errors", "check_failed", "combine"),
+        *("converted_with_sharding", "error_if", "exact", "filled", "hoisted"),
+        *("inexact", "instantiated", "known_as", "merged"),
         *("root_linear_map", "root_with_rule", "staged", "unchecked_jvp"),
         *("unchecked_vjp", "unmade", "with_zeros", "without"),
     )

@@ -6,8 +6,9 @@ the programs are equivalent if their results and their effectful equations, in o
 have the same numbers. Plain calls (`jit` without options, `closed_call`, `core_call`)
 are opened while numbering, and the name of any other `jit` is left out. So names, dead
 equations, operands that only these read, repeated subexpressions, operands that a loop
-or branch is given twice and the order of pure equations do not count. Nothing is
-simplified.
+or branch is given twice, values that a function with derivative rules closes over twice,
+how often rules that lead back to themselves are written before they do, and the order of
+pure equations do not count. Nothing is simplified.
 
 The method is value numbering, Cocke & Schwartz 1970.
 """
@@ -28,7 +29,7 @@ from untrace.verification.difference import Difference
 from untrace.verification.identity import Same, identity, is_looked_into
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.parting import Node, Summary, find_difference
-from untrace.verification.readers import readers
+from untrace.verification.readers import Reader, readers
 from untrace.verification.rule_stack import RuleStack
 
 # Calls that only group equations, and the param that holds what they call.
@@ -113,7 +114,7 @@ class _Graph(KeyMaker):
 
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
-        self.notes, self._refs, self._rules = [], {}, RuleStack()
+        self.notes, self._refs, self._rules = [], {}, RuleStack(True)
         for key in self.holding:
             self.bodies.pop(key, None)
             self.reading.pop(key, None)
@@ -337,10 +338,7 @@ class _Graph(KeyMaker):
         changed: dict[str, Key] = {}
         for reader in readers(eqn):
             n = reader.n_operands
-            each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
-            unread = frozenset.intersection(*each)
-            given = operands[reader.first : reader.first + n]
-            repeated = self._repeated(reader.jaxprs, given, unread)
+            unread, repeated = self._left_out(eqn, reader, operands, scope)
             left = unread | {i for i, _ in repeated}
             dropped.update(reader.first + i for i in left)
             keys = [self.jaxpr(j, scope, unread, repeated) for j in reader.jaxprs]
@@ -355,6 +353,27 @@ class _Graph(KeyMaker):
             changed["linear"] = self.value(linear, None)
         items = [(name, changed.get(name, key)) for name, key in params]
         return tuple(items), tuple([operands[i] for i in kept])
+
+    def _left_out(
+        self, eqn: Any, reader: Reader, operands: tuple[int, ...], scope: KeyScope
+    ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+        """Return which inputs of sub-programs are not read, and which are others again."""
+        n = reader.n_operands
+        unread: frozenset[int] = frozenset()
+        if not reader.are_needed:
+            each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
+            unread = frozenset.intersection(*each)
+        given = operands[reader.first : reader.first + n]
+        repeated = self._repeated(reader.jaxprs, given, unread)
+        if unread or repeated:
+            cases = rules.cases_of(eqn, self.cases)
+            if rules.names_constants(eqn, self._check_vma, cases):
+                return frozenset(), ()
+        return unread, repeated
+
+    def traced_rules(self, eqn: Any, case: jaxapi.RuleCase) -> rules.Rules:
+        traced = super().traced_rules(eqn, case)
+        return rules.count_arguments_only(traced, eqn.params["num_consts"])
 
     def _run(
         self,

@@ -147,13 +147,17 @@ class KeyMaker(abc.ABC):
             self._rules.depends(VARIABLES)
             return scope.sees(var)
 
-        traced = rules.trace_rules(eqn, self._check_vma, case)
+        traced = self.traced_rules(eqn, case)
         traced = rules.lost_rules(traced, sees) or traced
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
         if traced[0][0] == "error":
             self.notes.append(f"{name}: its rule cannot be traced ({traced[0][1]})")
         return key
+
+    def traced_rules(self, eqn: Any, case: jaxapi.RuleCase) -> rules.Rules:
+        """Trace the derivative rules of an equation in one case."""
+        return rules.trace_rules(eqn, self._check_vma, case)
 
     def _rule(self, identity: Hashable, cut: str, make: Callable[[], Key]) -> Key:
         """Make the key of rules, once if it may be used again.
@@ -164,13 +168,14 @@ class KeyMaker(abc.ABC):
           make: Makes the key.
         """
         identity = (identity, self._check_vma, self._is_exact, self._is_held)
-        distance = self._rules.distance(identity)
-        if distance or cut:
+        again = self._rules.met_again(identity)
+        if again is not None or cut:
             self.n_outer_uses += 1
-            if not distance:
-                self._rules.depends(DEPTH)
-                self.notes.append(cut)
-            return ("again", distance)
+            if again is not None:
+                return again
+            self._rules.depends(DEPTH)
+            self.notes.append(cut)
+            return ("again", 0)
         uses, counts = self.n_outer_uses, self.counts()
 
         def counted() -> tuple[Key, bool]:

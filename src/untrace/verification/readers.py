@@ -23,6 +23,8 @@ class Reader(NamedTuple):
       n_operands: How many there are.
       counted: The param that says how many there are, if there is one.
       n_more: How many of another kind it counts, perhaps.
+      are_needed: Whether it counts that an operand is given, read or not: a function with
+        derivative rules has no derivative by what it closes over.
     """
 
     param: str
@@ -31,6 +33,7 @@ class Reader(NamedTuple):
     n_operands: int
     counted: str = ""
     n_more: int = 0
+    are_needed: bool = False
 
 
 def readers(eqn: Any) -> Iterator[Reader]:
@@ -51,3 +54,6 @@ def readers(eqn: Any) -> Iterator[Reader]:
         yield Reader("branches", tuple(params["branches"]), 1, len(eqn.invars) - 1)
     elif name in ("checkpoint", "remat2"):
         yield Reader("jaxpr", (params["jaxpr"],), 0, len(eqn.invars))
+    elif name in ("custom_jvp_call", "custom_vjp_call"):
+        function, n = (params["call_jaxpr"],), params["num_consts"]
+        yield Reader("call_jaxpr", function, 0, n, "num_consts", are_needed=True)

@@ -8,7 +8,7 @@ compared like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -168,6 +168,40 @@ def trace_rules(eqn: Any, check_vma: bool, case: jaxapi.RuleCase) -> Rules:
             return trace(eqn, case)
         except Exception as error:  # the rule is the user's code and may raise anything
             return _error(error)
+
+
+def names_constants(
+    eqn: Any, check_vma: bool, cases: tuple[jaxapi.RuleCase, ...]
+) -> bool:
+    """Whether a residual is a value that the function closes over, by its position."""
+    if jaxapi.primitive_name(eqn.primitive) != "custom_vjp_call":
+        return False
+    avals, n_consts = [v.aval for v in eqn.invars], eqn.params["num_consts"]
+
+    def sources(case: jaxapi.RuleCase) -> Iterable[int | None]:
+        with jaxapi.rule_context(eqn.ctx, check_vma), jaxapi.asking(eqn.params):
+            try:
+                return jaxapi.custom_vjp_forward(
+                    eqn.params, avals, case.given
+                ).residuals
+            except Exception:  # the user's code; where it raises, nothing is named
+                return ()
+
+    return any(s is not None and s < n_consts for case in cases for s in sources(case))
+
+
+def count_arguments_only(traced: Rules, n_consts: int) -> Rules:
+    """Say which argument a residual is, whatever the function closes over."""
+    return tuple(
+        [
+            (label, _without(n_consts, value) if label == "residuals" else value)
+            for label, value in traced
+        ]
+    )
+
+
+def _without(n_consts: int, sources: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    return tuple([None if s is None else s - n_consts for s in sources])
 
 
 def lost_rules(traced: Rules, is_seen: Callable[[Any], bool]) -> Rules | None:

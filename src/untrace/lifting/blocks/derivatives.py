@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, from_jaxpr
-from untrace.lifting.blocks.control import n_unhoisted
+from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
+from untrace.lifting.blocks.control import hoists_in_order
 from untrace.lifting.blocks.derivative_rules import (
     backward_rule,
     forward_rule,
@@ -30,7 +30,16 @@ from untrace.lifting.blocks.lost import rule_callables
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.names.naming import block_name
-from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control, fail
+from untrace.lifting.printing import (
+    Function,
+    Group,
+    OutOfReach,
+    Rhs,
+    control,
+    fail,
+    is_literal,
+    unpacked,
+)
 from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import quote
@@ -49,6 +58,13 @@ class _Rules:
     blocks: tuple[Block, ...]
     write: Callable[[str, Frame], list[str]]
     helper: str = ""
+
+
+_WRONG_RESIDUAL = (
+    "JAX takes a value that it closes over for a residual of its rules, which is an "
+    "argument (it moved what a differentiated loop computes anew every time out of it), "
+    "so its derivative is wrong in JAX, too"
+)
 
 
 class _RuleError(Exception):
@@ -234,6 +250,9 @@ def _traced_vjp(
     with jaxapi.asking(eqn.params):
         with _users_code(eqn, lifter):
             rule = jaxapi.custom_vjp_forward(eqn.params, avals, given)
+        n_consts: int = eqn.params["num_consts"]
+        if any(source is not None and source < n_consts for source in rule.residuals):
+            raise fail(eqn, _WRONG_RESIDUAL)
         backward = {
             _places(each): _traced_backward(eqn, rule, each, lifter)
             for each in cotangents
@@ -319,7 +338,7 @@ def _define_and_call(
     block: Block = eqn.params["call_jaxpr"]
     n_consts: int = eqn.params["num_consts"]
     captured = eqn.operands[:n_consts]
-    if block.constants or n_unhoisted(block, captured):
+    if block.constants or any(map(is_literal, captured)):
         return None
     frame.lifter.imports.module("jax")
     identity = (_identity(eqn), tuple(frame.texts(captured)))
@@ -419,13 +438,32 @@ def _body(
     block: Block, operands: Sequence[Atom], n_captured: int, frame: Frame, outer: Frame
 ) -> tuple[str, list[str]]:
     child = outer.child()
-    captured = zip(block.inputs, operands[:n_captured])
-    child.env = {value: frame.text(atom) for value, atom in captured}
+    captured = operands[:n_captured]
+    child.env = _captured(block, captured, frame, child)
     groups = [Group("x", 1)] * (len(block.inputs) - n_captured)
     parameters = child.parameters(block, groups, n_captured, operands[n_captured:])
     child.body(block)
     child.returns(plain_results(block)(child))
     return parameters, child.lines
+
+
+def _captured(
+    block: Block, captured: Sequence[Atom], frame: Frame, child: Frame
+) -> dict[Value, str]:
+    """Name the values that a function closes over, as it names them.
+
+    JAX finds them in the order in which they are read. Where a loop was differentiated,
+    what it computes anew every time is moved out of it, and closed over in another order.
+    """
+    texts = dict(zip(block.inputs, frame.texts(captured)))
+    distinct = list(dict.fromkeys(texts.values()))
+    if hoists_in_order(block, captured) or len(distinct) == 1:
+        return texts
+    names = {text: child.names.fresh(identifier(text)) for text in distinct}
+    helper = frame.lifter.helper("hoisted")
+    target = unpacked(list(names.values()))
+    child.lines.append(f"{target} = {helper}({', '.join(distinct)})")
+    return {value: names[text] for value, text in texts.items()}
 
 
 def _write_rules(
