@@ -26,7 +26,7 @@ from untrace.verification.canonical import (
     primitive_key,
     take_apart,
 )
-from untrace.verification.rule_stack import DEPTH, VARIABLES, RuleStack
+from untrace.verification.rule_stack import DEPTH, VARIABLES, Make, RuleStack
 
 Key = Any
 _PLAIN = {int: "int", bool: "bool", str: "str"}
@@ -167,6 +167,24 @@ class KeyMaker(abc.ABC):
                 self._rules.depends(DEPTH)
                 self.notes.append(cut)
             return ("again", distance)
+        return self._once(self._rules.key, identity, make)
+
+    def body(self, body: Hashable, make: Callable[[], Key]) -> Key:
+        """Make the key of a body, once if it may be used again.
+
+        Args:
+          body: All that the key depends on, but for what is around the body.
+          make: Makes the key.
+        """
+        body = ("body", body, self._check_vma, self._is_exact, self._is_held)
+        return self._once(self._rules.body, body, make)
+
+    def _once(
+        self,
+        find: Callable[[Hashable, Make], tuple[Key, bool]],
+        name: Hashable,
+        make: Callable[[], Key],
+    ) -> Key:
         uses, counts = self.n_outer_uses, self.counts()
 
         def counted() -> tuple[Key, bool]:
@@ -175,7 +193,7 @@ class KeyMaker(abc.ABC):
                 self._rules.keep_none()
             return key, self.n_outer_uses > uses
 
-        key, leads_back = self._rules.key(identity, counted)
+        key, leads_back = find(name, counted)
         # What is around such rules is written otherwise inside of one of them.
         self.n_outer_uses = uses + leads_back
         return key
