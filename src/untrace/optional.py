@@ -10,11 +10,12 @@ blame. The report names what was left out (`left_out_notes`), and in the tests, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -43,6 +44,8 @@ class StepFailed(BaseException):
 
 # The steps that the file being written is written without, and why; None outside.
 _left_out: ContextVar[dict[str, str] | None] = ContextVar("left_out", default=None)
+# The steps that have been called, left out or not, where that is noted.
+_called: ContextVar[set[str] | None] = ContextVar("called", default=None)
 
 
 # ---- steps -------------------------------------------------------------------------
@@ -68,6 +71,9 @@ class OptionalStep(Generic[P, T]):
         STEPS[self.name] = self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        called = _called.get()
+        if called is not None:
+            called.add(self.name)
         left_out = _left_out.get()
         if left_out and self.name in left_out:
             return self.otherwise(*args, **kwargs)
@@ -168,19 +174,20 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
       StepFailed: If steps are to blame, under `UNTRACE_STRICT`.
     """
     made = error = None
-    try:
-        made = make()
-    except LiftingError:
-        raise
-    except Exception as raised:
-        error = raised
+    with _noting_calls() as called:
+        try:
+            made = make()
+        except LiftingError:
+            raise
+        except Exception as raised:
+            error = raised
     if made is not None and is_good(made):
         return made
     left_out = _left_out.get()
     if left_out is not None:
         why = "with it the text could not be proved"
         why = why if error is None else f"with it there was no text: {reason(error)}"
-        found = _Trials(left_out, why, make, is_good).blamed()
+        found = _Trials(left_out, why, make, is_good).blamed(called)
         if found is not None and is_strict():
             raise StepFailed(f"{', '.join(found[0])}: {why}") from error
         if found is not None:
@@ -192,6 +199,19 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
     return made
 
 
+@contextlib.contextmanager
+def _noting_calls() -> Generator[set[str]]:
+    """Note which steps are called, left out or not."""
+    outer, called = _called.get(), set[str]()
+    token = _called.set(called)
+    try:
+        yield called
+    finally:
+        _called.reset(token)
+        if outer is not None:
+            outer |= called
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class _Trials(Generic[T]):
     """Makes a text without some of the steps, because of what happens with them."""
@@ -201,13 +221,20 @@ class _Trials(Generic[T]):
     make: Callable[[], T]
     is_good: Callable[[T], bool]
 
-    def blamed(self) -> tuple[Sequence[str], T] | None:
-        """Return steps without which the text is good, and it; None if it never is."""
+    def blamed(self, called: set[str]) -> tuple[Sequence[str], T] | None:
+        """Return steps without which the text is good, and it; None if it never is.
+
+        Args:
+          called: The steps that the text which is not good was made with.
+        """
         able = {name for name, step in STEPS.items() if step.is_blamed}
         names = sorted(able - self.left_out.keys())
-        best = self.without(names)
+        with _noting_calls() as instead:
+            best = self.without(names)
         if best is None:
             return None
+        # Those that nothing asked for have no part in either text.
+        names = [name for name in names if name in called | instead]
         start = time.monotonic()
         while len(names) > 1 and time.monotonic() - start < MAX_SECONDS:
             middle = len(names) // 2

@@ -14,7 +14,7 @@ import pytest
 
 import untrace
 from tests.lifting.optional_programs import CASES, X, print_nothing, unread
-from untrace import idiomatic
+from untrace import idiomatic, optional
 from untrace.ir import Block
 from untrace.lifting import lift
 from untrace.lifting.frame import Frame
@@ -211,6 +211,36 @@ def test_what_cannot_be_proved_with_a_step_names_it_and_no_other(monkeypatch):
             made = recovered("many", way)
         notes = [note for note in made.report.notes if "without a step" in note]
         assert len(notes) == 1 and f"`{name}`" in notes[0], str(made)
+
+
+def test_only_steps_that_were_called_are_tried_one_by_one(monkeypatch):
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(optional, "STEPS", {})
+
+    def step(number: int) -> OptionalStep[[str], str]:
+        def add(text: str) -> str:
+            return text + "?" * (number == 3)
+
+        add.__qualname__ = f"step {number}"
+        return OptionalStep(add, optional.unchanged, is_blamed=True)
+
+    steps = [step(number) for number in range(1000)]
+    made: list[str] = []
+
+    def make() -> str:
+        text = "text"
+        for number in (1, 3, 500, 700):
+            text = steps[number](text)
+        made.append(text)
+        return text
+
+    def write() -> tuple[str, tuple[str, ...]]:
+        text = optional.without_spoilers(make, lambda text: "?" not in text)
+        return text, optional.left_out_notes()
+
+    text, notes = optional.writing(write)
+    assert text == "text" and len(made) <= 6
+    assert len(notes) == 1 and "`step 3`" in notes[0]
 
 
 @pytest.mark.parametrize("fault", [raises, garbage])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import colorsys
 import dataclasses
 import enum
 import functools
@@ -32,6 +33,7 @@ from untrace.lifting.spelling import (
     PlainImports,
     Speller,
     Unspellable,
+    homes,
     spell,
     spell_aval_struct,
     spell_dtype,
@@ -719,3 +721,20 @@ for order in orders:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[1].startswith('jax.make_mesh((2, 2), ("a", "b"), ')
+
+
+def test_looking_for_objects_reads_no_names_where_they_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    homes.find_home(object())  # the public names are read once
+    read: list[str] = []
+    is_name = homes.is_dotted_name
+    monkeypatch.setattr(
+        homes, "is_dotted_name", lambda name: read.append(name) or is_name(name)
+    )
+    made = [object() for _ in range(20)]  # as tracing makes them
+    assert [homes.find_home(value) for value in made] == [None] * 20
+    assert not read
+    monkeypatch.setattr(colorsys, "made_later", made[0], raising=False)
+    assert homes.find_home(object()) is None
+    assert homes._find_by_scan(made[0]) == ("colorsys", "made_later")

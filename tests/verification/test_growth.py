@@ -1,6 +1,7 @@
 """What rules cost: each is traced a few times, however often and deep it occurs.
 
-Counted are traces of rules, by the writer and the checker together.
+Counted are traces of rules, by the writer and the checker together, and equations that
+the checker goes through.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ from jax.custom_batching import custom_vmap
 import untrace
 from untrace import jaxapi
 from untrace.verification.compare import compare
-from untrace.verification.equivalence import equivalent
-from untrace.verification.fingerprint import fingerprint
+from untrace.verification.equivalence import (
+    _Graph,  # pyright: ignore[reportPrivateUsage]
+    equivalent,
+)
+from untrace.verification.fingerprint import (
+    _FingerprintMaker,  # pyright: ignore[reportPrivateUsage]
+    fingerprint,
+)
 from untrace.verification.rules import identify_rules
 
 Counted = Callable[[], int]
@@ -211,6 +218,97 @@ def test_each_rule_is_written_once(shape: Any, layer: Any, count: Counted) -> No
     src = untrace.source(shape(layer, 8), level="lax")(1.0)
     assert src.report.strength == "identical"
     assert count() <= 32
+
+
+# ---- bodies around rules that lead back to themselves ------------------------------
+
+Nest = Callable[[Any], Any]
+
+
+def in_loop(below: Any) -> Any:
+    return lambda x: jax.lax.scan(lambda c, _: (below(c) + 1.0, None), x, length=2)[0]
+
+
+def in_branches(below: Any) -> Any:
+    shared = jax.jit(below)
+    return lambda x: jax.lax.cond(
+        x > 0.0, lambda y: shared(y) * 2.0, lambda y: shared(y) * 3.0, x
+    )
+
+
+def in_while(below: Any) -> Any:
+    return lambda x: jax.lax.while_loop(
+        lambda c: jnp.sum(c) < 9.0, lambda c: below(c) + 1.0, x
+    )
+
+
+def in_remat(below: Any) -> Any:
+    return jax.checkpoint(lambda x: below(x) * 2.0)
+
+
+def in_jit_twice(below: Any) -> Any:
+    return jax.jit(lambda x: below(below(x)) * 2.0)
+
+
+NESTS: list[Nest] = [in_loop, in_while, in_remat]
+
+
+@pytest.fixture
+def visits(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """Return how many equations have been gone through since the last time."""
+    seen: list[Any] = []
+    for maker in (_Graph, _FingerprintMaker):
+        original = maker._equation
+
+        def counted(*args: Any, original: Any = original) -> Any:
+            seen.append(args[1])
+            return original(*args)
+
+        monkeypatch.setattr(maker, "_equation", counted)
+
+    def since() -> int:
+        n = len(seen)
+        seen.clear()
+        return n
+
+    return since
+
+
+def nested(nest: Nest, innermost: Any, depth: int) -> Any:
+    for _ in range(depth):
+        innermost = nest(innermost)
+    return jax.make_jaxpr(innermost)(1.0)
+
+
+@pytest.mark.parametrize("kept", [forward_kept, backward_kept])
+@pytest.mark.parametrize("nest", NESTS)
+def test_nested_bodies_are_gone_through_a_few_times(
+    nest: Nest, kept: Any, visits: Counted
+) -> None:
+    costs: list[int] = []
+    for depth in (3, 6, 12):
+        first, second = (nested(nest, kept, depth) for _ in range(2))
+        visits()
+        assert equivalent(first, second) is None
+        costs.append(visits())
+        other = nested(nest, lambda x: kept(x) * 2.0, depth)
+        assert equivalent(first, other) is not None
+    assert costs[2] <= 2 * costs[1] <= 4 * costs[0] <= 280
+
+
+@pytest.mark.parametrize("kept", [forward_kept, backward_kept])
+@pytest.mark.parametrize("nest", [*NESTS, in_branches, in_jit_twice])
+def test_bodies_that_are_called_twice_are_fingerprinted_once(
+    nest: Nest, kept: Any, visits: Counted
+) -> None:
+    costs: list[int] = []
+    for depth in (3, 6, 12):
+        jaxpr = nested(nest, kept, depth)
+        visits()
+        name = fingerprint(jaxpr)
+        costs.append(visits())
+        assert name != fingerprint(nested(nest, lambda x: kept(x) * 2.0, depth))
+    assert costs[2] <= 2 * costs[1] <= 4 * costs[0] <= 200
 
 
 # ---- batching rules ----------------------------------------------------------------

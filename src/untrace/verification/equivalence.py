@@ -231,8 +231,12 @@ class _Graph(KeyMaker):
             self.n_draws += known in self.drawing
             return ("jaxpr", known)
         uses, n_draws, n_held = self.n_outer_uses, self.n_draws, self.n_held
-        key = self._enter(jaxpr, parent, unread, repeated)
-        number = self.number(("body", *key), Node("body", ()))
+
+        def make() -> int:
+            key = self._enter(jaxpr, parent, unread, repeated)
+            return self.number(("body", *key), Node("body", ()))
+
+        number = self.body((Same(jaxpr), unread, repeated), make)
         if n_draws < self.n_draws:
             self.drawing.add(number)
         if uses == self.n_outer_uses:
@@ -290,17 +294,21 @@ class _Graph(KeyMaker):
         self.n_held += id(jaxpr) in self.holding
         if known is None:
             uses, n_held = self.n_outer_uses, self.n_held
-            _, effects, results = self._enter(jaxpr, scope)
-            inputs = _inputs(jaxpr)
-            live = self._operands_of([*effects, *results])
-            numbers = [self._input(i, var) for i, var in enumerate(inputs)]
-            known = frozenset([i for i, n in enumerate(numbers) if n not in live])
+            name = ("unread", Same(jaxpr))
+            known = self.body(name, lambda: self._not_read(jaxpr, scope))
             if uses == self.n_outer_uses:
                 self.reading[id(jaxpr)] = known
                 self._alive.append(jaxpr)
                 if n_held < self.n_held:
                     self.holding.add(id(jaxpr))
         return frozenset([i for i in known if i < n])
+
+    def _not_read(self, jaxpr: Any, scope: KeyScope) -> frozenset[int]:
+        """Go through a jaxpr to find the inputs that no live equation reads."""
+        _, effects, results = self._enter(jaxpr, scope)
+        live = self._operands_of([*effects, *results])
+        numbers = [self._input(i, var) for i, var in enumerate(_inputs(jaxpr))]
+        return frozenset([i for i, n in enumerate(numbers) if n not in live])
 
     def _repeated(
         self, jaxprs: Sequence[Any], operands: Sequence[int], unread: frozenset[int]

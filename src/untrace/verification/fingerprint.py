@@ -15,6 +15,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.outline import Outline, Output, Static
 from untrace.verification.canonical import class_name, seen_globals, written_globals
+from untrace.verification.identity import Same
 from untrace.verification.interface import Interface
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.retrace import OWN_MODULE
@@ -89,7 +90,7 @@ class _FingerprintMaker(KeyMaker):
         if known is not None:
             return ("jaxpr", known)
         uses = self.n_outer_uses
-        digest = self._digest(jaxpr, parent)
+        digest = self.body(Same(jaxpr), lambda: self._digest(jaxpr, parent))
         if uses == self.n_outer_uses:
             self.digests[id(jaxpr)] = digest
             self._alive.append(jaxpr)

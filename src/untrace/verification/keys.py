@@ -27,7 +27,7 @@ from untrace.verification.canonical import (
     primitive_key,
     take_apart,
 )
-from untrace.verification.rule_stack import DEPTH, VARIABLES, RuleStack
+from untrace.verification.rule_stack import DEPTH, VARIABLES, Make, RuleStack
 
 Key = Any
 _PLAIN = {int: "int", bool: "bool", str: "str"}
@@ -167,7 +167,7 @@ class KeyMaker(abc.ABC):
           cut: What to note where they are not followed, "" where they are.
           make: Makes the key.
         """
-        identity = (identity, self._check_vma, self._is_exact, self._is_held)
+        identity = (identity, self._check_vma, *self._modes())
         again = self._rules.met_again(identity)
         if again is not None or cut:
             self.n_outer_uses += 1
@@ -176,6 +176,24 @@ class KeyMaker(abc.ABC):
             self._rules.depends(DEPTH)
             self.notes.append(cut)
             return ("again", 0)
+        return self._once(self._rules.key, identity, make)
+
+    def body(self, body: Hashable, make: Callable[[], Key]) -> Key:
+        """Make the key of a body, once if it may be used again.
+
+        Args:
+          body: All that the key depends on, but for what is around the body.
+          make: Makes the key.
+        """
+        body = ("body", body, self._check_vma, *self._modes())
+        return self._once(self._rules.body, body, make)
+
+    def _once(
+        self,
+        find: Callable[[Hashable, Make], tuple[Key, bool]],
+        name: Hashable,
+        make: Callable[[], Key],
+    ) -> Key:
         uses, counts = self.n_outer_uses, self.counts()
 
         def counted() -> tuple[Key, bool]:
@@ -184,10 +202,13 @@ class KeyMaker(abc.ABC):
                 self._rules.keep_none()
             return key, self.n_outer_uses > uses
 
-        key, leads_back = self._rules.key(identity, counted)
+        key, leads_back = find(name, counted)
         # What is around such rules is written otherwise inside of one of them.
         self.n_outer_uses = uses + leads_back
         return key
+
+    def _modes(self) -> tuple[bool, ...]:
+        return self._is_exact, self._is_held, self._may_change
 
     def counts(self) -> Key:
         """Count what has to be gone through every time."""

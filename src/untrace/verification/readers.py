@@ -56,4 +56,5 @@ def readers(eqn: Any) -> Iterator[Reader]:
         yield Reader("jaxpr", (params["jaxpr"],), 0, len(eqn.invars))
     elif name in ("custom_jvp_call", "custom_vjp_call"):
         function, n = (params["call_jaxpr"],), params["num_consts"]
-        yield Reader("call_jaxpr", function, 0, n, "num_consts", are_needed=True)
+        if type(n) is int:  # else it is not as JAX makes it
+            yield Reader("call_jaxpr", function, 0, n, "num_consts", are_needed=True)

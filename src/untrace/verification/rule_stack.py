@@ -10,6 +10,10 @@ Rules that lead back to themselves may be written at any length: `f` whose rule 
 is what `f` is whose rule calls `g`, the rule of which is the same and calls `g`. So a key
 that leads back to its own rule, and to nothing around that, is also made with itself in
 the places where it is met again. What has that longer key gets the shorter one.
+
+A body is written as the rules in it are, so what is around it counts in the same way. The
+bodies of loops and branches are gone through several times, and those in them again each
+time: they are kept, too, for where the very same rules are around.
 """
 
 from __future__ import annotations
@@ -18,31 +22,37 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 Key = Any
+Make = Callable[[], tuple[Key, bool]]
+"""Makes a key, and tells whether it, or one in it, leads back to a rule."""
+Around = tuple[tuple[int, Key], ...]
+"""The rules around something: their numbers, and how they are written if met again."""
 # What a key may depend on, beside the rules around, which are known by their positions.
 VARIABLES, DEPTH = -2, -1
+_BODY = -1
 
 
-class _Rule:
-    """A rule with its key, the rules in it, and the outermost thing it depends on."""
+class _Part:
+    """A rule or body with its key, the rules in it, and the outermost thing it depends on."""
 
     __slots__ = (
         *("depth", "furthest", "inner", "is_kept", "is_met", "key", "leads_back"),
         *("number", "written"),
     )
 
-    def __init__(self, number: int, depth: int, written: Key = None) -> None:
-        self.number, self.depth = number, depth
+    def __init__(self, depth: int, number: int, written: Key = None) -> None:
+        self.depth = depth  # the rules around it
+        self.number = number  # of a rule
         self.written = written  # its key, once that is known, where it is met again
         self.is_met = False
-        self.inner = {number}
+        self.inner = set[int]() if number == _BODY else {number}
         self.furthest = depth
         self.is_kept = True
         self.key: Key = None
-        self.leads_back = False  # to itself or a rule around it, or to variables there
+        self.leads_back = False  # to a rule in or around it, or to variables there
 
     @property
     def is_bound(self) -> bool:
-        """Whether the key depends on what is around the rule."""
+        """Whether the key depends on what is around."""
         return self.furthest < self.depth
 
 
@@ -54,21 +64,22 @@ class RuleStack:
     """
 
     def __init__(self, is_folding: bool = False) -> None:
-        self._open: list[_Rule] = []
+        self._open: list[_Part] = []  # rules
+        self._parts: list[_Part] = []  # these rules, and the bodies between them
         self._numbers: dict[Hashable, int] = {}
-        self._known: dict[tuple[int, tuple[Key, ...] | None], _Rule] = {}
+        self._known: dict[tuple[Hashable, Around | None], _Part] = {}
         self._is_folding = is_folding
         self._shorter: dict[Key, Key] = {}
 
     def depends(self, on: int) -> None:
-        """Note what the key of the rule at hand depends on."""
-        for rule in self._open[-1:]:
-            rule.furthest = min(rule.furthest, on)
+        """Note what the key of the rule or body at hand depends on."""
+        for part in self._parts[-1:]:
+            part.furthest = min(part.furthest, on)
 
     def keep_none(self) -> None:
-        """Have the rules that are being written gone through every time."""
-        for rule in self._open:
-            rule.is_kept = False
+        """Have what is being written gone through every time."""
+        for part in self._parts:
+            part.is_kept = False
 
     def met_again(self, identity: Hashable) -> Key | None:
         """Write a rule that is met in itself; None for others."""
@@ -82,49 +93,69 @@ class RuleStack:
                 return ("again", len(self._open) - position)
         return None
 
-    def key(
-        self, identity: Hashable, make: Callable[[], tuple[Key, bool]]
-    ) -> tuple[Key, bool]:
+    def key(self, identity: Hashable, make: Make) -> tuple[Key, bool]:
         """Find or make a key; also tell whether it, or one in it, leads back to a rule."""
         number = self._numbers.setdefault(identity, len(self._numbers))
-        numbers = [rule.number for rule in self._open]
-        around = tuple([(rule.number, rule.written) for rule in self._open])
+        around = self._around()
         known = self._known.get((number, around))
         if known is None:
             known = self._known.get((number, None))
-            if known is None or not known.inner.isdisjoint(numbers):
+            if known is None or not known.inner.isdisjoint(n for n, _ in around):
                 known = self._made(number, around, make)
-        for rule in self._open[-1:]:
-            rule.inner |= known.inner
-        if known.is_bound:
-            self.depends(known.furthest)
-        return known.key, known.leads_back
+        return self._used(known)
 
-    def _made(
-        self,
-        number: int,
-        around: tuple[Key, ...],
-        make: Callable[[], tuple[Key, bool]],
-    ) -> _Rule:
-        rule = self._written(_Rule(number, len(around)), make)
-        if not rule.is_kept or rule.furthest <= VARIABLES:
-            return rule
-        if self._is_folding and not rule.is_bound:
+    def body(self, body: Hashable, make: Make) -> tuple[Key, bool]:
+        """Find or make the key of a body; also tell whether a rule in it leads back.
+
+        Args:
+          body: All that the key depends on, but for what is around it.
+          make: Makes the key.
+        """
+        around = self._around()
+        known = self._known.get((body, around))
+        if known is None:
+            known = self._written(_Part(len(self._open), _BODY), make)
+            self._keep(known, body, around)
+        return self._used(known)
+
+    def _around(self) -> Around:
+        return tuple([(rule.number, rule.written) for rule in self._open])
+
+    def _made(self, number: int, around: Around, make: Make) -> _Part:
+        rule = self._written(_Part(len(around), number), make)
+        is_lasting = rule.is_kept and rule.furthest > VARIABLES
+        if is_lasting and self._is_folding and not rule.is_bound:
             self._fold(rule, make)
-        self._known[number, around if rule.is_bound else None] = rule
+        self._keep(rule, number, around if rule.is_bound else None)
         return rule
 
-    def _fold(self, rule: _Rule, make: Callable[[], tuple[Key, bool]]) -> None:
+    def _fold(self, rule: _Part, make: Make) -> None:
         """Give a rule the shorter key, if it has one, or find its own longer one."""
         shorter = self._shorter.get(rule.key)
         if shorter is not None:
             rule.key = shorter
         elif rule.is_met and all(other.written is None for other in self._open):
-            again = _Rule(rule.number, rule.depth, rule.key)
+            again = _Part(rule.depth, rule.number, rule.key)
             self._shorter[self._written(again, make).key] = rule.key
 
-    def _written(self, rule: _Rule, make: Callable[[], tuple[Key, bool]]) -> _Rule:
-        self._open.append(rule)
-        rule.key, rule.leads_back = make()
-        self._open.pop()
-        return rule
+    def _written(self, part: _Part, make: Make) -> _Part:
+        self._parts.append(part)
+        if part.number != _BODY:
+            self._open.append(part)
+        part.key, part.leads_back = make()
+        if part.number != _BODY:
+            self._open.pop()
+        self._parts.pop()
+        return part
+
+    def _keep(self, part: _Part, name: Hashable, around: Around | None) -> None:
+        if part.is_kept and part.furthest > VARIABLES:
+            self._known[name, around] = part
+
+    def _used(self, part: _Part) -> tuple[Key, bool]:
+        """Have what is around a part depend on what it depends on."""
+        for outer in self._parts[-1:]:
+            outer.inner |= part.inner
+        if part.is_bound:
+            self.depends(part.furthest)
+        return part.key, part.leads_back

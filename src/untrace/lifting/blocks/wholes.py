@@ -103,7 +103,7 @@ def kept_whole(
     if tree is None or not wholes:
         return list(lines)
     owners = {name: whole for whole in wholes for name in whole.names if name != "_"}
-    readings = names_read(tree, owners)
+    readings = names_read(tree, owners, lines)
     edits: list[Edit] = []
     starts = _line_starts(lines)
     by_whole: dict[int, list[Reading]] = collections.defaultdict(list)

@@ -41,7 +41,7 @@ def renamed(lines: Sequence[str], free: Iterable[str]) -> list[str]:
         known = [f"{base}_{number}" for number in sorted(series.get(base, ()))]
         slots = (slot for slot in _slots(base) if slot in known or slot not in words)
         names.update({old: new for old, new in zip(known, slots) if old != new})
-    foreign = _foreign(tree, names)
+    foreign = _foreign(tree, names, lines)
     if foreign:  # its place is taken
         taken = {parts_of_name(name)[0] for name in foreign}
         names = {k: v for k, v in names.items() if parts_of_name(k)[0] not in taken}
@@ -59,8 +59,8 @@ def _slots(base: str) -> Iterator[str]:
         yield f"{base}_{number}"
 
 
-def _foreign(tree: ast.Module, names: dict[str, str]) -> set[str]:
+def _foreign(tree: ast.Module, names: dict[str, str], lines: Sequence[str]) -> set[str]:
     """List the names that are read but not defined here."""
     own = set(own_names(tree.body))
-    readings = names_read(tree, names)
+    readings = names_read(tree, names, lines)
     return {name for reading in readings for name in reading.names} - own

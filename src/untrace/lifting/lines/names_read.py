@@ -6,9 +6,11 @@ A name that a function inside gives a value of its own is another one.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+_WORD = re.compile(r"\w+")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
@@ -29,17 +31,23 @@ class Reading:
     is_iterated: bool = False
 
 
-def names_read(tree: ast.Module, names: Mapping[str, object]) -> list[Reading]:
+def names_read(
+    tree: ast.Module, names: Mapping[str, object], lines: Sequence[str]
+) -> list[Reading]:
     """List all places that read some names.
 
     Args:
       tree: The lines of a function.
       names: The names, and what they belong to: those of one thing that are next to each
         other in a tuple, or in the arguments of a call, are listed together.
+      lines: The lines. Rules in rules are deep, and each is looked through with all that
+        is in it: functions whose lines have none of the names are skipped.
     """
     found: list[Reading] = []
-    for node in tree.body:
+    for node in _relevant(tree.body, names, lines):
         found += _in_node(node, names, frozenset())
+    if all(reading.display is None for reading in found):
+        return found
     iterated = set(map(id, _iterated(tree)))
     return [
         replace(reading, is_iterated=True)
@@ -47,6 +55,20 @@ def names_read(tree: ast.Module, names: Mapping[str, object]) -> list[Reading]:
         else reading
         for reading in found
     ]
+
+
+def _relevant(
+    body: Sequence[ast.stmt], names: Mapping[str, object], lines: Sequence[str]
+) -> Iterator[ast.stmt]:
+    """Yield the statements but for functions that cannot read any of the names."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            first = min([each.lineno for each in [node, *node.decorator_list]])
+            text = "\n".join(lines[first - 1 : node.end_lineno])
+            mentioned = names.keys() & set(_WORD.findall(text))
+            if not mentioned or mentioned <= set(_names_bound(node)):
+                continue
+        yield node
 
 
 def _iterated(tree: ast.Module) -> Iterator[ast.expr]:

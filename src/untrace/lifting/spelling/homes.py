@@ -168,9 +168,30 @@ def _find_declared_home(value: Any) -> Home | None:
 def _find_by_scan(value: Any) -> Home | None:
     """Look for `value` in all modules; for a function, in its own module only."""
     is_function = isinstance(value, types.FunctionType)
-    attributes = _attributes_of(value.__module__) if is_function else _attributes()
-    homes = [(module, name) for module, name, found in attributes if found is value]
+    modules = [value.__module__] if is_function else _modules_with(value)
+    homes = [
+        (module, name)
+        for each in modules
+        for module, name, found in _attributes_of(each)
+        if found is value
+    ]
     return min(homes, key=_home_rank, default=None)
+
+
+def _modules_with(value: Any) -> list[str]:
+    """Name the modules that have `value` as an attribute.
+
+    Most of what is looked for is nowhere: objects that tracing makes anew each time. So
+    names are read only where it is found, and nothing is remembered, since modules change.
+    """
+    wanted = id(value)
+    modules: list[tuple[str, object]] = list(sys.modules.items())  # may be anything
+    return [
+        name
+        for name, module in modules
+        if isinstance(module, types.ModuleType)
+        and wanted in map(id, list(vars(module).values()))
+    ]
 
 
 def _home_rank(home: Home) -> tuple[int, bool, Home]:
