@@ -133,24 +133,41 @@ def _key(params: Mapping[str, Any]) -> int:
 def used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
     """Find what the rules in a program are given by `jax.vjp` with all its inputs.
 
-    Where JAX cannot differentiate the program, these are the cases up to there.
+    If that fails, what they are given by `jax.jvp` counts, and if that fails, too, nothing:
+    how far JAX gets depends on what does not matter, such as dead code.
 
     Returns:
       Cases by the address of the callable that is the (forward) rule of an equation.
     """
-    watch = _Watch()
-    noting = watch.jaxpr(jaxpr)
-    with contextlib.ExitStack() as stack:
-        # Rules are the user's code and may raise anything, and so may missing ones.
-        stack.enter_context(contextlib.suppress(Exception))
-        for params in watch.rules:
-            stack.enter_context(forgotten_rules(params))
-        if watch.rules:
-            _differentiate(noting)
-    return {key: tuple(cases) for key, cases in watch.cases.items()}
+    for differentiate in (_pull_back, _push_forward):
+        watch = _Watch()
+        noting = watch.jaxpr(jaxpr)
+        if not watch.rules:
+            break
+        with contextlib.ExitStack() as stack:
+            for params in watch.rules:
+                stack.enter_context(forgotten_rules(params))
+            try:
+                _differentiate(noting, differentiate)
+            except Exception:  # rules are the user's code, and some may be missing
+                continue
+        return {key: tuple(cases) for key, cases in watch.cases.items()}
+    return {}
 
 
-def _differentiate(jaxpr: Any) -> None:
+def _pull_back(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    results, pull_back = jax.vjp(function, *values)
+    return pull_back(results)
+
+
+def _push_forward(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    _, tangents = jax.jvp(function, values, values)
+    return tangents
+
+
+def _differentiate(
+    jaxpr: Any, differentiate: Callable[[Callable[..., Any], Sequence[Any]], Any]
+) -> None:
     body, _ = split_jaxpr(jaxpr)
     avals = [var.aval for var in body.invars]
     places = [i for i, aval in enumerate(avals) if is_perturbable(aval)]
@@ -165,8 +182,8 @@ def _differentiate(jaxpr: Any) -> None:
             results = run(*full)
             return [results[i] for i in kept]
 
-        results, pull_back = jax.vjp(of_floats, *[args[i] for i in places])
-        return pull_back(results)
+        made = differentiate(of_floats, [args[i] for i in places])
+        return jax.tree.leaves(made)
 
     trace_flat(differentiated, avals, "differentiated")
 
