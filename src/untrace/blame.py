@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from untrace.lifting.blocks.opened import OPENED
 from untrace.lifting.steps import Steps, callee
 from untrace.verification.difference import Difference, shorten
 from untrace.verification.report import Report
@@ -45,6 +46,9 @@ def blamed(report: Report, written: Written) -> Iterator[Sequence[Any]]:
       written: Equations by the function that their text calls.
     """
     found = report.difference
+    is_opened = any(note.startswith(OPENED) for note in report.notes)
+    if is_opened and isinstance(report.parting, Difference) and report.parting.blamed:
+        found = report.parting  # what is opened differs in every equation
     if isinstance(found, Difference):
         *outer, inner = [[eqn] if eqn else [] for eqn in found.blamed] or [[]]
         yield from (inner, _written_in(report.line.rpartition(" = ")[2], written))

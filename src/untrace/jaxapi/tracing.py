@@ -37,7 +37,8 @@ def trace_flat(
     if debug is None:
         debug = _api_util.debug_info("untrace", function, tuple(avals), {})
         names = None if arg_names is None else tuple(arg_names)
-        debug = debug.replace_func_name(name)._replace(arg_names=names)
+        # Where our own function stands is nobody's business: errors of JAX would say it.
+        debug = debug._replace(func_src_info=name, arg_names=names)
     wrapped = _lu.wrap_init(function, debug_info=debug)
     jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
     return close_jaxpr(jaxpr, consts)

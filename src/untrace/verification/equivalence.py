@@ -233,8 +233,9 @@ class _Graph(KeyMaker):
         uses, n_draws, n_held = self.n_outer_uses, self.n_draws, self.n_held
 
         def make() -> int:
-            key = self._enter(jaxpr, parent, unread, repeated)
-            return self.number(("body", *key), Node("body", ()))
+            avals, effects, results = self._enter(jaxpr, parent, unread, repeated)
+            node = Node(("body", avals, len(effects)), (*effects, *results))
+            return self.number(("body", avals, effects, results), node)
 
         number = self.body((Same(jaxpr), unread, repeated), make)
         if n_draws < self.n_draws:

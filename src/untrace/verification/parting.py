@@ -53,8 +53,13 @@ def find_difference(
     return None
 
 
-def _descend(nodes: Sequence[Node], number: int, other: int) -> Difference:
-    """Follow the operands that differ up to the values whose own equations do."""
+def _descend(
+    nodes: Sequence[Node], number: int, other: int, around: tuple[Any, ...] = ()
+) -> Difference:
+    """Follow what differs, operands and sub-programs, to the equation that does itself.
+
+    `around` are the expected equations in whose sub-programs the two values are.
+    """
     while True:
         node, mate = nodes[number], nodes[other]
         if node.head != mate.head or len(node.operands) != len(mate.operands):
@@ -67,6 +72,10 @@ def _descend(nodes: Sequence[Node], number: int, other: int) -> Difference:
             break
         number, other = pairs[0]
     node, mate = (_with_equation(nodes, n) for n in (node, mate))
+    here = (*around, *([] if node.body is None else [node.body.eqns[node.position]]))
+    inner = _different_bodies(node.head, mate.head)
+    if inner is not None and nodes[inner[0]].head == nodes[inner[1]].head:
+        return _descend(nodes, *inner, here)
     indices = (node.position,) if node.body is not None else ()
     equation = None if mate.body is None else mate.body.eqns[mate.position]
     return Difference(
@@ -76,7 +85,22 @@ def _descend(nodes: Sequence[Node], number: int, other: int) -> Difference:
         _text(mate),
         _reason(node, mate),
         equation,
+        here,
     )
+
+
+def _different_bodies(key: Key, other: Key) -> tuple[int, int] | None:
+    """Find the sub-programs in two keys if these differ in nothing before them."""
+    if not (isinstance(key, tuple) and isinstance(other, tuple)):
+        return None
+    if len(key) != len(other):  # pyright: ignore[reportUnknownArgumentType]
+        return None
+    if key[0] == other[0] == "jaxpr" and key != other:
+        return key[1], other[1]
+    for part, mate in zip(key, other):
+        if part != mate:
+            return _different_bodies(part, mate)
+    return None
 
 
 def _with_equation(nodes: Sequence[Node], node: Node) -> Node:
