@@ -95,7 +95,8 @@ def _different_bodies(key: Key, other: Key) -> tuple[int, int] | None:
         return None
     if len(key) != len(other):  # pyright: ignore[reportUnknownArgumentType]
         return None
-    if key[0] == other[0] == "jaxpr" and key != other:
+    is_body = len(key) == 2 and key[0] == other[0] == "jaxpr"  # pyright: ignore[reportUnknownArgumentType]
+    if is_body and type(key[1]) is type(other[1]) is int and key != other:
         return key[1], other[1]
     for part, mate in zip(key, other):
         if part != mate:
