@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -192,3 +193,23 @@ def test_asking_leaves_no_trace() -> None:
     assert untrace.source(closed).report.is_verified
     jax.tree.map(np.testing.assert_array_equal, by((0,)), before)
     np.testing.assert_array_equal(by((1,))[0], 3 * np.ones(3))
+
+
+def test_threads_may_ask_for_one_rule() -> None:
+    """Rules of cached functions are those of all threads, and JAX keeps one tree of them."""
+    closed = jax.make_jaxpr(lazy(2))(X, X, np.arange(3))
+    (eqn,) = closed.jaxpr.eqns
+    avals = [[var.aval for var in each] for each in (eqn.invars, eqn.outvars)]
+    cases = jaxapi.rule_cases(eqn.params, *avals)
+    assert len(cases) == 9
+
+    def ask(case: jaxapi.RuleCase) -> str:
+        with jaxapi.asking(eqn.params):
+            forward = jaxapi.custom_vjp_forward(eqn.params, avals[0], case.given)
+            backward = jaxapi.custom_vjp_backward(eqn.params, forward, case.cotangents)
+        return f"{forward.residuals} {forward.constants} {backward.jaxpr}"
+
+    alone = {case: ask(case) for case in cases}
+    with ThreadPoolExecutor(8) as pool:
+        for case, made in pool.map(lambda case: (case, ask(case)), cases * 20):
+            assert made == alone[case]

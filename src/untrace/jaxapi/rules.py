@@ -10,6 +10,7 @@ function of a forward rule when a dead result was removed.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -146,23 +147,26 @@ class _Kept:
 
 
 _EMPTY = object()
+# Rules of cached functions, such as `jax.nn.relu`, are those of all threads.
+_LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
 def asking(params: Mapping[str, Any]) -> Generator[None]:
     """Leave it to JAX how the rules of a call were asked for last, whatever is asked."""
-    kept = _Kept(params)
-    stored = kept.stored()
-    try:
-        yield
-    finally:
-        kept.store(stored)
+    with _LOCK:
+        kept = _Kept(params)
+        stored = kept.stored()
+        try:
+            yield
+        finally:
+            kept.store(stored)
 
 
 @contextlib.contextmanager
 def forgotten_rules(params: Mapping[str, Any]) -> Generator[None]:
     """Let JAX ask for the rules of a call anew, and forget that it did."""
-    with _Kept(params).forgotten():
+    with _LOCK, _Kept(params).forgotten():
         yield
 
 
