@@ -252,12 +252,29 @@ def test_the_package_parses_in_one_place() -> None:
     assert found == {"parsing.py"}
 
 
+@pytest.fixture
+def dropped_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignore interrupts that arrive while Python drops objects, where nobody can catch them.
+
+    Python says so and goes on; pytest makes an error of it.
+    """
+    shown = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            shown(unraisable)
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+
+
+@pytest.mark.usefixtures("dropped_interrupts")
 def test_a_sample_of_the_soak() -> None:
     (soak,) = rounds(n_threads=4, n_programs=6, n_rounds=1)
     assert not soak.wrong, soak.wrong[0]
 
 
 @pytest.mark.corpus
+@pytest.mark.usefixtures("dropped_interrupts")
 def test_the_soak() -> None:
     """Eight threads and 200 programs, three times: what is left is left the first time."""
     kept: list[tuple[int, float]] = []
