@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import LiftingError
-from untrace.lifting.blocks.derivatives import exception_text
+from untrace.lifting.blocks.raising_rules import exception_text
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
