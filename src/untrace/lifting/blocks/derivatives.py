@@ -247,7 +247,7 @@ def _failing(eqn: Equation, error: Exception, frame: Frame) -> Rules:
     text = exception_text(error, lifter)
 
     def write(name: str, parent: Frame) -> list[str]:
-        where = " where every argument has a tangent" * eqn.params["symbolic_zeros"]
+        where = " in every case that was tried" * eqn.params["symbolic_zeros"]
         lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
         return raising_rules(eqn, name, text, parent)
 
