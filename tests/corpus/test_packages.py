@@ -15,23 +15,10 @@ from tests.corpus.packages.cases import Call, Case, call
 from tests.corpus.packages.finding import Finding, from_json
 from tests.corpus.packages.judge import bits, judge, judge_load, judge_text
 
-KNOWN: dict[str, str] = {}
-"""Cases of the sample that are known to fail at level "lax", and why."""
-
-if jax.__version_info__ >= (0, 12):
-    KNOWN["optax/simplex_projected_descent"] = (
-        "a custom_jvp closes over values in another order than a closure hoists them"
-    )
-
 
 def sample() -> list[Any]:
-    """Return the sample, with marks of the cases that are known to fail."""
-    parameters: list[Any] = []
-    for case in run.chosen(sample=True):
-        reason = KNOWN.get(case.name)
-        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-        parameters.append(pytest.param(case, id=case.name, marks=marks))
-    return parameters
+    """Return the cases of the sample."""
+    return [pytest.param(case, id=case.name) for case in run.chosen(sample=True)]
 
 
 @pytest.mark.parametrize("case", sample())

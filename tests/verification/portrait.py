@@ -95,7 +95,9 @@ def _derivatives(flat: Any, leaves: list[Any]) -> dict[str, tuple[Any, list[Any]
         results, pull = jax.vjp(of_floats, *floats)
         return pull([jnp.cos(x) for x in results])
 
-    found = {"function": (flat, leaves)}
+    # What JAX computes: methods of NumPy's arrays are other functions, with other checks.
+    arrays = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in leaves]
+    found = {"function": (flat, arrays)}
     if floats:
         found |= {"jvp": (forward, floats), "vjp": (backward, floats)}
     return found
