@@ -20,7 +20,7 @@ import jax
 from jax._src import linear_util as _lu
 
 from untrace.jaxapi.jaxprs import as_function, close_jaxpr, is_jaxpr, split_jaxpr
-from untrace.jaxapi.rules import ZEROS, forgotten_rules, is_perturbable
+from untrace.jaxapi.rules import ZEROS, asked_rule, forgotten_rules, is_perturbable
 from untrace.jaxapi.tracing import trace_flat
 
 MAX_ALONE = 4
@@ -65,7 +65,7 @@ class RuleCases:
             self._used = {}
             for program in self._programs:
                 self._used.update(used_cases(program))
-        used = self._used.get(_key(params), ())
+        used = self._used.get(id(asked_rule(params)), ())
         return rule_cases(params, operand_avals, result_avals, used)
 
 
@@ -119,12 +119,6 @@ def choices(can: Choice) -> list[Choice]:
     places = [i for i, is_possible in enumerate(can) if is_possible]
     alone = [[i] for i in places] if 1 < len(places) <= MAX_ALONE else []
     return [tuple([i in each for i in range(len(can))]) for each in [places, *alone]]
-
-
-def _key(params: Mapping[str, Any]) -> int:
-    """Return under which key `used_cases` has the cases of a call."""
-    is_jvp = "jvp_jaxpr_fun" in params
-    return id(params["jvp_jaxpr_fun" if is_jvp else "fwd_jaxpr_thunk"])
 
 
 # ---- what comes up when a program is differentiated -------------------------------
@@ -227,7 +221,7 @@ class _Watch:
         return param
 
     def _note(self, params: Mapping[str, Any], case: Case) -> None:
-        self.cases.setdefault(_key(params), {})[case] = None
+        self.cases.setdefault(id(asked_rule(params)), {})[case] = None
 
     def _jvp(self, params: Mapping[str, Any]) -> Any:
         rule = params["jvp_jaxpr_fun"]

@@ -87,6 +87,11 @@ def custom_jvp_rule(
     return close_jaxpr(jaxpr, consts), list(out_zeros)
 
 
+def asked_rule(params: Mapping[str, Any]) -> Any:
+    """The callable that JAX asks for the rule of a call, its forward rule if there are two."""
+    return params["jvp_jaxpr_fun" if "jvp_jaxpr_fun" in params else "fwd_jaxpr_thunk"]
+
+
 class _Kept:
     """What JAX keeps of rules that were asked for, behind the callable it asks.
 
@@ -95,8 +100,7 @@ class _Kept:
     """
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        is_jvp = "jvp_jaxpr_fun" in params
-        self.rule = params["jvp_jaxpr_fun" if is_jvp else "fwd_jaxpr_thunk"]
+        self.rule = asked_rule(params)
         self.stores, self._traces = _kept_behind(self.rule)
         self._is_first = _code(getattr(self.rule, "f", None)) is MEMOIZED
 
