@@ -247,3 +247,51 @@ def test_numbers_that_rules_are_given_are_converted():
         loaded = untrace.source(loss, level=level)(X).load()
         for made in (jax.grad(loaded), jax.jit(jax.grad(loaded))):
             np.testing.assert_array_equal(made(X), jax.grad(loss)(X))
+
+
+@levels
+def test_a_loop_over_a_number_is_differentiated(level):
+    def power(x: Any, n: int) -> Any:
+        return jax.lax.fori_loop(0, n, lambda i, total: total * x, jnp.ones_like(x))
+
+    f = loaded(power, jnp.float32(2.0), 3, level=level)
+    assert f(2.0, 4) == 16.0
+    if level == "api":  # "lax" has the loop that was traced, over a traced number
+        assert jax.jit(jax.grad(lambda x: f(x, 3)))(2.0) == 12.0
+
+
+@levels
+def test_host_functions_and_batching_rules_are_the_original_s(level):
+    seen: list[Any] = []
+
+    def host(tree: Any) -> Any:
+        seen.append(type(tree))
+        return np.asarray(tree.w) + 1
+
+    @jax.custom_batching.custom_vmap
+    def shifted(x: Any) -> Any:
+        return x + 1.0
+
+    @shifted.def_vmap
+    def rule(axis_size: int, in_batched: Any, x: Any) -> Any:
+        return x * 2.0, True
+
+    def step(state: State, x: Any) -> Any:
+        w = jax.pure_callback(host, jax.ShapeDtypeStruct((4,), np.float32), state)
+        made = jax.pure_callback(lambda v: np.cos(v), w, w)
+        return shifted(x) + w * made
+
+    state = State(X, jnp.int32(3))
+    f = loaded(step, state, X, level=level)
+    same(f(state, X), step(state, jnp.asarray(X)))
+    assert seen == [State, State]
+
+    def many(xs: Any) -> Any:
+        return jax.vmap(shifted)(xs) + shifted(xs[0])
+
+    def several(f: Any) -> Any:
+        return jax.jit(jax.vmap(f))(jnp.stack([X, X]))
+
+    same(several(loaded(lambda x: shifted(x), X, level=level)), several(shifted))
+    g = loaded(many, jnp.stack([X, X]), level=level)
+    same(g(jnp.stack([X, X])), many(jnp.stack([X, X])))

@@ -176,13 +176,18 @@ def _is_wide(aval: Any) -> bool:
 
 
 def _array(leaf: Any, is_wide: bool) -> Any:
-    """An input as the program was traced with it: an array of JAX, also for a number."""
+    """An input as the program was traced with it: an array of JAX, also for a number.
+
+    It stays a known value while others are traced: a loop over a number can be
+    differentiated then.
+    """
     is_plain = isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic)
     if not is_plain or getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return leaf
-    if not is_wide:
-        return jnp.asarray(leaf)
-    with jax.enable_x64(True):  # which the file enters, too
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.ensure_compile_time_eval())
+        if is_wide:
+            stack.enter_context(jax.enable_x64(True))  # which the file enters, too
         return jnp.asarray(leaf)
 
 

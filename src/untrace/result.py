@@ -111,13 +111,16 @@ class Source:
         It takes the arguments that the original takes, by position, keyword or default,
         and returns the user's own types; modules of flax.nnx are changed in place.
         Arguments of the file's own classes are taken, too; then the result is that of
-        the file.
+        the file. Callbacks and batching rules that the file has stand-ins for are the
+        original's own.
 
         Returns:
           The function. It raises `CallError`, a `TypeError`, if an argument that is
           fixed in the program has another value, or another tree.
         """
-        return drop_in(self._executed(), self.name, self.captured, self.module.classes)
+        module = self._executed()
+        vars(module).update(self.module.originals)
+        return drop_in(module, self.name, self.captured, self.module.classes)
 
     def _executed(self) -> ModuleType:
         with tempfile.TemporaryDirectory() as folder:

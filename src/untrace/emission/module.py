@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +46,7 @@ class Module:
       classes: Names of the NamedTuples that stand for the user's classes.
       stored: Arrays for the sidecar, by name; empty if none is needed.
       opened: Primitives of libraries that are written as what they compute.
+      originals: Functions that the file has stand-ins for, by the name of the stand-in.
     """
 
     body: str
@@ -52,6 +54,9 @@ class Module:
     classes: dict[Any, str]
     stored: dict[str, Any] = field(default_factory=dict[str, Any])
     opened: frozenset[Any] = frozenset()
+    originals: dict[str, Callable[..., Any]] = field(
+        default_factory=dict[str, Callable[..., Any]]
+    )
 
     def text(self, header: str) -> str:
         """Return the whole file."""
@@ -92,7 +97,8 @@ def emit(listing: Listing) -> Module:
     body = _checked(body.strip("\n") + "\n")
     names = {key: name for key, (name, _) in listing.classes.items()}
     stored = dict(lifter.constants.stored)
-    return Module(body, listing.main.name, names, stored, lifter.opened)
+    originals = dict(lifter.originals)
+    return Module(body, listing.main.name, names, stored, lifter.opened, originals)
 
 
 def _checked(text: str) -> str:

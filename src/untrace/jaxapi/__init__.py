@@ -240,6 +240,7 @@ from untrace.jaxapi.state import (
     ref_content,
     ref_transforms,
     stand_in_for,
+    taking_leaves,
 )
 from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
 from untrace.jaxapi.thunks import thunk_result as thunk_result
@@ -434,6 +435,7 @@ __all__ = [
     "stand_in_for",
     "static_arguments",
     "sub_jaxprs",
+    "taking_leaves",
     "tangent_choices",
     "tensor_cores",
     "trace_computation",

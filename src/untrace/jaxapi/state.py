@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -68,6 +68,16 @@ def host_call(callback: Any) -> HostCall | None:
     if not {"callback", "in_tree", "static_args"} <= held.keys():
         return None
     return HostCall(held["callback"], held["in_tree"], dict(held["static_args"]))
+
+
+def taking_leaves(call: HostCall) -> Callable[..., Any]:
+    """Return the function of a host call as one of the leaves of its arguments."""
+
+    def function(*leaves: Any) -> Any:
+        args, kwargs = jax.tree.unflatten(call.in_tree, leaves)
+        return call.function(*args, **kwargs)
+
+    return function
 
 
 def is_ordered_effect(effect: Any) -> bool:

@@ -50,6 +50,7 @@ class Lifter:
         # Primitives of libraries that are written as what they compute.
         self.opened: frozenset[Any] = frozenset()
         self.stand_ins: dict[Any, str] = {}
+        self.originals: dict[str, Callable[..., Any]] = {}  # of stand-ins, by name
         self.steps = Steps() if steps is None else steps
         self.hints: dict[Value, str] = {}
         # Whether what is used once is written where it is used.

@@ -64,7 +64,7 @@ def _value_callback(
         return None
     else:  # trees of classes that a file without their library does not have
         args = frame.texts(eqn.operands)
-        host = leaves_function(call.function, avals, frame.lifter)
+        host = leaves_function(call, avals, frame.lifter)
     types = [spell_aval_struct(aval, frame.lifter.imports) for aval in avals]
     result = types[0] if len(types) == 1 else f"({', '.join(types)})"
     keywords = [f"{k}={frame.lifter.spell(v)}" for k, v in options.items()]

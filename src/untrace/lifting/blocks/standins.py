@@ -35,11 +35,13 @@ def host_function_of(function: Any, result: Any, lifter: Lifter) -> str:
     return _imported(function, lines, lifter)
 
 
-def leaves_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
+def leaves_function(
+    call: jaxapi.HostCall, result_avals: Sequence[Any], lifter: Lifter
+) -> str:
     """Return the name of a stand-in that takes the leaves of a host function's arguments."""
     several = result_avals[0] if len(result_avals) == 1 else tuple(result_avals)
     lines = [f"return {_zeros(several, lifter)}"]
-    return _stand_in(function, lines, lifter, takes_leaves=True)
+    return _stand_in(call.function, lines, lifter, call)
 
 
 def rule_function(function: Any, lifter: Lifter) -> str:
@@ -56,9 +58,13 @@ def _imported(function: Any, lines: list[str], lifter: Lifter) -> str:
 
 
 def _stand_in(
-    function: Any, lines: list[str], lifter: Lifter, takes_leaves: bool = False
+    function: Any,
+    lines: list[str],
+    lifter: Lifter,
+    leaves_of: jaxapi.HostCall | None = None,
 ) -> str:
-    key = (id(function), takes_leaves, *lines)
+    takes_leaves = leaves_of is not None
+    key = (id(function), id(leaves_of and leaves_of.in_tree), *lines)
     known = lifter.stand_ins.get(key)
     if known is not None:
         return known
@@ -71,6 +77,8 @@ def _stand_in(
         marks.append(f"{name}.{jaxapi.LEAVES_MARK} = True")
     made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", *marks])
     lifter.functions.append(made)
+    original = jaxapi.taking_leaves(leaves_of) if leaves_of else function
+    lifter.originals[name] = original
     how = ", which takes the leaves of its arguments" if takes_leaves else ""
     lifter.note(
         f"`{name}` stands in for a function that cannot be imported{how}; put it there."
