@@ -47,3 +47,21 @@ def test_values_are_compared_by_what_rounding_explains() -> None:
     assert derivatives.difference(one, one * np.float32(1 + 1e-4))
     assert derivatives.difference(one, one.astype(jnp.bfloat16))
     assert derivatives.difference(one, one.at[1].set(0.0))
+
+
+def test_a_result_may_differ_by_what_rounding_of_the_inputs_does() -> None:
+    x = jnp.linspace(0.5, 1.5, 5, dtype=jnp.float32)
+    far = jnp.float32(1e4)  # cancels: the result has three digits
+
+    def steep(x: jnp.ndarray) -> jnp.ndarray:
+        return jnp.sum((x + far) - far) / 7.0
+
+    def reordered(x: jnp.ndarray) -> jnp.ndarray:
+        return (jnp.sum(x + far) - 5 * far) / 7.0
+
+    def other(x: jnp.ndarray) -> jnp.ndarray:
+        return 1.01 * steep(x)
+
+    compared = derivatives._compare  # pyright: ignore[reportPrivateUsage]
+    assert compared(steep, reordered, (x,))[0] == "values"
+    assert compared(steep, other, (x,))[0] == "DIFFERENT"
