@@ -30,6 +30,7 @@ _LOADED = re.compile(
     rf'^( *)CONSTANTS = load_arrays\(\s*"{PLACEHOLDER_NAME}",\s*"{PLACEHOLDER_DIGEST}",?\s*\)',
     re.MULTILINE,
 )
+Functions = dict[str, Callable[..., Any]]
 WIDE_NOTE = (
     "It computes in 64 bits and leaves the setting of the process alone; enter "
     "jax.enable_x64(True) around jax.jit, jax.grad and the like of it, too."
@@ -47,6 +48,8 @@ class Module:
       stored: Arrays for the sidecar, by name; empty if none is needed.
       opened: Primitives of libraries that are written as what they compute.
       originals: Functions that the file has stand-ins for, by the name of the stand-in.
+      kept_rules: Derivative rules that the file does not have, by the name of the
+        `custom_jvp` function.
     """
 
     body: str
@@ -54,9 +57,8 @@ class Module:
     classes: dict[Any, str]
     stored: dict[str, Any] = field(default_factory=dict[str, Any])
     opened: frozenset[Any] = frozenset()
-    originals: dict[str, Callable[..., Any]] = field(
-        default_factory=dict[str, Callable[..., Any]]
-    )
+    originals: Functions = field(default_factory=dict[str, Callable[..., Any]])
+    kept_rules: Functions = field(default_factory=dict[str, Callable[..., Any]])
 
     def text(self, header: str) -> str:
         """Return the whole file."""
@@ -97,8 +99,15 @@ def emit(listing: Listing) -> Module:
     body = _checked(body.strip("\n") + "\n")
     names = {key: name for key, (name, _) in listing.classes.items()}
     stored = dict(lifter.constants.stored)
-    originals = dict(lifter.originals)
-    return Module(body, listing.main.name, names, stored, lifter.opened, originals)
+    return Module(
+        body,
+        listing.main.name,
+        names,
+        stored,
+        lifter.opened,
+        dict(lifter.originals),
+        dict(lifter.kept_rules),
+    )
 
 
 def _checked(text: str) -> str:

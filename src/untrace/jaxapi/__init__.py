@@ -105,6 +105,7 @@ from untrace.jaxapi.implementations import (
     differentiates_otherwise as differentiates_otherwise,
 )
 from untrace.jaxapi.implementations import implementation as implementation
+from untrace.jaxapi.implementations import kept_rule as kept_rule
 from untrace.jaxapi.implementations import library_of as library_of
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,

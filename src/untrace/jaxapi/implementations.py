@@ -21,6 +21,7 @@ from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import mlir as _mlir
+from jax.custom_derivatives import SymbolicZero
 
 from untrace.jaxapi.avals import same_aval
 from untrace.jaxapi.comparing import array_key
@@ -53,7 +54,7 @@ def implementation(
     The function that it is compiled as is traced at the types of an equation. It has to
     make the types of the results, to have no effects, and to be what the primitive does
     outside of `jax.jit`, too. How the primitive is batched or differentiated does not
-    follow: if derivatives would be other ones, the results refuse to be differentiated.
+    follow: if derivatives would be other ones, it is a function whose rule refuses.
 
     Returns:
       A closed jaxpr; None if there is none, or the primitive is one of JAX's.
@@ -63,31 +64,64 @@ def implementation(
         primitive, params, avals, out_avals
     ):
         return jaxpr
-    refusing = _refusing(primitive.name)
-
-    def run(*args: Any) -> list[Any]:
-        results = eval_jaxpr(*split_jaxpr(jaxpr), *args)
-        return [refusing(x) if _is_inexact(jax.typeof(x)) else x for x in results]
-
-    return trace_flat(run, avals)
+    return trace_flat(_underived(primitive, params, jaxpr), avals)
 
 
-@functools.cache
-def _refusing(name: str) -> Callable[[Any], Any]:
-    """Return a function that does nothing and refuses to be differentiated."""
+def _underived(
+    primitive: Any, params: Mapping[str, Any], jaxpr: Any
+) -> Callable[..., list[Any]]:
+    """Return a function that computes what a primitive does, and has no derivative."""
+    body, consts = split_jaxpr(jaxpr)
+    n_consts = len(consts)
 
-    @jax.custom_jvp
-    def underived(x: Any) -> Any:
-        return x
+    def computed(*args: Any) -> list[Any]:
+        return eval_jaxpr(body, args[:n_consts], *args[n_consts:])
 
-    def underived_rule(primals: Any, tangents: Any) -> Any:
-        raise NotImplementedError(
-            f"the derivative of `{name}` is not kept in recovered code: "
-            "recover the derivative of the original instead"
+    def kept(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+        return _differentiated(
+            primitive, params, primals[n_consts:], tangents[n_consts:]
         )
 
-    underived.defjvp(underived_rule)
-    return underived
+    def refusing(primals: Any, tangents: Any) -> Any:
+        error = NotImplementedError(
+            f"the derivative of `{primitive.name}` is not kept in recovered code: "
+            "recover the derivative of the original instead"
+        )
+        error.__dict__[_KEPT_RULE] = kept
+        raise error
+
+    computed.__name__ = computed.__qualname__ = primitive.name
+    function = jax.custom_jvp(computed)
+    function.defjvp(refusing, symbolic_zeros=True)
+    return functools.partial(function, *consts)
+
+
+_KEPT_RULE = "__untrace_kept_rule__"
+
+
+def kept_rule(error: Exception) -> Callable[..., Any] | None:
+    """Return the derivative rule that an error says is not kept, for who has the original."""
+    return error.__dict__.get(_KEPT_RULE)
+
+
+def _differentiated(
+    primitive: Any,
+    params: Mapping[str, Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+) -> tuple[list[Any], list[Any]]:
+    """Differentiate a primitive by its own rule, by the operands that have tangents."""
+    moving = [i for i, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
+
+    def bound(*values: Any) -> list[Any]:
+        operands = list(primals)
+        for i, value in zip(moving, values):
+            operands[i] = value
+        found = primitive.bind(*operands, **primitive.get_bind_params(dict(params)))
+        return list(found) if primitive.multiple_results else [found]
+
+    given, dots = ([values[i] for i in moving] for values in (primals, tangents))
+    return jax.jvp(bound, given, dots)
 
 
 def _implementation(
