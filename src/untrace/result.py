@@ -111,8 +111,8 @@ class Source:
         It takes the arguments that the original takes, by position, keyword or default,
         and returns the user's own types; modules of flax.nnx are changed in place.
         Arguments of the file's own classes are taken, too; then the result is that of
-        the file. Callbacks and rules that the file does not have (it has stand-ins for
-        them, or refuses) are the original's own.
+        the file. Callbacks, batching rules and primitives of libraries are the original's
+        own where the file has stand-ins for them.
 
         Returns:
           The function. It raises `CallError`, a `TypeError`, if an argument that is
@@ -120,8 +120,6 @@ class Source:
         """
         module = self._executed()
         vars(module).update(self.module.originals)
-        for name, rule in self.module.kept_rules.items():
-            getattr(module, name).defjvp(rule, symbolic_zeros=True)
         return drop_in(module, self.name, self.captured, self.module.classes)
 
     def _executed(self) -> ModuleType:

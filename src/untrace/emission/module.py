@@ -30,7 +30,6 @@ _LOADED = re.compile(
     rf'^( *)CONSTANTS = load_arrays\(\s*"{PLACEHOLDER_NAME}",\s*"{PLACEHOLDER_DIGEST}",?\s*\)',
     re.MULTILINE,
 )
-Functions = dict[str, Callable[..., Any]]
 WIDE_NOTE = (
     "It computes in 64 bits and leaves the setting of the process alone; enter "
     "jax.enable_x64(True) around jax.jit, jax.grad and the like of it, too."
@@ -47,9 +46,8 @@ class Module:
       classes: Names of the NamedTuples that stand for the user's classes.
       stored: Arrays for the sidecar, by name; empty if none is needed.
       opened: Primitives of libraries that are written as what they compute.
-      originals: Functions that the file has stand-ins for, by the name of the stand-in.
-      kept_rules: Derivative rules that the file does not have, by the name of the
-        `custom_jvp` function.
+      originals: What its functions are in the place of where they cannot do all of it,
+        by their names: stand-ins, and those that refuse to be differentiated.
     """
 
     body: str
@@ -57,8 +55,9 @@ class Module:
     classes: dict[Any, str]
     stored: dict[str, Any] = field(default_factory=dict[str, Any])
     opened: frozenset[Any] = frozenset()
-    originals: Functions = field(default_factory=dict[str, Callable[..., Any]])
-    kept_rules: Functions = field(default_factory=dict[str, Callable[..., Any]])
+    originals: dict[str, Callable[..., Any]] = field(
+        default_factory=dict[str, Callable[..., Any]]
+    )
 
     def text(self, header: str) -> str:
         """Return the whole file."""
@@ -106,7 +105,6 @@ def emit(listing: Listing) -> Module:
         stored,
         lifter.opened,
         dict(lifter.originals),
-        dict(lifter.kept_rules),
     )
 
 

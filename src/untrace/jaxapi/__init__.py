@@ -105,8 +105,8 @@ from untrace.jaxapi.implementations import (
     differentiates_otherwise as differentiates_otherwise,
 )
 from untrace.jaxapi.implementations import implementation as implementation
-from untrace.jaxapi.implementations import kept_rule as kept_rule
 from untrace.jaxapi.implementations import library_of as library_of
+from untrace.jaxapi.implementations import refusing_original as refusing_original
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,
     ClosedJaxpr,

@@ -21,7 +21,6 @@ from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import mlir as _mlir
-from jax.custom_derivatives import SymbolicZero
 
 from untrace.jaxapi.avals import same_aval
 from untrace.jaxapi.comparing import array_key
@@ -77,17 +76,17 @@ def _underived(
     def computed(*args: Any) -> list[Any]:
         return eval_jaxpr(body, args[:n_consts], *args[n_consts:])
 
-    def kept(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
-        return _differentiated(
-            primitive, params, primals[n_consts:], tangents[n_consts:]
-        )
+    def bound(*args: Any) -> list[Any]:
+        params_of_bind = primitive.get_bind_params(dict(params))
+        found = primitive.bind(*args[n_consts:], **params_of_bind)
+        return list(found) if primitive.multiple_results else [found]
 
     def refusing(primals: Any, tangents: Any) -> Any:
         error = NotImplementedError(
             f"the derivative of `{primitive.name}` is not kept in recovered code: "
             "recover the derivative of the original instead"
         )
-        error.__dict__[_KEPT_RULE] = kept
+        error.__dict__[_ORIGINAL] = bound
         raise error
 
     computed.__name__ = computed.__qualname__ = primitive.name
@@ -96,32 +95,12 @@ def _underived(
     return functools.partial(function, *consts)
 
 
-_KEPT_RULE = "__untrace_kept_rule__"
+_ORIGINAL = "__untrace_original__"
 
 
-def kept_rule(error: Exception) -> Callable[..., Any] | None:
-    """Return the derivative rule that an error says is not kept, for who has the original."""
-    return error.__dict__.get(_KEPT_RULE)
-
-
-def _differentiated(
-    primitive: Any,
-    params: Mapping[str, Any],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-) -> tuple[list[Any], list[Any]]:
-    """Differentiate a primitive by its own rule, by the operands that have tangents."""
-    moving = [i for i, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
-
-    def bound(*values: Any) -> list[Any]:
-        operands = list(primals)
-        for i, value in zip(moving, values):
-            operands[i] = value
-        found = primitive.bind(*operands, **primitive.get_bind_params(dict(params)))
-        return list(found) if primitive.multiple_results else [found]
-
-    given, dots = ([values[i] for i in moving] for values in (primals, tangents))
-    return jax.jvp(bound, given, dots)
+def refusing_original(error: Exception) -> Callable[..., list[Any]] | None:
+    """Return what a function that refuses to be differentiated is in the place of."""
+    return error.__dict__.get(_ORIGINAL)
 
 
 def _implementation(

@@ -50,9 +50,8 @@ class Lifter:
         # Primitives of libraries that are written as what they compute.
         self.opened: frozenset[Any] = frozenset()
         self.stand_ins: dict[Any, str] = {}
-        self.originals: dict[str, Callable[..., Any]] = {}  # of stand-ins, by name
-        # Rules of functions that refuse to be differentiated where the original does not.
-        self.kept_rules: dict[str, Callable[..., Any]] = {}
+        # What functions of the file are in the place of, by their names.
+        self.originals: dict[str, Callable[..., Any]] = {}
         self.steps = Steps() if steps is None else steps
         self.hints: dict[Value, str] = {}
         # Whether what is used once is written where it is used.

@@ -245,23 +245,23 @@ def _failing(eqn: Equation, error: Exception, frame: Frame) -> Rules:
     """Describe rules that fail when traced: written, they fail in the same way."""
     lifter = frame.lifter
     text = exception_text(error, lifter)
-    kept = jaxapi.kept_rule(error)
+    original = jaxapi.refusing_original(error)
 
     def write(name: str, parent: Frame) -> list[str]:
         where = " in every case that was tried" * eqn.params["symbolic_zeros"]
-        if kept is None:
+        if original is None:
             lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
         else:
-            lifter.kept_rules[name] = functools.partial(_in_plain_results, kept)
+            lifter.originals[name] = functools.partial(_in_plain_results, original)
         return raising_rules(eqn, name, text, parent)
 
     return Rules((), write)
 
 
-def _in_plain_results(rule: Callable[..., Any], *given: Any) -> tuple[Any, ...]:
-    """Call a rule; its results and their tangents are as `plain_results` writes them."""
-    made = rule(*given)
-    return tuple([each[0] if len(each) == 1 else tuple(each) for each in made])
+def _in_plain_results(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function; its results are as `plain_results` writes them."""
+    results = function(*args)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _single_blanks(lines: list[str]) -> list[str]:

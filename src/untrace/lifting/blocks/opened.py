@@ -80,7 +80,7 @@ class Opener(Inliner):
             differing = ", ".join(f"`{name}`" for name in sorted(self.differing))
             lifter.note(
                 f"Derivatives of {differing} are not kept, and refused: recover the "
-                "derivative of the original instead (`src.load()` has its rule)."
+                "derivative of the original instead (`src.load()` does not refuse)."
             )
 
 
