@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse  # noqa: F401  (adds a filter of warnings when JAX first imports it)
 
 import untrace
 from tests.corpus.documented import basics, derivatives, models  # noqa: F401  (register)

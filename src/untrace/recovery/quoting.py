@@ -15,17 +15,18 @@ import itertools
 import linecache
 import tokenize
 import types
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from untrace import jaxapi
 from untrace.optional import gives, optional
 from untrace.parsing import parse
 from untrace.recovery.sites import once_per_site
 
 MAX_LENGTH = 160
 """Of a statement, in characters; longer ones end in `...`."""
+_no_warnings = jaxapi.ThreadFilter("ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,7 @@ def _read(filename: str) -> _File | None:
         return known
     text = "".join(lines)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were shown when it was imported
+        with _no_warnings.entered():  # they were shown when it was imported
             module = compile(text, filename, "exec", dont_inherit=True)
             tree = parse(text)
     except (SyntaxError, ValueError, RecursionError):
