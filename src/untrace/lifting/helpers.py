@@ -202,6 +202,20 @@ def staged(function, x, aval):
 ''',
         ("jax",),
     ),
+    "traced_at": Helper(
+        '''\
+def traced_at(function, types):
+    """Make a call that is given other types than `function` was traced at."""
+    from jax.extend.core import jaxpr_as_fun
+
+    def call(*args):
+        known = [types.get(i, arg) for i, arg in enumerate(args)]
+        return jaxpr_as_fun(jax.make_jaxpr(function)(*known))(*args)
+
+    return call
+''',
+        ("jax",),
+    ),
     "hoisted": Helper(
         '''\
 def hoisted(*values):

@@ -32,8 +32,8 @@ HELPER_NAMES = frozenset(
         *("by_perturbed", "by_tangents", "check_errors", "check_failed", "combine"),
         *("converted_with_sharding", "error_if", "exact", "filled", "hoisted"),
         *("inexact", "instantiated", "known_as", "merged"),
-        *("root_linear_map", "root_with_rule", "staged", "unchecked_jvp"),
-        *("unchecked_vjp", "unmade", "with_zeros", "without"),
+        *("root_linear_map", "root_with_rule", "staged", "traced_at"),
+        *("unchecked_jvp", "unchecked_vjp", "unmade", "with_zeros", "without"),
     )
 )
 """The functions that a file may define, which no argument of it may hide."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tests.verification.attacks.pairs import Jaxpr, M, X, Y, differs
+from tests.verification.attacks.pairs import Jaxpr, M, X, Y, differs, regrouped
 from untrace import jaxapi
 
 QUIET, LOUD = np.uint32([0x7FC00000, 0x7FC00001]).view(np.float32)
@@ -120,6 +120,58 @@ differs(
 differs(
     "weak or strong argument", lambda x, y: x, lambda x, y: jnp.float32(x), 1.0, 1.0
 )
+
+
+# ---- functions that were traced at another weak type than they are given -------------
+
+
+@jax.custom_jvp
+def times(n: Any, x: Any) -> Any:
+    return x * n
+
+
+@times.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    n, _ = primals
+    is_weak = (jnp.full((), 1, np.int8) * n).dtype == np.int8
+    return times(*primals), tangents[1] * n * (2 if is_weak else 5)
+
+
+def evaluated(function: Any, traced: Any) -> Any:
+    """Trace a function at the type of a number, and evaluate it at another one."""
+    jaxpr = jax.make_jaxpr(jax.jit(function))(traced, X)
+    return lambda n, x: jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, n, x)[0]
+
+
+def pulling_back(function: Any) -> Any:
+    """A function whose backward rule calls another one."""
+
+    @jax.custom_vjp
+    def f(n: Any, x: Any) -> Any:
+        return x * 2
+
+    f.defvjp(lambda n, x: (f(n, x), n), lambda n, ct: (None, function(n, ct)))
+    return f
+
+
+for _what, _wrap in (("", lambda f: f), (" in a backward rule", pulling_back)):
+    for _given in (3, np.int32(3)):
+        _is = "strong" if isinstance(_given, np.int32) else "weak"
+        differs(
+            f"a call traced at a weak or a strong number, given a {_is} one{_what}",
+            *[_wrap(evaluated(times, n)) for n in (3, np.int32(3))],
+            _given,
+            X,
+            because="a derivative rule in the call sees the type",
+        )
+        regrouped(
+            f"a call that rounds a weak or a strong number, given a {_is} one{_what}",
+            *[_wrap(evaluated(lambda n, x: x * n, n)) for n in (3, np.int32(3))],
+            _given,
+            X,
+            because="the function in the call has another type",
+        )
+
 differs(
     "weak type of a result",
     lambda x: lax.full_like(x, 0),

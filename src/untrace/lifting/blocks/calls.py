@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation
+from untrace.ir import Atom, Block, Equation
+from untrace.lifting.bind import aval_text, jaxpr_text, one_or_more
 from untrace.lifting.blocks.sharded import sharding_text
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control
-from untrace.lifting.spelling import Unspellable
+from untrace.lifting.spelling import Unspellable, spell_primitive
 from untrace.syntax.names import identifier
 
 
@@ -26,8 +27,30 @@ def jit(eqn: Equation, frame: Frame) -> Rhs | None:
     if options is None:
         return None
     name = jitted(block, eqn.params["name"], options, frame)
-    text = f"{name}({', '.join(frame.texts(eqn.operands))})"
-    return Rhs(text, None if len(eqn.results) != 1 else lambda names: names[0])
+    args = ", ".join(frame.texts(eqn.operands))
+    types = _other_types(eqn.operands, block, frame)
+    if types:
+        helper = frame.lifter.helper("traced_at")
+        return Rhs(f"{helper}({name}, {types})({args})", one_or_more)
+    return Rhs(
+        f"{name}({args})",
+        None if len(eqn.results) != 1 else lambda names: names[0],
+    )
+
+
+def _other_types(operands: Sequence[Atom], block: Block, frame: Frame) -> str:
+    """Write the types of inputs, by position, that differ in being weak from what is given.
+
+    A call traces its function at the types of its arguments. JAX keeps the function and
+    changes the arguments where it evaluates a jaxpr anew, as loops and rules of libraries
+    do whose carries are no longer weak.
+    """
+    texts: list[str] = []
+    for position, (atom, value) in enumerate(zip(operands, block.inputs)):
+        is_weak = getattr(value.aval, "weak_type", False)
+        if is_weak != getattr(atom.aval, "weak_type", False):
+            texts.append(f"{position}: {aval_text(value.aval, frame)}")
+    return f"{{{', '.join(texts)}}}" if texts else ""
 
 
 def jitted(block: Block, jit_name: str, options: tuple[str, ...], frame: Frame) -> str:
@@ -169,9 +192,6 @@ def policy_text(policy: Any, frame: Frame) -> str:
 @control("closed_call", "core_call", "call")
 def closed_call(eqn: Equation, frame: Frame) -> Rhs | None:
     """Bind a call primitive through its `get_bind_params`, as it stores a jaxpr."""
-    from untrace.lifting.bind import jaxpr_text, one_or_more
-    from untrace.lifting.spelling import spell_primitive
-
     params = dict(eqn.params)
     block: Block | None = params.pop("call_jaxpr", None)
     if block is None or params:
