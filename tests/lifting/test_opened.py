@@ -135,6 +135,70 @@ def test_primitives_are_opened_on_request_only() -> None:
     assert equivalent(bound, other, opened={unbatched_p}) is not None
 
 
+def _twice(x: Any) -> Any:
+    """Double numbers in a way that JAX cannot differentiate backwards."""
+    return jax.lax.while_loop(
+        lambda c: c[0] < 1, lambda c: (c[0] + 1, c[1] * 2), (0, x)
+    )[1]
+
+
+twice_p = _primitive("twice", lambda x, **params: _twice(x))
+ad.deflinear2(twice_p, lambda ct, _, **params: [twice_p.bind(ct, **params)])
+
+
+def choosy(factor: float) -> Any:
+    """A function whose rules want two of their operands to be perturbed, as equinox's do."""
+
+    @jax.custom_vjp
+    def f(*args: Any) -> Any:
+        return sum(args[1:], args[0])
+
+    def forward(*args: Any) -> Any:
+        given = [i for i, arg in enumerate(args) if arg.perturbed]
+        assert given == [1, 4], "unexpected tangents"
+        return f(*[arg.value for arg in args]), args[1].value * factor
+
+    def backward(kept: Any, ct: Any) -> Any:
+        return None, ct * kept, None, None, ct, None
+
+    f.defvjp(forward, backward, symbolic_zeros=True)
+    return f
+
+
+def _using(f: Any, twice: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda x, y: twice(f(X, x, X, X, jnp.sin(y), X))
+
+
+def test_rules_are_compared_as_the_original_asks_for_them() -> None:
+    # Which of six operands are perturbed is found by differentiating. What the primitive
+    # computes has no such derivative.
+    kept = object()  # at level "lax" it would be bound else
+    function = _using(choosy(2.0), lambda x: twice_p.bind(x, kept=kept))
+    assert jax.grad(lambda x, y: function(x, y).sum(), (0, 1))(X, X)
+    for level in ("lax", "api"):
+        src = untrace.source(function, level=level)(X, X)
+        assert src.report.strength == "equivalent", str(src)
+        assert "_p.bind" not in str(src)
+
+
+def test_rules_that_differ_as_the_original_asks_for_them_are_told_apart() -> None:
+    def refusing(x: Any) -> Any:
+        return jaxapi.eval_jaxpr(*jaxapi.split_jaxpr(computed), x)[0]
+
+    bound, same, other = (
+        jax.make_jaxpr(_using(choosy(n), lambda x: twice_p.bind(x)))(X, X)
+        for n in (2.0, 2.0, 3.0)
+    )
+    avals = [jax.typeof(jnp.asarray(X))]
+    computed = jaxapi.implementation(twice_p, {}, avals, avals)
+    for n in (2.0, 3.0):
+        text = jax.make_jaxpr(_using(choosy(n), refusing))(X, X)
+        for pair in ((bound, text), (text, bound)):
+            assert (equivalent(*pair, opened={twice_p}) is None) is (n == 2.0)
+    assert equivalent(bound, same) is None
+    assert equivalent(bound, other) is not None
+
+
 def test_jaxpr_that_the_program_evaluates_is_the_function_it_came_from() -> None:
     def f(x: Any, y: Any) -> Any:
         def step(state: Any) -> Any:

@@ -62,11 +62,16 @@ class RuleCases:
         if are_all_cases(params, operand_avals, result_avals):
             return rule_cases(params, operand_avals, result_avals)
         if self._used is None:
-            self._used = {}
-            for program in self._programs:
-                self._used.update(used_cases(program))
+            self._used = self.find()
         used = self._used.get(id(asked_rule(params)), ())
         return rule_cases(params, operand_avals, result_avals, used)
+
+    def find(self) -> dict[int, tuple[Case, ...]]:
+        """Find the cases that come up, by the addresses of rules (see `used_cases`)."""
+        used: dict[int, tuple[Case, ...]] = {}
+        for program in self._programs:
+            used.update(used_cases(program))
+        return used
 
 
 def rule_cases(

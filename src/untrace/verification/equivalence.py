@@ -31,6 +31,7 @@ from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.parting import Node, Summary, find_difference
 from untrace.verification.readers import Reader, readers
 from untrace.verification.rule_stack import RuleStack
+from untrace.verification.shared_cases import Place, SharedCases
 
 # Calls that only group equations, and the param that holds what they call.
 _CALLS = {
@@ -65,7 +66,11 @@ def equivalent(
       the results upwards, where they part.
     """
     graph = _Graph(opened, are_refs_anew)
-    graph.cases = jaxapi.RuleCases(expected, actual)
+    graph.cases = SharedCases(
+        expected,
+        actual,
+        find_places=lambda: _places((actual, expected), opened, are_refs_anew),
+    )
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         meshes, shared = graph.meshes, graph.shared_objects()
@@ -482,6 +487,42 @@ class _Graph(KeyMaker):
         key = ("constant", bits, self.aval(aval))
         text = f"constant {difference.short_type(aval)}"
         return self.number(key, Node("constant", (), text=text))
+
+
+class _Places(_Graph):
+    """Numbers values whatever the derivative rules, to find where these belong."""
+
+    def __init__(self, opened: Collection[Any], are_refs_anew: bool) -> None:
+        super().__init__(opened, are_refs_anew)
+        self.places: dict[int, set[int]] = {}
+
+    def rules(self, eqn: Any, scope: KeyScope) -> Key:
+        return ()
+
+    def _equation(
+        self,
+        eqn: Any,
+        operands: tuple[int, ...],
+        scope: KeyScope,
+        body: Any,
+        index: int,
+    ) -> list[int]:
+        results = super()._equation(eqn, operands, scope, body, index)
+        opaque = rules.OPAQUE_PARAMS.get(jaxapi.primitive_name(eqn.primitive))
+        if opaque and results and eqn.params.keys() >= opaque:
+            rule = id(jaxapi.asked_rule(eqn.params))
+            self.places.setdefault(results[0], set()).add(rule)
+        return results
+
+
+def _places(
+    programs: Sequence[Any], opened: Collection[Any], are_refs_anew: bool
+) -> Collection[Place]:
+    """List which derivative rules are at the same places of programs."""
+    graph = _Places(opened, are_refs_anew)
+    for program in programs:
+        graph.program(program)
+    return graph.places.values()
 
 
 def _inputs(jaxpr: Any) -> list[Any]:
