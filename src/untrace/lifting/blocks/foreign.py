@@ -1,4 +1,4 @@
-"""Calls of code that JAX did not trace: foreign and exported functions, batching rules."""
+"""Calls of code that JAX did not trace: foreign and exported functions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation
+from untrace.ir import Equation
 from untrace.lifting.blocks.kernels import called
-from untrace.lifting.blocks.standins import rule_function
-from untrace.lifting.frame import Frame, plain_results
-from untrace.lifting.printing import Group, Rhs, control, unpacked
+from untrace.lifting.frame import Frame
+from untrace.lifting.printing import Rhs, control, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.syntax.names import identifier, is_name
 
@@ -82,30 +81,6 @@ def call_of_exported(eqn: Equation, frame: Frame) -> Rhs | None:
         return Rhs(text, unpacked if n_results != 1 else plain_result)
     frame.lifter.imports.module("jax")
     return Rhs(f"jax.tree.leaves({text})", unpacked)
-
-
-@control("custom_vmap_call")
-def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
-    """Write a function with a batching rule, which cannot be traced without a batch."""
-    params = eqn.params
-    block: Block = params["call"]
-    rule = getattr(params["rule"], "rule", None)
-    n = len(eqn.operands)
-    # jax 0.12 keeps closed-over values (here none) before the arguments.
-    flat = [jax.tree.structure(tree) for tree in ((0,) * n, ([], (0,) * n))]
-    is_flat = params["in_tree"] in flat
-    n_results = len(block.outputs)
-    wanted = jax.tree.structure(0 if n_results == 1 else (0,) * n_results)
-    if rule is None or not is_flat or params["out_tree"] != wanted or block.constants:
-        return None
-    groups = [Group("x", 1)] * len(block.inputs)
-    function = frame.callable(block, "function", (), groups, plain_results(block))
-    name = frame.names.fresh(identifier(f"{function}_batched"))
-    frame.lifter.imports.module("jax")
-    frame.lines.append(f"{name} = jax.custom_batching.custom_vmap({function})")
-    frame.lines.append(f"{name}.def_vmap({rule_function(rule, frame.lifter)})")
-    target = plain_result if n_results == 1 else unpacked
-    return Rhs(f"{name}({', '.join(frame.texts(eqn.operands))})", target)
 
 
 def plain_result(names: list[str]) -> str:
