@@ -34,8 +34,11 @@ from untrace.jaxapi.avals import (
 )
 from untrace.jaxapi.batching import BATCH_SIZES as BATCH_SIZES
 from untrace.jaxapi.batching import CUSTOM_VMAP as CUSTOM_VMAP
+from untrace.jaxapi.batching import BatchingCall as BatchingCall
+from untrace.jaxapi.batching import batching_call as batching_call
 from untrace.jaxapi.batching import batching_rule as batching_rule
 from untrace.jaxapi.batching import is_sequential as is_sequential
+from untrace.jaxapi.batching import rule_of_leaves as rule_of_leaves
 from untrace.jaxapi.binds import bind_again as bind_again
 from untrace.jaxapi.binds import bind_codes as bind_codes
 from untrace.jaxapi.binds import current_axes as current_axes
@@ -245,6 +248,7 @@ from untrace.jaxapi.state import (
     taking_leaves,
 )
 from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
+from untrace.jaxapi.state import leaves_stand_in_for as leaves_stand_in_for
 from untrace.jaxapi.thunks import thunk_result as thunk_result
 from untrace.jaxapi.tracers import is_same_value
 from untrace.jaxapi.tracing import (

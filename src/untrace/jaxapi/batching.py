@@ -2,19 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 from jax._src import custom_batching as _custom_batching
 
 from untrace.jaxapi.avals import ShapedArray
+from untrace.jaxapi.params import PyTreeDef
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
 
 CUSTOM_VMAP = _custom_batching.custom_vmap
 BATCH_SIZES = (2, 3)
 MAX_ALONE = 8  # arguments of a rule that is traced with each of them batched alone
+
+
+class BatchingCall(NamedTuple):
+    """A batching rule, and the trees of what it takes and returns.
+
+    The first `n_consts` operands are what the function closes over; the rule is given
+    those behind them.
+    """
+
+    rule: Any
+    n_consts: int
+    in_tree: Any
+    out_tree: Any
+
+    @property
+    def n_leaves(self) -> tuple[int, int, int]:
+        """The numbers of constants, of leaves of the arguments, and of the results."""
+        return self.n_consts, self.in_tree.num_leaves, self.out_tree.num_leaves
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the rule takes leaves, and returns one leaf or a tuple of them."""
+        is_one = _is_leaf(self.out_tree)
+        is_several = _is_tuple_of_leaves(self.out_tree) and self.n_leaves[2] != 1
+        return _is_tuple_of_leaves(self.in_tree) and (is_one or is_several)
+
+
+def _is_leaf(tree: Any) -> bool:
+    return tree.node_data() is None
+
+
+def _is_tuple_of_leaves(tree: Any) -> bool:
+    # Trees of JAX's own registry (jax 0.12) are unequal to those of the user's.
+    node = tree.node_data()
+    return node is not None and node[0] is tuple and all(map(_is_leaf, tree.children()))
+
+
+def batching_call(params: dict[str, Any]) -> BatchingCall | None:
+    """Read the params of a `custom_vmap_call`, None if JAX does not make such ones.
+
+    The rule of a function is held in an object beside what the function closes over. That
+    of a derivative of the function is one of JAX, which is given these, too.
+    """
+    values: list[Any] = [params.get(k) for k in ("rule", "in_tree", "out_tree")]
+    rule, in_tree, out_tree = values
+    if not all(isinstance(tree, PyTreeDef) for tree in (in_tree, out_tree)):
+        return None
+    if not isinstance(rule, _custom_batching.ClosedRule):
+        return BatchingCall(rule, 0, in_tree, out_tree) if callable(rule) else None
+    parts = in_tree.children()
+    if len(parts) != 2:
+        return None
+    return BatchingCall(rule.rule, parts[0].num_leaves, parts[1], out_tree)
+
+
+def rule_of_leaves(call: BatchingCall) -> Callable[..., Any]:
+    """Return a batching rule as one of the leaves of what it takes and returns."""
+
+    def rule(axis_size: int, in_batched: Any, *leaves: Any) -> Any:
+        args, flags = (call.in_tree.unflatten(each) for each in (leaves, in_batched))
+        made = call.rule(axis_size, list(flags), *args)
+        (out, tree), (out_batched, flag_tree) = map(jax.tree.flatten, made)
+        _custom_batching.check_vmap_rule_trees(
+            call.rule, call.out_tree, tree, flag_tree
+        )
+        if len(out) == 1:
+            return out[0], out_batched[0]
+        return tuple(out), tuple(out_batched)
+
+    return rule
 
 
 def is_sequential(function: Any) -> bool:

@@ -23,6 +23,7 @@ from untrace.jaxapi.batching import CUSTOM_VMAP
 from untrace.jaxapi.exports import Exported
 from untrace.jaxapi.jaxprs import Tracer
 from untrace.jaxapi.params import PyTreeDef, boxed_value, is_value_box, node_parts
+from untrace.jaxapi.state import LEAVES_MARK
 from untrace.jaxapi.wrappers import CUSTOM_JVP, CUSTOM_VJP
 
 # What only says where something came from; never part of a computation.
@@ -37,7 +38,7 @@ ORIGIN_FIELDS: dict[str, frozenset[str]] = {
     "jax._src.pallas.core.BlockMapping": frozenset({"origin"}),
     # `functools.update_wrapper` copies all that a rule says of itself.
     "jax._src.custom_batching.ClosedRule": frozenset(
-        {"debug", "__wrapped__", "__untrace_stand_in__", "__type_params__"}
+        {"debug", "__wrapped__", "__untrace_stand_in__", LEAVES_MARK, "__type_params__"}
         | {*functools.WRAPPER_ASSIGNMENTS}
     ),
 }

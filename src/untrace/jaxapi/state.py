@@ -94,7 +94,7 @@ def accepts_print_format(fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) 
     return True
 
 
-# On a stand-in whose arguments are the leaves of those of the host function.
+# On a stand-in whose arguments are the leaves of those of the function it stands in for.
 LEAVES_MARK = "__untrace_takes_leaves__"
 
 
@@ -112,10 +112,13 @@ def leaves_stand_in(callback: Any) -> tuple[str, int] | None:
     None for a callback whose stand-in takes the arguments as the host function does.
     """
     call = host_call(callback)
-    name = None if call is None else stand_in_for(call.function)
-    if call is None or name is None or not hasattr(call.function, LEAVES_MARK):
-        return None
-    return name, call.in_tree.num_leaves
+    name = None if call is None else leaves_stand_in_for(call.function)
+    return None if call is None or name is None else (name, call.in_tree.num_leaves)
+
+
+def leaves_stand_in_for(function: Any) -> str | None:
+    """Return the name of the function that another one, which takes leaves, stands in for."""
+    return stand_in_for(function) if hasattr(function, LEAVES_MARK) else None
 
 
 def function_origin(function: Any) -> str:

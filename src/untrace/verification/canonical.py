@@ -352,10 +352,17 @@ def _function(value: types.FunctionType) -> Parts:
     defaults = [("defaults", value.__defaults__), ("kwdefaults", value.__kwdefaults__)]
     attributes = [] if jaxapi.is_of_jax(value) else _attributes(value)
     return Parts(
-        ("function", code_key(code)),
+        ("function", code_key(code), *_stood_in_for(value)),
         (*closure, *defaults, *attributes),
         sees_globals=True,
     )
+
+
+def _stood_in_for(function: types.FunctionType) -> Kind:
+    """What a generated function says of the one whose place it takes, if it takes one."""
+    name = jaxapi.stand_in_for(function)
+    takes_leaves = jaxapi.leaves_stand_in_for(function) is not None
+    return () if name is None else (name, takes_leaves)
 
 
 def _attributes(function: types.FunctionType) -> list[tuple[str, Any]]:

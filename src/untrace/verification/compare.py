@@ -210,6 +210,11 @@ class _JaxprWalk(ValueWalk):
             return self.differ(f"param `{name}` is missing")
         if name in rules.OPAQUE_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
             return self.rules(scope, eqn, mate)
+        call, made = (rules.batching_call(e, name) for e in (eqn, mate))
+        if call and made and call.rule is not made.rule:
+            stand_in = jaxapi.leaves_stand_in_for(made.rule)
+            if stand_in is not None:
+                return self.leaves_rules(call, made, stand_in)
         rule, other = (rules.batching_identity(e, name) for e in (eqn, mate))
         if rule is not None:
             if (rule, other) in self.same_rules:  # assumed while it is compared

@@ -108,7 +108,7 @@ class _Graph(KeyMaker):
         self.holding: set[Any] = set()
         # The host functions that others stand in for, by the names they have.
         self.stand_ins: set[str] = set()
-        self.leaves_stand_ins: set[tuple[str, int]] = set()
+        self.leaves_stand_ins: set[Key] = set()  # with the numbers of leaves
         self.numbers: dict[Key, int] = {}
         self.nodes: list[Node] = []
         self.bodies: dict[Key, int] = {}
@@ -124,7 +124,7 @@ class _Graph(KeyMaker):
             self.bodies.pop(key, None)
             self.reading.pop(key, None)
         self.holding.clear()
-        self.hosts: dict[str, dict[Key, int]] = {}
+        self.hosts: dict[Key, dict[Key, int]] = {}
         self.held: dict[int, set[Key]] = {}
         self.meshes: set[Any] = set()  # of devices, around calls that are opened
         inputs, effects, results = self._enter(jaxpr, None)
@@ -132,17 +132,11 @@ class _Graph(KeyMaker):
         return Summary(inputs, effects, results, body, tuple(self.notes))
 
     def parts(self, value: Any, scope: KeyScope | None) -> Key:
-        leaves = jaxapi.leaves_stand_in(value)
-        if leaves is not None:
-            self.leaves_stand_ins.add(leaves)
-            self._note_stand_in(leaves[0])
-        elif self.leaves_stand_ins:
-            call = jaxapi.host_call(value)
-            if call is not None:
-                origin = jaxapi.function_origin(call.function)
-                leaves = origin, call.in_tree.num_leaves
-        if leaves in self.leaves_stand_ins:
-            return ("host call of leaves", leaves)
+        call = jaxapi.host_call(value)
+        if call is not None:
+            leaves = self._of_leaves(call.function, call.in_tree.num_leaves)
+            if leaves is not None:  # by name alone: those of a helper are made anew
+                return ("host call of leaves", leaves)
         if self._is_held and not is_looked_into(value):
             return ("held", identity(value))
         name = jaxapi.stand_in_for(value)
@@ -155,7 +149,25 @@ class _Graph(KeyMaker):
             return super().parts(value, scope)
         return ("host function", name, self._ordinal(name, value, scope))
 
+    def _of_leaves(self, function: Any, n: Key) -> Key | None:
+        """Return name and leaves of a function that stands in for `n`, or has a stand-in."""
+        name = jaxapi.leaves_stand_in_for(function)
+        if name is not None:
+            self.leaves_stand_ins.add((name, n))
+            self._note_stand_in(name)
+        leaves = name or jaxapi.function_origin(function), n
+        return leaves if leaves in self.leaves_stand_ins else None
+
     def _param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
+        call = rules.batching_call(eqn, name)
+        if call is not None and (
+            not call.is_flat or jaxapi.leaves_stand_in_for(call.rule)
+        ):
+            leaves = self._of_leaves(call.rule, call.n_leaves)
+            if leaves is not None:
+                trees = call.in_tree, call.out_tree
+                number = self._ordinal(leaves, call.rule, scope, trees)
+                return ("batching rule of leaves", leaves, number)
         rule = rules.batching_function(eqn, name)
         if rule is None or not self._is_replaced(rule):
             return super()._param(eqn, name, scope)
@@ -168,10 +180,18 @@ class _Graph(KeyMaker):
         is_named = bool(self.stand_ins) and callable(function)
         return is_named and jaxapi.function_origin(function) in self.stand_ins
 
-    def _ordinal(self, name: str, value: Any, scope: KeyScope | None) -> int:
+    def _ordinal(
+        self,
+        name: Key,
+        value: Any,
+        scope: KeyScope | None,
+        trees: tuple[Any, ...] = (),
+    ) -> int:
         """Number the host functions of one name, in the order in which they are met."""
-        is_stand_in = jaxapi.stand_in_for(value) is not None
-        key = Same(value) if is_stand_in else super().parts(value, scope)
+        if jaxapi.stand_in_for(value) is not None:
+            key: Key = Same(value)
+        else:
+            key = super().parts(value, scope), super().parts(trees, scope)
         known = self.hosts.setdefault(name, {})
         return known.setdefault(key, len(known))
 

@@ -91,7 +91,6 @@ class KeyMaker(abc.ABC):
             for name in sorted(eqn.params)
             if (opaque is None or name not in opaque)
         ]
-        self.notes += filter(None, [rules.unproved(eqn, name) for name in eqn.params])
         if opaque is not None:
             items.append(("rules", self.rules(eqn, scope)))
         self._check_vma = outer
@@ -109,6 +108,7 @@ class KeyMaker(abc.ABC):
         identity = rules.batching_identity(eqn, name)
         if identity is None:
             return self.value(rules.comparable(eqn, name), scope)
+        self.notes.append(rules.unproved(eqn, name))
         batched = rules.batched(eqn, name)
         cut = rules.batched_again(eqn, name, self._batched)
 

@@ -26,6 +26,9 @@ TRACED_PARAMS: dict[str, frozenset[str]] = {"reduce": frozenset({"computation"})
 # Batching rules, which are compared by their traces: all arguments batched, and each alone.
 BATCHING_PARAMS: dict[str, frozenset[str]] = {"custom_vmap_call": frozenset({"rule"})}
 
+# The params that hold a batching rule, and the trees of what it takes and returns.
+BATCHING_CALL_PARAMS = frozenset({"rule", "in_tree", "out_tree"})
+
 # Primitives made for one call, of Python functions; compared by what these trace to.
 TYPED_PARAMS: dict[str, frozenset[str]] = {"call_hi_primitive": frozenset({"_prim"})}
 
@@ -75,6 +78,14 @@ def batching_function(eqn: Any, name: str) -> Any:
     if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         return None
     return getattr(eqn.params[name], "rule", eqn.params[name])
+
+
+def batching_call(eqn: Any, name: str) -> jaxapi.BatchingCall | None:
+    """Return what a param holds if it holds a batching rule or a tree of one, else None."""
+    if name not in BATCHING_CALL_PARAMS:
+        return None
+    is_one = jaxapi.primitive_name(eqn.primitive) in BATCHING_PARAMS
+    return jaxapi.batching_call(eqn.params) if is_one else None
 
 
 # The function of a batching rule, by its code, and the number of axes it is called with.

@@ -249,13 +249,16 @@ class ValueWalk(abc.ABC):
             self.note("a mutable array made anew with the same content")
         return None
 
-    def stand_ins(self, value: Any, made: Any, name: str) -> Difference | None:
+    def stand_ins(
+        self, value: Any, made: Any, name: str, *trees: Any
+    ) -> Difference | None:
         """Accept a function that says for which host function it stands in.
 
-        One that stands in for two has to stand in for the same one.
+        One that stands in for two has to stand in for the same one, with the same trees.
         """
-        known = self.hosts.setdefault(id(made), value)
-        is_other = known is not value and not self.is_made_anew(known, value)
+        host = value, *trees
+        known = self.hosts.setdefault(id(made), host)
+        is_other = known is not host and not self.is_made_anew(known, host)
         if is_other or name != jaxapi.function_origin(value):
             return self.differ(
                 f"a stand-in for `{name}` is in the place of another function"
@@ -263,14 +266,14 @@ class ValueWalk(abc.ABC):
         self.note(f"the function `{name}` (a stand-in is in its place)")
         return None
 
-    def is_made_anew(self, function: Any, again: Any) -> bool:
+    def is_made_anew(self, host: Any, again: Any) -> bool:
         """Whether two host functions of one program are the same, made twice.
 
         What they hold corresponds by itself: that the functions of this program
         correspond to those of another one says nothing of it.
         """
         partners, self.partners = self.partners, ({}, {})
-        is_same = self.is_same(function, again, None)
+        is_same = self.is_same(host, again, None)
         self.partners = partners
         return is_same
 
@@ -282,7 +285,17 @@ class ValueWalk(abc.ABC):
         if call is None or call.in_tree.num_leaves != n:
             return self.differ("the host functions take other arguments")
         stand_in = jaxapi.host_call(made)
-        return self.stand_ins(call.function, getattr(stand_in, "function", made), name)
+        function = getattr(stand_in, "function", made)
+        return self.stand_ins(call.function, function, name, call.in_tree)
+
+    def leaves_rules(
+        self, call: jaxapi.BatchingCall, made: jaxapi.BatchingCall, name: str
+    ) -> Difference | None:
+        """Accept a stand-in that takes and returns the leaves of a batching rule's trees."""
+        if call.n_leaves != made.n_leaves:
+            return self.differ("the batching rules take or return other leaves")
+        trees = call.in_tree, call.out_tree
+        return self.stand_ins(call.rule, made.rule, name, *trees)
 
     # -- saying so
 

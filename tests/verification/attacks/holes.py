@@ -47,6 +47,11 @@ hole(
     "a rule of a long function, 2 rules deep",
     "a rule of a long function, 3 rules deep",
 )
+hole(
+    "equivalent",
+    "a helper makes such stand-ins anew by every call: they count by name and leaves",
+    "a stand-in of leaves for two host functions",
+)
 
 # ---- what counts by identity, and has only a name in another process ---------------
 

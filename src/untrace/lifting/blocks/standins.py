@@ -8,8 +8,8 @@ verification recognises it, accepts it and says that it was not compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 
@@ -19,7 +19,6 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.spelling import Unspellable
 from untrace.syntax.names import identifier
-from untrace.syntax.text import quote
 
 
 def host_function(function: Any, result_avals: Sequence[Any], lifter: Lifter) -> str:
@@ -41,13 +40,38 @@ def leaves_function(
     """Return the name of a stand-in that takes the leaves of a host function's arguments."""
     several = result_avals[0] if len(result_avals) == 1 else tuple(result_avals)
     lines = [f"return {_zeros(several, lifter)}"]
-    return _stand_in(call.function, lines, lifter, call)
+    of_leaves = _OfLeaves((call.in_tree,), jaxapi.taking_leaves(call))
+    return _stand_in(call.function, lines, lifter, of_leaves)
 
 
 def rule_function(function: Any, lifter: Lifter) -> str:
     """Return the name of a rule: imported, or that of a stand-in that raises."""
-    reason = "the rule is not part of the traced program"
-    return _imported(function, [f"raise NotImplementedError({quote(reason)})"], lifter)
+    return _imported(function, _RAISING, lifter)
+
+
+def batching_function(call: jaxapi.BatchingCall, lifter: Lifter) -> str:
+    """Return the name of a batching rule for a function of leaves that returns leaves.
+
+    A rule that takes or returns other trees has a stand-in even if it can be imported.
+    """
+    if call.is_flat:
+        return rule_function(call.rule, lifter)
+    trees = call.in_tree, call.out_tree
+    of_leaves = _OfLeaves(
+        trees, jaxapi.rule_of_leaves(call), "takes and returns leaves"
+    )
+    return _stand_in(call.rule, _RAISING, lifter, of_leaves)
+
+
+_RAISING = ['raise NotImplementedError("the rule is not part of the traced program")']
+
+
+class _OfLeaves(NamedTuple):
+    """A function as one of leaves: the trees that it has itself, and how to put it."""
+
+    trees: tuple[Any, ...]
+    function: Callable[..., Any]
+    how: str = "takes the leaves of its arguments"
 
 
 def _imported(function: Any, lines: list[str], lifter: Lifter) -> str:
@@ -61,10 +85,9 @@ def _stand_in(
     function: Any,
     lines: list[str],
     lifter: Lifter,
-    leaves_of: jaxapi.HostCall | None = None,
+    of_leaves: _OfLeaves | None = None,
 ) -> str:
-    takes_leaves = leaves_of is not None
-    key = (id(function), id(leaves_of and leaves_of.in_tree), *lines)
+    key = (id(function), of_leaves and of_leaves.trees, *lines)
     known = lifter.stand_ins.get(key)
     if known is not None:
         return known
@@ -73,13 +96,12 @@ def _stand_in(
     doc = '"""Stand in for a function whose code is not part of the traced program."""'
     mark = f"{name}.__untrace_stand_in__ = {lifter.spell(origin)}"
     marks = [mark]
-    if takes_leaves:
+    if of_leaves:
         marks.append(f"{name}.{jaxapi.LEAVES_MARK} = True")
     made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", *marks])
     lifter.functions.append(made)
-    original = jaxapi.taking_leaves(leaves_of) if leaves_of else function
-    lifter.originals[name] = original
-    how = ", which takes the leaves of its arguments" if takes_leaves else ""
+    lifter.originals[name] = of_leaves.function if of_leaves else function
+    how = f", which {of_leaves.how}" if of_leaves else ""
     lifter.note(
         f"`{name}` stands in for a function that cannot be imported{how}; put it there."
     )
