@@ -81,7 +81,7 @@ def closing_over(name: str) -> Any:
     """Call a function of one leaf that closes over the other operand."""
 
     def program(x: Any, y: Any) -> Any:
-        f = custom_vmap(lambda y: (x, x + y))
+        f = custom_vmap(lambda y: (x, sum((x, y))))
         f.def_vmap(stand_in(name))
         return f(y)
 
@@ -109,7 +109,7 @@ pair(
 pair(
     "a stand-in for a rule, its results in another order",
     of_trees(rule),
-    of_leaves(stand_in(RULE), function=lambda x, y: (x + y, x)),
+    of_leaves(stand_in(RULE), function=lambda *leaves: (sum(leaves), leaves[0])),
 )
 pair(
     "a stand-in for a rule of fewer leaves",
