@@ -87,7 +87,8 @@ def _stand_in(
     lifter: Lifter,
     of_leaves: _OfLeaves | None = None,
 ) -> str:
-    key = (id(function), of_leaves and of_leaves.trees, *lines)
+    trees = map(_identity, of_leaves.trees) if of_leaves else ()
+    key = (id(function), *trees, *lines)
     known = lifter.stand_ins.get(key)
     if known is not None:
         return known
@@ -106,6 +107,15 @@ def _stand_in(
         f"`{name}` stands in for a function that cannot be imported{how}; put it there."
     )
     return name
+
+
+def _identity(tree: Any) -> Any:
+    """Identify a tree by what it is, or by itself if a node has data without a hash."""
+    try:
+        hash(tree)
+    except TypeError:
+        return id(tree)
+    return tree
 
 
 def _name(origin: str) -> str:
