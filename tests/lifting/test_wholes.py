@@ -88,6 +88,12 @@ def test_numbers_are_taken_down_to_those_that_are_free():
     assert lines == ["x = f()", "x_2 = g(of=x)", "return x + x_2"]
 
 
+def test_two_kinds_of_names_do_not_become_one():
+    lines = ["x_7, x_8 = f()", "x_2_2 = g()", "return x_7, x_8, x_2_2"]
+    made = renamed(lines, ["x", "x_2", "x_3"])
+    assert made == ["x, x_2 = f()", "x_2_2 = g()", "return x, x_2, x_2_2"]
+
+
 def test_name_of_an_enclosing_function_is_not_renamed():
     lines = ["y = x_4 + 1", "return y"]
     assert renamed(lines, ["x"]) == lines

@@ -22,6 +22,8 @@ class Finding:
       equations: Equations of the original, nested ones included.
       origin: At level "api": "calls", "regions" or "equations".
       imports: Packages that the text imports, beside JAX, NumPy and Python's own.
+      left_out: Steps that make text better and that it is written without, since it could
+        not be made or proved with them.
       saved: Whether the saved file imports, and `example_args` works.
       values: The text's function under `jit`, at the captured leaves: "equal" means
         the bits of the original.
@@ -45,6 +47,7 @@ class Finding:
     lines: int = 0
     origin: str = ""
     imports: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     saved: str = ""
     values: str = ""
     load: str = ""

@@ -30,6 +30,7 @@ from tests.corpus.packages.cases import Call, Case, load_all
 from tests.corpus.packages.finding import Finding
 from untrace import jaxapi
 from untrace.capture.trees import build
+from untrace.optional import NOTE
 from untrace.verification.retrace import execute
 
 PLAIN = {*sys.stdlib_module_names, "jax", "jaxlib", "numpy", "ml_dtypes"}
@@ -78,9 +79,14 @@ def _judge(case: Case, found: Finding) -> None:
         found.detail = str(src.report)[:1500]
     if found.level == "api":
         found.origin = origin(text)
+    found.left_out = _left_out(src.report.notes)
     found.imports = sorted(_imports(text) - PLAIN)
     judge_text(src, wanted, found)
     judge_load(src, call, wanted, found)
+
+
+def _left_out(notes: Sequence[str]) -> list[str]:
+    return [note.split("`")[1] for note in notes if note.startswith(NOTE)]
 
 
 def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:

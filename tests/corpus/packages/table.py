@@ -62,6 +62,7 @@ def failures(finding: Finding) -> list[str]:
     if not finding.is_verified:
         place = f" ({finding.frame})" if finding.frame else ""
         classes.append(f"{finding.outcome}: {normal(finding.detail)}{place}")
+    classes += [f"left out: {name}" for name in finding.left_out]
     for check in CHECKS:
         verdict = getattr(finding, check)
         if verdict not in GOOD:

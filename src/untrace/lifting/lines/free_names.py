@@ -35,12 +35,15 @@ def renamed(lines: Sequence[str], free: Iterable[str]) -> list[str]:
         base, number = parts_of_name(word)
         series[base].append(number)
     names: dict[str, str] = {}
+    given: set[str] = set()  # `x_2` is a number of `x`, and the first of its own kind
     for base in free:
         if base in words:
             continue
         known = [f"{base}_{number}" for number in sorted(series.get(base, ()))]
         slots = (slot for slot in _slots(base) if slot in known or slot not in words)
-        names.update({old: new for old, new in zip(known, slots) if old != new})
+        anew = dict(zip(known, (slot for slot in slots if slot not in given)))
+        given.update(anew.values())
+        names.update({old: new for old, new in anew.items() if old != new})
     foreign = _foreign(tree, names, lines)
     if foreign:  # its place is taken
         taken = {parts_of_name(name)[0] for name in foreign}
