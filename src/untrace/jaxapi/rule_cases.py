@@ -13,6 +13,7 @@ do so, over copies of the rules that note what they are given.
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -129,6 +130,13 @@ def choices(can: Choice) -> list[Choice]:
 # ---- what comes up when a program is differentiated -------------------------------
 
 
+# By program, whose rules live as long: it is looked at when it is written, compared, and
+# named by its fingerprint.
+_found: weakref.WeakKeyDictionary[Any, dict[int, tuple[Case, ...]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 def used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
     """Find what the rules in a program are given by `jax.vjp` with all its inputs.
 
@@ -138,6 +146,13 @@ def used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
     Returns:
       Cases by the address of the callable that is the (forward) rule of an equation.
     """
+    found = _found.get(jaxpr)
+    if found is None:
+        found = _found[jaxpr] = _used_cases(jaxpr)
+    return found
+
+
+def _used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
     for differentiate in (_pull_back, _push_forward):
         watch = _Watch()
         noting = watch.jaxpr(jaxpr)
