@@ -57,7 +57,7 @@ def untrace_captured(
         source, is_good = writing(
             lambda: _written(captured, options, block, note_progress)
         )
-    if not is_good:
+    if not (is_good or source.report.is_verified):
         warnings.warn(
             f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3
         )

@@ -185,3 +185,25 @@ def test_a_rule_that_returns_another_tree_is_refused_as_by_the_original() -> Non
     for g in (program, f):
         with pytest.raises(ValueError, match="does not match that of original"):
             jax.vmap(g)(XS)
+
+
+@levels
+def test_a_closed_over_value_that_is_not_read(level: str) -> None:
+    def program(x: Any, y: Any) -> Any:
+        @custom_vmap
+        def f(x: Any) -> Any:
+            jnp.cos(y)  # dead, and removed below
+            return jnp.sin(x)
+
+        f.def_vmap(lambda size, flags, x: (x, flags[0]))
+        return f(x)
+
+    traced = jax.make_jaxpr(program)(X, X)
+    (eqn,) = traced.eqns
+    call = eqn.params["call"]
+    body = call.jaxpr.replace(eqns=call.jaxpr.eqns[1:])
+    params = {**eqn.params, "call": call.replace(jaxpr=body)}
+    jaxpr = traced.jaxpr.replace(eqns=[eqn.replace(params=params)])
+    src = untrace.source(traced.replace(jaxpr=jaxpr), level=level)
+    assert src.report.strength == "equivalent", str(src)
+    np.testing.assert_array_equal(src.load()(X, X), jnp.sin(X))

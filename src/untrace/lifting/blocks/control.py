@@ -40,7 +40,7 @@ def n_unhoisted(block: Block, captured: Sequence[Atom]) -> int:
         return 0
     wanted = block.inputs[:n]
     among = set(wanted)
-    first_uses = list({atom: None for atom in _uses(block) if atom in among})
+    first_uses = list({atom: None for atom in uses(block) if atom in among})
     kept = n
     seen: set[Atom] = set()
     while kept:
@@ -55,7 +55,8 @@ def n_unhoisted(block: Block, captured: Sequence[Atom]) -> int:
     return kept
 
 
-def _uses(block: Block) -> list[Atom]:
+def uses(block: Block) -> list[Atom]:
+    """List the values that a block reads, in their order, as often as it does."""
     atoms: list[Atom] = []
     for eqn in block.equations:
         atoms += eqn.operands
@@ -234,7 +235,7 @@ def _while_is_canonical(eqn: Equation, cond: Block, body: Block, m: int) -> bool
         return False
     carried = body.inputs[n_body:]
     is_scalar = getattr(cond.outputs[0].aval, "shape", None) == ()
-    used = set(_uses(cond))
+    used = set(uses(cond))
     # A carry that the body returns unchanged and the condition does not read is moved.
     moved = any(
         source == n_body + i and cond.inputs[n_cond + i] not in used
@@ -273,7 +274,7 @@ def without_indices(block: Block, lifter: Lifter) -> list[Equation]:
     """
     kept: list[Equation] = []
     counts: dict[Atom, int] = {}
-    for atom in _uses(block):
+    for atom in uses(block):
         counts[atom] = counts.get(atom, 0) + 1
     for eqn in block.equations:
         if eqn.name == "cond" and kept:

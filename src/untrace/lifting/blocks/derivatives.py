@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Value
-from untrace.lifting.blocks.control import hoists_in_order
+from untrace.ir import Atom, Block, Equation
+from untrace.lifting.blocks.closures import captured_values
 from untrace.lifting.blocks.error_checks import checked_for_errors
 from untrace.lifting.blocks.foreign import call_of_exported
 from untrace.lifting.blocks.lost import rule_callables
@@ -32,7 +32,6 @@ from untrace.lifting.printing import (
     control,
     fail,
     is_literal,
-    unpacked,
 )
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import quote
@@ -183,31 +182,12 @@ def _body(
 ) -> tuple[str, list[str]]:
     child = outer.child()
     captured = operands[:n_captured]
-    child.env = _captured(block, captured, frame, child)
+    child.env = captured_values(block, captured, frame, child)
     groups = [Group("x", 1)] * (len(block.inputs) - n_captured)
     parameters = child.parameters(block, groups, n_captured, operands[n_captured:])
     child.body(block)
     child.returns(plain_results(block)(child))
     return parameters, child.lines
-
-
-def _captured(
-    block: Block, captured: Sequence[Atom], frame: Frame, child: Frame
-) -> dict[Value, str]:
-    """Name the values that a function closes over, as it names them.
-
-    JAX finds them in the order in which they are read. Where a loop was differentiated,
-    what it computes anew every time is moved out of it, and closed over in another order.
-    """
-    texts = dict(zip(block.inputs, frame.texts(captured)))
-    distinct = list(dict.fromkeys(texts.values()))
-    if hoists_in_order(block, captured) or len(distinct) == 1:
-        return texts
-    names = {text: child.names.fresh(identifier(text)) for text in distinct}
-    helper = frame.lifter.helper("hoisted")
-    target = unpacked(list(names.values()))
-    child.lines.append(f"{target} = {helper}({', '.join(distinct)})")
-    return {value: names[text] for value, text in texts.items()}
 
 
 def _write_rules(

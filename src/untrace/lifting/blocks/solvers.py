@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation
-from untrace.lifting.blocks.control import hoists_in_order
+from untrace.lifting.blocks.closures import closing_over
 from untrace.lifting.blocks.standins import batching_function
-from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Group, Rhs, control
 
 
@@ -25,10 +25,10 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
     if call is None or params.keys() != {"rule", "in_tree", "out_tree"}:
         return None
     captured = eqn.operands[: call.n_consts]
-    if block.constants or not hoists_in_order(block, captured):
+    if block.constants:
         return None
     groups = [Group("x", 1)] * (len(block.inputs) - call.n_consts)
-    function = frame.callable(block, "function", captured, groups, plain_results(block))
+    function = closing_over(block, captured, groups, frame)
     lifter = frame.lifter
     wrapper = lifter.imports.attribute("jax.custom_batching", "custom_vmap")
     name = frame.names.fresh(f"{function.partition('(')[0].rpartition('.')[2]}_vmapped")
