@@ -20,14 +20,12 @@ from jax.custom_batching import custom_vmap
 import untrace
 from untrace import jaxapi
 from untrace.verification.compare import compare
-from untrace.verification.equivalence import (
-    _Graph,  # pyright: ignore[reportPrivateUsage]
-    equivalent,
-)
+from untrace.verification.equivalence import equivalent
 from untrace.verification.fingerprint import (
     _FingerprintMaker,  # pyright: ignore[reportPrivateUsage]
     fingerprint,
 )
+from untrace.verification.graph import Graph
 from untrace.verification.rules import identify_rules
 
 Counted = Callable[[], int]
@@ -257,7 +255,7 @@ NESTS: list[Nest] = [in_loop, in_while, in_remat]
 def visits(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Return how many equations have been gone through since the last time."""
     seen: list[Any] = []
-    for maker in (_Graph, _FingerprintMaker):
+    for maker in (Graph, _FingerprintMaker):
         original = maker._equation
 
         def counted(*args: Any, original: Any = original) -> Any:

@@ -1,0 +1,420 @@
+"""Number what programs compute: a value by its primitive, its params and its operands.
+
+The method is value numbering, Cocke & Schwartz 1970.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.verification import difference, rules
+from untrace.verification.canonical import literal_key
+from untrace.verification.compare import see_the_same
+from untrace.verification.identity import Same
+from untrace.verification.keys import Key, KeyScope
+from untrace.verification.parting import Node, Summary
+from untrace.verification.readers import Reader, readers
+from untrace.verification.rule_stack import RuleStack
+from untrace.verification.stand_in_keys import StandInKeys
+
+# Calls that only group equations, and the param that holds what they call.
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+}
+
+# Primitives that give another value each time, in order, though they declare no effect.
+_DRAWS = frozenset({"rng_uniform"})
+
+
+class Graph(StandInKeys):
+    """Numbers values; `keys` of variables are these numbers."""
+
+    def __init__(self, opened: Collection[Any], are_refs_anew: bool) -> None:
+        super().__init__()
+        self.opened = frozenset(opened)
+        self.are_refs_anew = are_refs_anew
+        # How often something was drawn anew, and the bodies that do so.
+        self.n_draws = 0
+        self.drawing: set[int] = set()
+        # Functions of one code that see other globals, whatever program they are of.
+        self.same_code: dict[Key, list[Any]] = {}
+        self.has_effects = False
+        # How often host functions were met that hold something, and the bodies with them:
+        # they are gone through once for each program.
+        self.n_held = 0
+        self.holding: set[Any] = set()
+        self.numbers: dict[Key, int] = {}
+        self.nodes: list[Node] = []
+        self.bodies: dict[Key, int] = {}
+        self.calls: dict[Key, tuple[int, ...]] = {}
+        self.reading: dict[int, frozenset[int]] = {}
+        # Effectful equations of the jaxpr at hand, in order.
+        self.sequence: list[int] = []
+
+    def program(self, jaxpr: Any) -> Summary:
+        """Number a program of its own."""
+        self.notes, self._refs, self._rules = [], {}, RuleStack(True)
+        for key in self.holding:
+            self.bodies.pop(key, None)
+            self.reading.pop(key, None)
+        self.holding.clear()
+        self.forget_hosts()
+        self.held: dict[int, set[Key]] = {}
+        self.meshes: set[Any] = set()  # of devices, around calls that are opened
+        inputs, effects, results = self._enter(jaxpr, None)
+        body, _ = jaxapi.split_jaxpr(jaxpr)
+        return Summary(inputs, effects, results, body, tuple(self.notes))
+
+    def counts(self) -> Key:
+        return self.n_draws, self.n_held
+
+    def ref(self, ref: Any) -> Key:
+        if self.are_refs_anew:
+            return super().ref(ref)
+        self._alive.append(ref)
+        return ("ref itself", id(ref))
+
+    def primitive(self, primitive: Any) -> Key:
+        return self.shared(primitive, Same)
+
+    def witnessed(self, kind: Key, witness: Any) -> Key:
+        return (*kind, Same(witness))
+
+    def opaque(self, value: Any, kind: Key) -> Key:
+        return ("object", Same(value))
+
+    def seeing(self, kind: Key, function: Any) -> Key:
+        known = self.same_code.setdefault(kind, [])
+        for number, other in enumerate(known):
+            if see_the_same(function, other, self.are_refs_anew):
+                return (number,)
+        known.append(function)
+        return (len(known) - 1,)
+
+    def changeable(self, parts: tuple[Any, ...]) -> Key:
+        if self.has_effects:  # a host function without has no state that counts
+            for part in parts:
+                self.held.setdefault(id(part), set()).add(self._holder)
+            self._alive += parts
+            self.n_held += len(parts)
+        return ()
+
+    def shared_objects(self) -> collections.Counter[frozenset[Key]]:
+        """Count the objects that the same host functions hold."""
+        return collections.Counter(map(frozenset, self.held.values()))
+
+    def params(self, eqn: Any, scope: KeyScope) -> Key:
+        key = super().params(eqn, scope)
+        if _CALLS.get(jaxapi.primitive_name(eqn.primitive)) != "jaxpr":
+            return key
+        return tuple([item for item in key if item[0] != "name"])
+
+    def jaxpr(
+        self,
+        jaxpr: Any,
+        parent: KeyScope | None,
+        unread: frozenset[int] = frozenset(),
+        repeated: tuple[tuple[int, int], ...] = (),
+    ) -> Key:
+        memo = (id(jaxpr), unread, repeated)
+        known = self.bodies.get(memo)
+        if known is not None:
+            self.n_held += memo in self.holding
+            self.n_draws += known in self.drawing
+            return ("jaxpr", known)
+        uses, n_draws, n_held = self.n_outer_uses, self.n_draws, self.n_held
+
+        def make() -> int:
+            avals, effects, results = self._enter(jaxpr, parent, unread, repeated)
+            node = Node(("body", avals, len(effects)), (*effects, *results))
+            return self.number(("body", avals, effects, results), node)
+
+        number = self.body((Same(jaxpr), unread, repeated), make)
+        if n_draws < self.n_draws:
+            self.drawing.add(number)
+        if uses == self.n_outer_uses:
+            self.bodies[memo] = number
+            self._alive.append(jaxpr)
+            if n_held < self.n_held:
+                self.holding.add(memo)
+        return ("jaxpr", number)
+
+    def number(self, key: Key, node: Node) -> int:
+        """Find or make the number of what `key` describes."""
+        number = self.numbers.setdefault(key, len(self.nodes))
+        if number == len(self.nodes):
+            self.nodes.append(node)
+        return number
+
+    def _enter(
+        self,
+        jaxpr: Any,
+        parent: KeyScope | None,
+        unread: frozenset[int] = frozenset(),
+        repeated: tuple[tuple[int, int], ...] = (),
+    ) -> tuple[tuple[Key, ...], tuple[int, ...], tuple[int, ...]]:
+        """Number a jaxpr over inputs of its own.
+
+        Only dead equations use those that are `unread`. `repeated` pairs inputs with
+        earlier ones that are given the same value.
+        """
+        body, consts = jaxapi.split_jaxpr(jaxpr)
+        inputs = _inputs(jaxpr)
+        dropped = unread | {i for i, _ in repeated}
+        read = [var for i, var in enumerate(inputs) if i not in dropped]
+        avals = tuple([self.aval(var.aval) for var in read])
+        positions = {var: i for i, var in enumerate(read)}
+        arguments = [self._input(positions.get(var), var) for var in inputs]
+        for i, earlier in repeated:
+            arguments[i] = arguments[earlier]
+        outer, self.sequence = self.sequence, []
+        results = self._run(body, consts, inputs, arguments, parent)
+        effects, self.sequence = tuple(self.sequence), outer
+        return avals, effects, results
+
+    def _input(self, position: int | None, var: Any) -> int:
+        """Number an input; None is the position of one that is not read."""
+        state = self.value(jaxapi.initial_state(var), None)
+        text = f"input {position} {difference.short_type(var.aval)}"
+        key = ("input", position, self.aval(var.aval), state)
+        return self.number(key, Node("input", (), text=text))
+
+    def _unread(self, jaxpr: Any, n: int, scope: KeyScope) -> frozenset[int]:
+        """Return which of the first inputs of a jaxpr no live equation reads."""
+        if not n:
+            return frozenset()
+        known = self.reading.get(id(jaxpr))
+        self.n_held += id(jaxpr) in self.holding
+        if known is None:
+            uses, n_held = self.n_outer_uses, self.n_held
+            name = ("unread", Same(jaxpr))
+            known = self.body(name, lambda: self._not_read(jaxpr, scope))
+            if uses == self.n_outer_uses:
+                self.reading[id(jaxpr)] = known
+                self._alive.append(jaxpr)
+                if n_held < self.n_held:
+                    self.holding.add(id(jaxpr))
+        return frozenset([i for i in known if i < n])
+
+    def _not_read(self, jaxpr: Any, scope: KeyScope) -> frozenset[int]:
+        """Go through a jaxpr to find the inputs that no live equation reads."""
+        _, effects, results = self._enter(jaxpr, scope)
+        live = self._operands_of([*effects, *results])
+        numbers = [self._input(i, var) for i, var in enumerate(_inputs(jaxpr))]
+        return frozenset([i for i, n in enumerate(numbers) if n not in live])
+
+    def _repeated(
+        self, jaxprs: Sequence[Any], operands: Sequence[int], unread: frozenset[int]
+    ) -> tuple[tuple[int, int], ...]:
+        """Pair the first inputs of jaxprs with earlier ones that are the same value."""
+        first: dict[Key, int] = {}
+        found: list[tuple[int, int]] = []
+        each = [_inputs(jaxpr) for jaxpr in jaxprs]
+        for i, operand in enumerate(operands):
+            if i in unread:
+                continue
+            avals = tuple([self.aval(inputs[i].aval) for inputs in each])
+            earlier = first.setdefault((operand, avals), i)
+            if earlier != i:
+                found.append((i, earlier))
+        return tuple(found)
+
+    def _operands_of(self, numbers: list[int]) -> set[int]:
+        """Return all that some values are computed from, and these themselves."""
+        seen: set[int] = set()
+        stack = numbers
+        while stack:
+            number = stack.pop()
+            if number not in seen:
+                seen.add(number)
+                stack.extend(self.nodes[number].operands)
+        return seen
+
+    def _read(
+        self, eqn: Any, operands: tuple[int, ...], scope: KeyScope
+    ) -> tuple[Key, tuple[int, ...]]:
+        """Make the key of the params, and list the operands that are read."""
+        params = self.params(eqn, scope)
+        dropped: set[int] = set()
+        changed: dict[str, Key] = {}
+        for reader in readers(eqn):
+            n = reader.n_operands
+            unread, repeated = self._left_out(eqn, reader, operands, scope)
+            left = unread | {i for i, _ in repeated}
+            dropped.update(reader.first + i for i in left)
+            keys = [self.jaxpr(j, scope, unread, repeated) for j in reader.jaxprs]
+            changed[reader.param] = tuple(keys)
+            if reader.counted:
+                changed[reader.counted] = (n - len(left), reader.n_more)
+        if not changed:
+            return params, operands
+        kept = [i for i in range(len(operands)) if i not in dropped]
+        if "linear" in eqn.params:
+            linear = tuple([eqn.params["linear"][i] for i in kept])
+            changed["linear"] = self.value(linear, None)
+        items = [(name, changed.get(name, key)) for name, key in params]
+        return tuple(items), tuple([operands[i] for i in kept])
+
+    def _left_out(
+        self, eqn: Any, reader: Reader, operands: tuple[int, ...], scope: KeyScope
+    ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+        """Return which inputs of sub-programs are not read, and which are others again."""
+        n = reader.n_operands
+        unread: frozenset[int] = frozenset()
+        if not reader.are_needed:
+            each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
+            unread = frozenset.intersection(*each)
+        given = operands[reader.first : reader.first + n]
+        repeated = self._repeated(reader.jaxprs, given, unread)
+        if unread or repeated:
+            cases = rules.cases_of(eqn, self.cases)
+            if rules.names_constants(eqn, self._check_vma, cases):
+                return frozenset(), ()
+        return unread, repeated
+
+    def traced_rules(self, eqn: Any, case: jaxapi.RuleCase) -> rules.Rules:
+        traced = super().traced_rules(eqn, case)
+        return rules.count_arguments_only(traced, eqn.params["num_consts"])
+
+    def _run(
+        self,
+        body: Any,
+        consts: list[Any],
+        inputs: list[Any],
+        arguments: list[int],
+        parent: KeyScope | None,
+    ) -> tuple[int, ...]:
+        """Number the equations of a jaxpr over given arguments."""
+        scope = KeyScope(parent, dict(zip(body.constvars, consts)))
+        scope.keys.update(zip(inputs, arguments))
+        for index, eqn in enumerate(body.eqns):
+            operands = tuple([self.atom(atom, scope) for atom in eqn.invars])
+            call = _plain_call(eqn)
+            if call is None and eqn.primitive in self.opened:
+                call = _implementation(eqn)
+            if call is not None:
+                self._note_mesh(eqn.params.get("ctx_mesh"))
+                results = self._open(call, operands, scope)
+            else:
+                results = self._equation(eqn, operands, scope, body, index)
+            scope.keys.update(zip(eqn.outvars, results))
+        return tuple([self.atom(atom, scope) for atom in body.outvars])
+
+    def _note_mesh(self, mesh: Any) -> None:
+        if isinstance(mesh, jax.sharding.Mesh) and not mesh.empty:
+            self.meshes.add(mesh)
+
+    def _open(
+        self, jaxpr: Any, arguments: tuple[int, ...], scope: KeyScope
+    ) -> tuple[int, ...]:
+        key = (id(jaxpr), arguments)
+        known = self.calls.get(key)
+        if known is not None:
+            return known
+        before = self.n_outer_uses, len(self.sequence)
+        body, consts = jaxapi.split_jaxpr(jaxpr)
+        results = self._run(body, consts, list(body.invars), list(arguments), scope)
+        if before == (self.n_outer_uses, len(self.sequence)):
+            self.calls[key] = results
+            self._alive.append(jaxpr)
+        return results
+
+    def _equation(
+        self,
+        eqn: Any,
+        operands: tuple[int, ...],
+        scope: KeyScope,
+        body: Any,
+        index: int,
+    ) -> list[int]:
+        n_draws, outer = self.n_draws, self.has_effects
+        self.has_effects = bool(eqn.effects)
+        params, operands = self._read(eqn, operands, scope)
+        self.has_effects = outer
+        self.n_draws += jaxapi.primitive_name(eqn.primitive) in _DRAWS
+        has_order = n_draws < self.n_draws
+        effects: Key = ()
+        if eqn.effects:
+            effects = self.effects(eqn.effects, scope)
+            names = jaxapi.NamedAxisEffect
+            has_order |= not all(isinstance(e, names) for e in eqn.effects)
+        if has_order:
+            effects = (len(self.sequence), effects)
+        head = (
+            self.primitive(eqn.primitive),
+            params,
+            self.context(eqn.ctx),
+            tuple([self.aval(var.aval) for var in eqn.outvars]),
+            effects,
+        )
+        node = Node(head, operands, body, index)
+        number = self.number((head, operands), node)
+        if effects and isinstance(effects[0], int):
+            self.sequence.append(number)
+        return [
+            self.number(("result", i, number), Node(("result", i), (number,)))
+            for i in range(len(eqn.outvars))
+        ]
+
+    def literal(self, atom: Any) -> int:
+        bits = literal_key(atom.val, atom.aval) or self.value(atom.val, None)
+        return self._constant(bits, atom.aval)
+
+    def const(self, value: Any, aval: Any, scope: KeyScope) -> int:
+        if isinstance(value, jaxapi.Tracer | jaxapi.Ref):
+            return self._constant(self.value(value, scope), aval)
+        sharding = jaxapi.kept_on(value)
+        bits = self.shared(
+            value, lambda v: literal_key(v, aval) or self.value(v, scope)
+        )
+        placed = bits if sharding is None else (bits, self.value(sharding, None))
+        return self._constant(placed, aval)
+
+    def _constant(self, bits: Key, aval: Any) -> int:
+        key = ("constant", bits, self.aval(aval))
+        text = f"constant {difference.short_type(aval)}"
+        return self.number(key, Node("constant", (), text=text))
+
+
+def _inputs(jaxpr: Any) -> list[Any]:
+    """List the inputs of a jaxpr, before them what it closes over without its value."""
+    body, consts = jaxapi.split_jaxpr(jaxpr)
+    return [*([] if consts else body.constvars), *body.invars]
+
+
+def _plain_call(eqn: Any) -> Any:
+    """Return what an equation calls, if the call itself means nothing."""
+    param = _CALLS.get(jaxapi.primitive_name(eqn.primitive))
+    if param is None or eqn.ctx.compute_type or eqn.ctx.xla_metadata:
+        return None
+    params = eqn.params
+    jaxpr = params.get(param)
+    if jaxpr is None or len(jaxpr.in_avals) != len(eqn.invars):
+        return None  # not as JAX makes it
+    if param == "jaxpr" and not (
+        all(jaxapi.is_unspecified(s) for s in params["in_shardings"])
+        and all(jaxapi.is_unspecified(s) for s in params["out_shardings"])
+        and all(layout is None for layout in params["in_layouts"])
+        and all(layout is None for layout in params["out_layouts"])
+        and not any(params["donated_invars"])
+        and not params["compiler_options_kvs"]
+    ):
+        return None
+    return jaxpr
+
+
+def _implementation(eqn: Any) -> Any:
+    """Return what the primitive of a library computes, if it is known."""
+    if eqn.ctx.compute_type or eqn.ctx.xla_metadata:
+        return None
+    avals = [atom.aval for atom in eqn.invars]
+    results = [var.aval for var in eqn.outvars]
+    return jaxapi.implementation(eqn.primitive, eqn.params, avals, results)
