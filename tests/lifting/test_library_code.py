@@ -610,3 +610,23 @@ def gradient(loss):
     functions = [jnp.sin, lambda x: x * 2]
     text = recover(lambda p, x: layers.gradient(loss)(p, functions, x), PARAMS, X)
     assert "jnp.sin(x @ " in text
+
+
+def test_a_number_that_a_loop_of_a_library_carries_stays():
+    layers = library("""
+def marked(grid, rows, kind):
+    def mark(carry, row):
+        grid, nothing, kind = carry
+        return (grid.at[row, kind].set(1.0), nothing, kind), None
+
+    (grid, _, _), _ = lax.scan(mark, (grid, (), kind), rows)
+    return grid
+""")
+    rows = np.array([0, 2], np.int32)
+
+    def model(grid, rows):
+        return layers.marked(layers.marked(grid, rows, 0), rows, 3)
+
+    text = recover(model, X, rows)
+    assert "from its equations" not in text
+    assert "jax.lax.scan(mark, (grid, 0), rows)" in text

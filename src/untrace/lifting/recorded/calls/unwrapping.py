@@ -81,17 +81,17 @@ def stripped(value: Any) -> Any:
 
     A tuple of one part becomes this part.
     """
-    if not has_array(value):
+    if not _is_full(value):
         return () if type(value) is tuple else value
     return _stripped(value) if _has_empty_part(value) else value
 
 
 def _stripped(value: Any) -> Any:
     if type(value) is dict:
-        return {key: _stripped(part) for key, part in value.items() if has_array(part)}
+        return {key: _stripped(part) for key, part in value.items() if _is_full(part)}
     if type(value) not in (tuple, list):
         return value
-    parts = [_stripped(part) for part in value if has_array(part)]
+    parts = [_stripped(part) for part in value if _is_full(part)]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
@@ -99,7 +99,14 @@ def _has_empty_part(value: Any) -> bool:
     if type(value) not in (tuple, list, dict):
         return False
     parts = value.values() if type(value) is dict else value
-    return any(not has_array(part) or _has_empty_part(part) for part in parts)
+    return any(not _is_full(part) or _has_empty_part(part) for part in parts)
+
+
+def _is_full(value: Any) -> bool:
+    """Tell whether a loop has arrays in the place of a value; numbers become such."""
+    if type(value) in (tuple, list, dict):
+        return any(map(_is_full, value.values() if type(value) is dict else value))
+    return isinstance(value, (bool, int, float, complex)) or has_array(value)
 
 
 def _with_axes(
