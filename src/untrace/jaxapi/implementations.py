@@ -91,7 +91,7 @@ def _underived(
 
     computed.__name__ = computed.__qualname__ = primitive.name
     function = jax.custom_jvp(computed)
-    function.defjvp(refusing, symbolic_zeros=True)
+    function.defjvp(refusing)
     return functools.partial(function, *consts)
 
 
