@@ -109,6 +109,8 @@ def _with_equation(nodes: Sequence[Node], node: Node) -> Node:
 
 
 def _text(node: Node) -> str:
+    if node.head[0] == "body":
+        return f"a sub-program or rule of {len(node.operands) - node.head[2]} results"
     return (
         node.text
         if node.body is None
