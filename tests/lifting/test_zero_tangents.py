@@ -106,3 +106,21 @@ def test_many_tangents_are_told_by_those_that_are_given():
 
     text = recover(f, X, X)
     assert "if given == [1]:" in text
+
+
+def test_a_rule_is_written_for_what_differentiating_the_program_gives_it():
+    @jax.custom_jvp
+    def total(a, b, c, d, e):
+        return a + b + c + d + e
+
+    @functools.partial(total.defjvp, symbolic_zeros=True)
+    def total_jvp(primals, tangents):
+        given = [t for t in tangents if not isinstance(t, SymbolicZero)]
+        return total(*primals), 3.0 * given[0] + sum(given[1:])
+
+    def program(x, y):
+        ones = jnp.ones_like(x)
+        return total(x, ones, y, ones, ones)
+
+    text = recover(program, X, X)
+    assert "if zeros == [False, True, False, True, True]:" in text

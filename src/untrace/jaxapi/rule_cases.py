@@ -13,8 +13,10 @@ do so, over copies of the rules that note what they are given.
 from __future__ import annotations
 
 import contextlib
+import functools
+import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -66,6 +68,18 @@ class RuleCases:
             self._used = self.find()
         used = self._used.get(id(asked_rule(params)), ())
         return rule_cases(params, operand_avals, result_avals, used)
+
+    def used_by(self, code: types.CodeType) -> tuple[Case, ...]:
+        """List the cases that come up for rules which are functions of some code."""
+        if self._used is None:
+            self._used = self.find()
+        found: dict[Case, None] = {}
+        for program in self._programs:
+            for params in _Watch().noted(program):
+                rule = asked_rule(params)
+                if any(c is code for c in codes_behind(rule)):
+                    found.update(dict.fromkeys(self._used.get(id(rule), ())))
+        return tuple(found)
 
     def find(self) -> dict[int, tuple[Case, ...]]:
         """Find the cases that come up, by the addresses of rules (see `used_cases`)."""
@@ -210,6 +224,11 @@ class _Watch:
         self.rules: list[Mapping[str, Any]] = []
         self._copies: dict[int, Any] = {}
 
+    def noted(self, jaxpr: Any) -> list[Mapping[str, Any]]:
+        """List the params of the equations of a program whose rules are told of zeros."""
+        self.jaxpr(jaxpr)
+        return self.rules
+
     def jaxpr(self, jaxpr: Any) -> Any:
         """Copy a jaxpr, closed or open; what is shared stays shared."""
         copy = self._copies.get(id(jaxpr))
@@ -268,6 +287,25 @@ class _Watch:
             return backward.call_wrapped(*args)
 
         return _like(forward, asked_forward), _like(backward, asked_backward)
+
+
+def codes_behind(rule: Any) -> Iterator[types.CodeType]:
+    """Yield the code of the functions that a rule, as JAX keeps it, calls."""
+    waiting, seen = [rule], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, _lu.WrappedFun):
+            waiting += [part.f, part.f_transformed]
+        elif isinstance(part, functools.partial):
+            waiting += [part.func, *part.args, *part.keywords.values()]
+        elif isinstance(part, types.FunctionType):
+            yield part.__code__
+            for cell in part.__closure__ or ():
+                with contextlib.suppress(ValueError):  # an empty cell
+                    waiting.append(cell.cell_contents)
 
 
 def _like(function: Any, call: Callable[..., Any]) -> Any:

@@ -297,8 +297,16 @@ def _with_zeros(
     _, *alone = jaxapi.tangent_choices(can)
     possible = [tuple([not given for given in each]) for each in alone]
     ran = zero_cases(plain.__code__, program.plan.recording)
+    ran += [
+        tuple([not given for given in case.given])
+        for case in program.lifter.rule_cases.used_by(plain.__code__)
+    ]
     cases: dict[tuple[bool, ...], Term] = {}
-    tried = dict.fromkeys([*ran, *possible])
+    tried = [
+        zeros
+        for zeros in dict.fromkeys([*ran, *possible])
+        if len(zeros) == len(can) and any(zeros)
+    ]
     for zeros in tried:
         known, key = program.plan.rules, (id(function), id(body), zeros)
         if key not in known:
