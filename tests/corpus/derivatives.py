@@ -35,7 +35,7 @@ from untrace import jaxapi
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
 
-GOOD = ("identical", "equivalent", "values", "refused")
+GOOD = ("identical", "equivalent", "values", "refused", "known")
 OUTCOMES = (*GOOD, "own classes", "not run", "raises", "DIFFERENT")
 KNOWN = {
     # `fori_loop` over a number of Python is a `scan` when it is differentiated; what was
@@ -100,7 +100,7 @@ def _outcomes(program: Program, level: str) -> Iterator[Outcome]:
     got = transformed(replace(program, function=src.load()))
     for kind, (function, args) in transformed(program).items():
         if kind in KNOWN.get((program.name, level), ()):
-            yield Outcome(program.name, kind, "refused")
+            yield Outcome(program.name, kind, "known")
             continue
         verdict, detail = _compare(function, got[kind][0], args)
         if verdict == "raises" and _has_classes(program.args):
