@@ -41,6 +41,7 @@ from untrace.syntax.names import Scope, identifier
 
 # Importing them registers their printing functions.
 PRINTERS = [
+    "batching_rules",
     "callbacks",
     "casts",
     "control",
@@ -53,7 +54,6 @@ PRINTERS = [
     "reductions",
     "roots",
     "sharded",
-    "solvers",
     "state",
 ]
 for _name in PRINTERS:

@@ -78,11 +78,6 @@ def call_of_exported(eqn: Equation, frame: Frame) -> Rhs | None:
     n_results = len(eqn.results)
     flat = jax.tree.structure(0 if n_results == 1 else (0,) * n_results)
     if exported.out_tree == flat:
-        return Rhs(text, unpacked if n_results != 1 else plain_result)
+        return Rhs(text, unpacked if n_results != 1 else lambda names: names[0])
     frame.lifter.imports.module("jax")
     return Rhs(f"jax.tree.leaves({text})", unpacked)
-
-
-def plain_result(names: list[str]) -> str:
-    """Take the one result as it is."""
-    return names[0]
