@@ -6,12 +6,15 @@ import functools
 from typing import Any
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.interpreters import mlir
 
 import untrace
+from untrace import jaxapi
 from untrace.errors import LiftingError
 
 
@@ -355,3 +358,46 @@ def test_rules_that_call_other_functions_with_rules_are_other_rules() -> None:
     first, second = layer(layer(jnp.sin)), layer(layer(jnp.cos))
     src = untrace.source(lambda x: first(second(x)), level="lax")(1.0)
     assert src.report.strength == "identical", str(src.report)
+
+
+def test_what_a_rule_computes_is_not_lost_to_its_sub_programs() -> None:
+    kept: list[Any] = []
+
+    def rule(x: Any) -> Any:
+        scale = jnp.sin(x)
+        # jax 0.12 lists the values in the jaxpr itself, 0.10 in what closes it.
+        kept.append(jax.make_jaxpr(lambda y: y * scale)(x))
+        return jitted_p.bind(x, scale, inner=(kept[0],))
+
+    jitted_p = jax.extend.core.Primitive("jitted")
+    jitted_p.def_abstract_eval(lambda x, scale, inner: x)
+    traced = jax.make_jaxpr(rule)(1.0)
+    assert jaxapi.lost_capture([traced], lambda var: False) is None
+    error = jaxapi.lost_capture(kept, lambda var: False)
+    assert error is not None and "a trace that has ended" in str(error)
+
+
+def test_what_a_library_keeps_in_params_is_its_own_affair() -> None:
+    values: list[Any] = []
+
+    @jax.jit
+    def ended(x: Any) -> Any:
+        values.append(jnp.sin(x))
+        return x
+
+    ended(1.0)
+    (value,) = values
+    scale = jnp.arange(3.0)
+
+    def rule(x: Any) -> Any:
+        inner = jax.make_jaxpr(lambda y: y * scale)(x)
+        body, _ = jaxapi.split_jaxpr(inner)
+        return held_p.bind(x, inner=(jaxapi.close_jaxpr(body, [value]),))
+
+    held_p = jax.extend.core.Primitive("held")
+    held_p.def_abstract_eval(lambda x, inner: x)
+    mlir.register_lowering(
+        held_p, mlir.lower_fun(lambda x, inner: x, multiple_results=False)
+    )
+    traced = jax.make_jaxpr(rule)(1.0)
+    assert jaxapi.lost_capture([traced], lambda var: False) is None

@@ -10,7 +10,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.interpreters import ad, mlir
+from jax.interpreters import ad, batching, mlir
 
 import untrace
 from untrace import jaxapi
@@ -247,6 +247,67 @@ def test_rule_that_returns_symbolic_zeros() -> None:
     text = str(untrace.source(lambda x, n: g(x, n))(X, np.int32(2)))
     assert "jax.custom_derivatives.SymbolicZero(" in text
     assert "from its equations" not in text
+
+
+def _any_of_batch(args: Any, dims: Any, **params: Any) -> Any:
+    """Batch as error checks do: the answer is that for all of the batch."""
+    return checked_p.bind(*args, **params), None
+
+
+checked_p = jax.extend.core.Primitive("checked")
+checked_p.def_impl(lambda x, *, by: jnp.any(x > by))
+checked_p.def_abstract_eval(lambda x, *, by: x.update(shape=(), dtype=np.dtype(bool)))
+mlir.register_lowering(
+    checked_p, mlir.lower_fun(lambda x, *, by: jnp.any(x > by), multiple_results=False)
+)
+batching.primitive_batchers[checked_p] = _any_of_batch
+
+# Its forward derivative is that of what it computes; its backward pass is another one.
+clipped_p = _primitive("clipped", lambda x: jnp.sin(x))
+slope_p = jax.extend.core.Primitive("slope")
+slope_p.def_impl(lambda t, x: t * jnp.cos(x))
+slope_p.def_abstract_eval(lambda t, x: t)
+mlir.register_lowering(
+    slope_p, mlir.lower_fun(lambda t, x: t * jnp.cos(x), multiple_results=False)
+)
+ad.primitive_jvps[clipped_p] = lambda primals, tangents: (
+    clipped_p.bind(*primals),
+    slope_p.bind(ad.instantiate_zeros(tangents[0]), *primals),
+)
+ad.primitive_transposes[slope_p] = lambda ct, t, x: [
+    jnp.clip(ct, -1, 1) * jnp.cos(x),
+    None,
+]
+
+
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_the_loaded_function_is_batched_as_the_original(level: str) -> None:
+    def f(x: Any) -> Any:
+        big = checked_p.bind(jnp.sin(x) * 3, by=2.0)
+        small = checked_p.bind(jnp.cos(x) * 3, by=2.0)
+        first = checked_p.bind(x, by=0.5)
+        return jnp.where(big, x, -x), jnp.where(small, 1.0, 2.0), first
+
+    for program in (f, jax.make_jaxpr(f)(X)):
+        src = untrace.source(program, level=level)
+        src = src(X) if program is f else src
+        assert src.report.is_verified, str(src.report)
+        batch = np.stack([X, X * 0.1, X + 5])
+        wanted = jax.vmap(f)(batch)
+        made = jax.vmap(src.load())(batch)
+        jax.tree.map(np.testing.assert_array_equal, tuple(wanted), tuple(made))
+
+
+def test_the_loaded_function_is_transposed_as_the_original() -> None:
+    def f(x: Any) -> Any:
+        return (clipped_p.bind(x) * 3).sum()
+
+    src = untrace.source(f)(X)
+    assert src.report.is_verified
+    assert "`src.load()` binds `clipped` for theirs" in " ".join(str(src).split())
+    np.testing.assert_array_equal(jax.grad(src.load())(X), jax.grad(f)(X))
+    np.testing.assert_array_equal(jax.grad(f)(X), jnp.cos(X))
+    np.testing.assert_array_equal(jax.grad(execute(str(src)).f)(X), 3 * jnp.cos(X))
 
 
 def test_anonymous_files_do_not_name_the_library() -> None:

@@ -11,7 +11,7 @@ frozen `__init__` sets every field by a call, which took half the time of readin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,8 @@ class Block:
 
     `constants` pairs each constvar with its value (None where it is not known).
     `is_closed` tells how the jaxpr stood in its param. `debug_info` names arguments
-    and results, as far as JAX kept names.
+    and results, as far as JAX kept names. `original` is the function of a library that
+    the block is in the place of, where that may be transformed in another way.
     """
 
     inputs: tuple[Value, ...]
@@ -70,3 +71,4 @@ class Block:
     is_closed: bool
     debug_info: Any
     jaxpr: Any
+    original: Callable[..., Any] | None = None

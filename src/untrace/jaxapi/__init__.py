@@ -104,12 +104,14 @@ from untrace.jaxapi.host_checks import ErrorCheck as ErrorCheck
 from untrace.jaxapi.host_checks import checked_message as checked_message
 from untrace.jaxapi.host_checks import error_check as error_check
 from untrace.jaxapi.host_checks import is_error_function as is_error_function
+from untrace.jaxapi.implementations import bound as bound
 from untrace.jaxapi.implementations import (
     differentiates_otherwise as differentiates_otherwise,
 )
 from untrace.jaxapi.implementations import implementation as implementation
 from untrace.jaxapi.implementations import library_of as library_of
 from untrace.jaxapi.implementations import refusing_original as refusing_original
+from untrace.jaxapi.implementations import transforms_otherwise as transforms_otherwise
 from untrace.jaxapi.jaxprs import (
     JAXPR_TYPES,
     ClosedJaxpr,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -76,17 +76,15 @@ def _underived(
     def computed(*args: Any) -> list[Any]:
         return eval_jaxpr(body, args[:n_consts], *args[n_consts:])
 
-    def bound(*args: Any) -> list[Any]:
-        params_of_bind = primitive.get_bind_params(dict(params))
-        found = primitive.bind(*args[n_consts:], **params_of_bind)
-        return list(found) if primitive.multiple_results else [found]
+    def original(*args: Any) -> Sequence[Any]:
+        return bound(primitive, params)(*args[n_consts:])
 
     def refusing(primals: Any, tangents: Any) -> Any:
         error = NotImplementedError(
             f"the derivative of `{primitive.name}` is not kept in recovered code: "
             "recover the derivative of the original instead"
         )
-        error.__dict__[_ORIGINAL] = bound
+        error.__dict__[_ORIGINAL] = original
         raise error
 
     computed.__name__ = computed.__qualname__ = primitive.name
@@ -147,34 +145,129 @@ def differentiates_otherwise(
     if not floats or not results:
         return False
 
-    def bound(*args: Any) -> Sequence[Any]:
-        found = primitive.bind(*args, **primitive.get_bind_params(dict(params)))
-        return found if primitive.multiple_results else [found]
-
-    def computed(*args: Any) -> Sequence[Any]:
-        return eval_jaxpr(*split_jaxpr(inner), *args)
-
-    def tangents(function: Callable[..., Sequence[Any]]) -> Any:
+    def tangents(function: _Flat) -> _Flat:
         def run(*args: Any) -> list[Any]:
-            operands = list(args[: len(avals)])
-
-            def of_floats(*values: Any) -> list[Any]:
-                given = dict(zip(floats, values))
-                return list(
-                    function(*[given.get(i, x) for i, x in enumerate(operands)])
-                )
-
-            primals = [operands[i] for i in floats]
+            of_floats, primals = _of_floats(function, args[: len(avals)], floats)
             _, made = jax.jvp(of_floats, primals, list(args[len(avals) :]))
             return [made[i] for i in results]
 
-        return trace_flat(run, [*avals, *[avals[i] for i in floats]])
+        return run
 
+    types = [*avals, *[avals[i] for i in floats]]
     try:
-        opened = (_opened(tangents(function)) for function in (bound, computed))
-        return not _is_same(*(_opened(jaxpr, is_plain=True) for jaxpr in opened))
+        functions = bound(primitive, params), _evaluating(inner)
+        made = [trace_flat(tangents(function), types) for function in functions]
+        return not _is_same(*[_opened(_opened(j), is_plain=True) for j in made])
     except Exception:  # a rule may want other things than that all is perturbed
         return True
+
+
+def transforms_otherwise(
+    primitive: Any,
+    params: Mapping[str, Any],
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
+) -> bool:
+    """Tell whether `vmap` or a backward pass has a primitive where it has other equations.
+
+    Other than those of what the primitive computes, or none. An error check, for one, may
+    ask whether any of a batch is wrong; an integral may have a transpose of its own. What
+    the primitive refuses is not counted.
+    """
+    inner = _implementation(primitive, params, avals, out_avals)
+    if inner is None:
+        return False
+    functions = bound(primitive, params), _evaluating(inner)
+    pairs = _batched(functions, avals)
+    return any(
+        _parts(one, other)
+        for one, other in (*pairs, *_backward(functions, primitive, avals, out_avals))
+    )
+
+
+_Flat = Callable[..., Sequence[Any]]
+_Traced = tuple[_Flat, Sequence[Any]]
+
+
+def bound(primitive: Any, params: Mapping[str, Any]) -> _Flat:
+    """Return the function of its operands that a primitive is, with the params given."""
+
+    def run(*args: Any) -> Sequence[Any]:
+        found = primitive.bind(*args, **primitive.get_bind_params(dict(params)))
+        return list(found) if primitive.multiple_results else [found]
+
+    return run
+
+
+def _evaluating(inner: Any) -> _Flat:
+    return lambda *args: eval_jaxpr(*split_jaxpr(inner), *args)
+
+
+def _batched(
+    functions: Sequence[_Flat], avals: Sequence[Any]
+) -> Iterator[tuple[_Traced, _Traced]]:
+    """Yield both functions, batched by all operands, and by each alone."""
+    places = [i for i, aval in enumerate(avals) if hasattr(aval, "shape")]
+    choices = (places, *[[i] for i in places]) if places[1:] else (places,)
+    for batched in choices:
+        axes = tuple([0 if i in batched else None for i in range(len(avals))])
+        types = [
+            aval if axis is None else aval.update(shape=(2, *aval.shape))
+            for aval, axis in zip(avals, axes)
+        ]
+        one, other = ((jax.vmap(f, axes), types) for f in functions)
+        yield one, other
+
+
+def _backward(
+    functions: Sequence[_Flat],
+    primitive: Any,
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
+) -> Iterator[tuple[_Traced, _Traced]]:
+    """Yield the backward passes of both functions."""
+    floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
+    results = [i for i, aval in enumerate(out_avals) if _is_inexact(aval)]
+    if primitive not in _ad.primitive_jvps or not floats or not results:
+        return
+
+    def cotangents(function: _Flat) -> _Flat:
+        def run(*args: Any) -> Sequence[Any]:
+            of_floats, primals = _of_floats(function, args[: len(avals)], floats)
+            _, transposed = jax.vjp(
+                lambda *given: [of_floats(*given)[i] for i in results], *primals
+            )
+            return transposed(list(args[len(avals) :]))
+
+        return run
+
+    types = [*avals, *[out_avals[i] for i in results]]
+    one, other = ((cotangents(f), types) for f in functions)
+    yield one, other
+
+
+def _parts(one: _Traced, other: _Traced) -> bool:
+    """Tell whether a function traces where another has other equations, or none."""
+    try:
+        made = _opened(_opened(trace_flat(*one)), is_plain=True)
+    except Exception:  # what the library refuses
+        return False
+    try:
+        return not _is_same(made, _opened(_opened(trace_flat(*other)), is_plain=True))
+    except Exception:  # what JAX cannot do
+        return True
+
+
+def _of_floats(
+    function: _Flat, operands: Sequence[Any], floats: Sequence[int]
+) -> tuple[_Flat, list[Any]]:
+    """Return a function of some operands, and these."""
+
+    def of_floats(*values: Any) -> list[Any]:
+        given = dict(zip(floats, values))
+        return list(function(*[given.get(i, x) for i, x in enumerate(operands)]))
+
+    return of_floats, [operands[i] for i in floats]
 
 
 def _is_inexact(aval: Any) -> bool:

@@ -21,6 +21,7 @@ from jax._src.linear_util import WrappedFun
 
 from untrace.jaxapi.avals import short_type
 from untrace.jaxapi.binds import is_full
+from untrace.jaxapi.implementations import library_of
 from untrace.jaxapi.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
@@ -213,8 +214,9 @@ def lost_capture(
       rules: Jaxprs of the rules.
       is_seen: Tells whether a variable belongs to a jaxpr around the call.
     """
-    for tracer in _captured(rules):
-        if not is_seen(var_behind(tracer)):
+    for rule in rules:
+        tracer = _lost(rule, is_seen, set()) if is_jaxpr(rule) else None
+        if tracer is not None:
             shown = short_type(tracer.aval)
             return RuntimeError(
                 f"the derivative rule closes over a {shown} of a trace that has ended; "
@@ -223,21 +225,41 @@ def lost_capture(
     return None
 
 
-def _captured(rules: Iterable[Any]) -> Iterator[Any]:
-    """List the tracers among the constants of jaxprs and of their sub-programs."""
-    stack, seen = [rule for rule in rules if is_jaxpr(rule)], set[int]()
-    while stack:
-        body, consts = split_jaxpr(stack.pop())
-        if id(body) in seen:
-            continue
-        seen.add(id(body))
-        yield from (const for const in consts if isinstance(const, Tracer))
-        stack += sub_jaxprs(body)
+def _lost(jaxpr: Any, is_seen: Callable[[Any], bool], walked: set[int]) -> Any:
+    """Return a tracer that a jaxpr or one in it closes over, and no jaxpr around has.
+
+    Sub-programs of a rule may close over what the rule computes. What a library keeps
+    in the params of its primitives is its own affair: it may hand over the values of a
+    jaxpr beside it, and where it needs those in it, tracing what it computes fails.
+    """
+    body, consts = split_jaxpr(jaxpr)
+    if id(body) in walked:
+        return None
+    walked.add(id(body))
+    for const in consts:
+        if isinstance(const, Tracer) and not is_seen(var_behind(const)):
+            return const
+    callers = [eqn for eqn in body.eqns if not library_of(eqn.primitive)]
+    inner = list(_jaxprs_in(callers))
+    if not inner:
+        return None
+    own = {*body.invars, *body.constvars}
+    own.update(var for eqn in body.eqns for var in eqn.outvars)
+
+    def is_seen_inside(var: Any) -> bool:
+        return var in own or is_seen(var)
+
+    found = (_lost(each, is_seen_inside, walked) for each in inner)
+    return next((tracer for tracer in found if tracer is not None), None)
 
 
 def sub_jaxprs(body: Any) -> Iterator[Any]:
     """List the jaxprs in the params of the equations of a jaxpr."""
-    for eqn in body.eqns:
+    return _jaxprs_in(body.eqns)
+
+
+def _jaxprs_in(eqns: Iterable[Any]) -> Iterator[Any]:
+    for eqn in eqns:
         for param in eqn.params.values():
             items = param if isinstance(param, tuple) else (param,)
             yield from (item for item in items if is_jaxpr(item))

@@ -478,3 +478,9 @@ def types_of(eqn: Equation) -> str:
 def plain_results(block: Block) -> Callable[[Frame], str]:
     """Return the outputs of a block: nothing, one value or a tuple."""
     return lambda frame: ", ".join(frame.texts(block.outputs))
+
+
+def in_plain_results(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function; its results are as `plain_results` writes them."""
+    results = function(*args)
+    return results[0] if len(results) == 1 else tuple(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
 from untrace.lifting.bind import aval_text, jaxpr_text, one_or_more
 from untrace.lifting.blocks.sharded import sharding_text
-from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.frame import Frame, in_plain_results, plain_results
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control
 from untrace.lifting.spelling import Unspellable, spell_primitive
@@ -66,11 +67,17 @@ def jitted(block: Block, jit_name: str, options: tuple[str, ...], frame: Frame) 
         return parameters, []
 
     def decorators(name: str) -> list[str]:
+        if block.original is not None:  # nothing of the program was jitted here
+            return []
         return jit_decorators(name, jit_name, options, lifter)
 
-    key = ("jit", jit_name, options, id(frame.ambient))
+    key = ("jit", jit_name, options, id(frame.ambient), block.original)
     try:
-        return lifter.function(block, jit_name, build, key=key, decorators=decorators)
+        name = lifter.function(block, jit_name, build, key=key, decorators=decorators)
+        if block.original is not None:
+            original = functools.partial(in_plain_results, block.original)
+            lifter.originals[name] = original
+        return name
     except OutOfReach:
         name = frame.names.fresh(identifier(jit_name, "function"))
         child = frame.child()

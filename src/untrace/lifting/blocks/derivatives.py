@@ -22,7 +22,7 @@ from untrace.lifting.blocks.foreign import call_of_exported
 from untrace.lifting.blocks.lost import rule_callables
 from untrace.lifting.blocks.raising_rules import exception_text, raising_rules
 from untrace.lifting.blocks.rule_sets import RuleError, Rules, jvp_rules, vjp_rules
-from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.frame import Frame, in_plain_results, plain_results
 from untrace.lifting.names.naming import block_name
 from untrace.lifting.printing import (
     Function,
@@ -232,16 +232,10 @@ def _failing(eqn: Equation, error: Exception, frame: Frame) -> Rules:
         if original is None:
             lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
         else:
-            lifter.originals[name] = functools.partial(_in_plain_results, original)
+            lifter.originals[name] = functools.partial(in_plain_results, original)
         return raising_rules(eqn, name, text, parent)
 
     return Rules((), write)
-
-
-def _in_plain_results(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function; its results are as `plain_results` writes them."""
-    results = function(*args)
-    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _single_blanks(lines: list[str]) -> list[str]:

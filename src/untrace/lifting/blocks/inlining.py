@@ -106,7 +106,10 @@ def _is_plain_call(eqn: Equation) -> bool:
     is_plain = not any(params["donated_invars"]) and all(
         map(jaxapi.is_unspecified, shardings)
     )
-    return is_plain and not jaxapi.is_made_by_jax(params["jaxpr"].debug_info)
+    block: Block = params["jaxpr"]
+    if block.original is not None:
+        return False
+    return is_plain and not jaxapi.is_made_by_jax(block.debug_info)
 
 
 def _is_constant(eqn: Equation) -> bool:

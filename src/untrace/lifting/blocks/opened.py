@@ -7,9 +7,11 @@ traced instead: the equations of JAX's own primitives that compute the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, from_jaxpr, params_of_jax
@@ -30,6 +32,7 @@ class Opener(Inliner):
     Attributes:
       primitives: Those that were opened.
       differing: Names of those whose derivatives are not those of what they compute.
+      transforming: Names of those that are batched, or transposed, in another way.
     """
 
     def __init__(self, keep: bool = False, unspellable: bool = False) -> None:
@@ -38,6 +41,8 @@ class Opener(Inliner):
         self._unspellable = unspellable
         self.primitives: dict[Any, None] = {}
         self.differing: dict[str, None] = {}
+        self.transforming: dict[str, None] = {}
+        self._originals: dict[Any, Callable[..., Any]] = {}
 
     def block(self, block: Block) -> Block:
         """Open the equations of a block and of its sub-programs, once."""
@@ -55,33 +60,69 @@ class Opener(Inliner):
         if jaxpr is None:
             return None
         self.primitives[eqn.primitive] = None
-        if eqn.name not in self.differing and jaxapi.differentiates_otherwise(
-            eqn.primitive, params, avals, eqn.result_avals
-        ):
-            self.differing[eqn.name] = None
+        types = params, avals, eqn.result_avals
         block = self.block(from_jaxpr(jaxpr))
+        if jaxapi.differentiates_otherwise(eqn.primitive, *types):
+            self.differing[eqn.name] = None
+        elif jaxapi.transforms_otherwise(eqn.primitive, *types):
+            block = self.block(self._call(eqn.primitive, params, jaxpr))
         made = renamed(block, dict(zip(block.inputs, operands)))
         equations = [replace(e, source_info=eqn.source_info) for e in made.equations]
         return replace(made, equations=tuple(equations))
+
+    def _call(self, primitive: Any, params: Mapping[str, Any], jaxpr: Any) -> Block:
+        """Write what a primitive computes as a function, in whose place it may be bound."""
+        inner, consts = jaxapi.split_jaxpr(jaxpr)
+
+        def called(*args: Any) -> Sequence[Any]:
+            return jaxapi.eval_jaxpr(inner, consts, *args)
+
+        called.__name__ = called.__qualname__ = primitive.name
+        block = from_jaxpr(jaxapi.trace_flat(jax.jit(called), jaxpr.in_avals))
+        (call,) = block.equations
+        inside: Block = call.params["jaxpr"]
+        function = replace(
+            inside,
+            debug_info=inside.debug_info._replace(arg_names=None),
+            original=self._bound(primitive, params),
+        )
+        self.transforming[primitive.name] = None
+        call = replace(call, params={**call.params, "jaxpr": function})
+        return replace(block, equations=(call,))
+
+    def _bound(self, primitive: Any, params: Mapping[str, Any]) -> Callable[..., Any]:
+        """Return one function for equal params."""
+        made = jaxapi.bound(primitive, params)
+        items = [(key, type(params[key]), params[key]) for key in sorted(params)]
+        try:
+            return self._originals.setdefault((primitive, *items), made)
+        except TypeError:  # params without a hash
+            return made
 
     def note(self, lifter: Lifter) -> None:
         """Let the module and its header know the primitives that were opened."""
         if not self.primitives:
             return
         lifter.opened = frozenset(self.primitives)
-        names = sorted({f"`{primitive.name}`" for primitive in self.primitives})
+        names = {primitive.name for primitive in self.primitives}
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
+        bound = _listed(self.transforming)
         lifter.note(
-            f"{OPENED}: {', '.join(names)} of {', '.join(owners)}. "
+            f"{OPENED}: {_listed(names)} of {', '.join(owners)}. "
             "Their rules for `vmap` and `grad` are not kept: this file may allow what "
-            "they refuse."
+            "they refuse"
+            + (f", and `src.load()` binds {bound} for theirs." if bound else ".")
         )
         if self.differing:
-            differing = ", ".join(f"`{name}`" for name in sorted(self.differing))
+            differing = _listed(self.differing)
             lifter.note(
                 f"Derivatives of {differing} are not kept, and refused: recover the "
                 "derivative of the original instead (`src.load()` does not refuse)."
             )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def _can_be_bound(eqn: Equation) -> bool:

@@ -82,12 +82,18 @@ def regions(
         if next_at < 0 or len(taken) >= size:
             return
         eqn = equations[next_at]
-        if eqn.effects:
+        if eqn.effects or is_in_place(eqn):
             return
         taken.append(next_at)
         look += looks(eqn)
         open_values.difference_update(eqn.results)
         open_values.update(v for v in eqn.operands if type(v) is Value)
+
+
+def is_in_place(eqn: Equation) -> bool:
+    """Return whether an equation calls what is in the place of a library's function."""
+    block = called(eqn)
+    return block is not None and block.original is not None
 
 
 def _inputs(equations: tuple[Equation, ...]) -> tuple[Value, ...]:

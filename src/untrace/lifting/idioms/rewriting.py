@@ -24,6 +24,7 @@ from untrace.lifting.idioms.printing import CALL, PRIMITIVE
 from untrace.lifting.idioms.public_lines import is_public
 from untrace.lifting.idioms.regions import (
     Region,
+    is_in_place,
     look_of,
     regions,
     signature,
@@ -248,7 +249,7 @@ class _Tiling:
                 self.uses.subtract(eqn.operands)
                 continue
             is_kept = eqn.effects or not self.selectors.isdisjoint(eqn.results)
-            call = None if is_kept else self._call(eqn)
+            call = None if is_kept or is_in_place(eqn) else self._call(eqn)
             if call is not None:
                 self.uses.subtract(eqn.operands)
                 self.uses.update(call.operands)
