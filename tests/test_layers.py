@@ -10,7 +10,7 @@ LAYERS = [
     {"jaxapi", "errors", "optional", "options", "parsing", "printable", "_version"},
     {"ir", "syntax"},
     {"capture", "recovery"},
-    {"lifting", "interpreters"},
+    {"lifting"},
     {"emission"},
     {"verification"},
     {
@@ -31,6 +31,7 @@ LAYERS = [
         "static_tables",
         "extension",
     },
+    {"interpreters"},
     {"reduction", "explorer"},
     {
         "__init__",

@@ -1,0 +1,1 @@
+"""Programs run equation by equation: watched, inverted, compared."""
