@@ -476,8 +476,10 @@ def _object(value: Any) -> Parts:
     cached |= jaxapi.ORIGIN_FIELDS.get(class_name(kind), frozenset())
     names = [n for n in _field_names(value) if n not in _CACHES and n not in cached]
     fields = tuple((f".{n}", getattr(value, n)) for n in names if hasattr(value, n))
-    # The fields of a dataclass say more than its `==`, for which 1 is 1.0 and True.
-    has_equality = kind.__eq__ is not object.__eq__ and not _is_dataclass(kind)
+    # The fields of a dataclass say more than its `==`, for which 1 is 1.0 and True; those
+    # of a typed primitive more than its own, for which operands of all types are alike.
+    says_more = _is_dataclass(kind) or isinstance(value, jaxapi.HiPrimitive)
+    has_equality = kind.__eq__ is not object.__eq__ and not says_more
     is_opaque = not fields and not _is_value_like(kind)
     text = repr(value) if is_opaque else ""
     return Parts(

@@ -13,6 +13,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.syntax.names import is_name
 from untrace.syntax.text import quote
@@ -267,7 +268,10 @@ def _find_writer(kind: type, value: Any) -> Writer:
 
 
 def _is_memoised(kind: type) -> bool:
-    """Tell whether equal values of `kind` share a text: those of JAX all do."""
+    """Tell whether equal values of `kind` share a text: those of JAX do.
+
+    But for typed primitives, which are equal for operands of any types.
+    """
     if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
-        return not issubclass(kind, (dict, list))
+        return not issubclass(kind, (dict, list, jaxapi.HiPrimitive))
     return any(base in MEMOISED for base in kind.__mro__)

@@ -22,18 +22,28 @@ class TracedBefore:
 
     def __init__(self, recording: Body) -> None:
         self._ran: dict[Any, list[Call]] = {}
-        for item in _calls(recording):
-            if item.bodies and _is_jitted(item):
+        self._around: dict[
+            int, tuple[Call, ...]
+        ] = {}  # by the address of a call that shows no run
+        for item, around in _calls(recording, ()):
+            if not _is_jitted(item):
+                continue
+            if item.bodies:
                 self._ran.setdefault(innermost(item.function), []).append(item)
+            else:
+                self._around[id(item)] = around
 
     def runs(self, item: Call) -> Sequence[Body]:
         """Return the runs of the call that JAX knew one by, which shows none itself.
 
-        Numbers that are traced may be others there; static ones are the same.
+        Numbers that are traced may be others there; static ones are the same. It is no
+        call that this one is made in, which had not ended.
         """
         if not _is_jitted(item):
             return ()
+        around = set(map(id, self._around.get(id(item), ())))
         ran = self._ran.get(innermost(item.function), [])
+        ran = [known for known in ran if id(known) not in around]
         for are_same in (_are_same, _are_alike):
             for known in reversed(ran):
                 if _agree(item, known, are_same):
@@ -71,8 +81,12 @@ def _equal(one: Any, other: Any) -> bool:
         return False
 
 
-def _calls(body: Body) -> Iterator[Call]:
+def _calls(
+    body: Body, around: tuple[Call, ...]
+) -> Iterator[tuple[Call, tuple[Call, ...]]]:
+    """Yield the calls in a run, each with the jitted ones that it is made in."""
     for item in body.calls:
-        yield item
+        yield item, around
+        inside = (*around, item) if _is_jitted(item) else around
         for run in item.bodies:
-            yield from _calls(run)
+            yield from _calls(run, inside)
