@@ -23,6 +23,7 @@ from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, text_term
+from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults
 from untrace.recovery.functions import innermost, peel
@@ -64,7 +65,13 @@ def define(
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
         dropped |= static_names(body) - kept
-    _write_run(body, dropped, inner)
+    if body in program.open_runs:  # the one that it is called in, for want of its own
+        raise Unwritable(f"`{body.code.co_name}` was not run where it calls itself")
+    program.open_runs.append(body)
+    try:
+        _write_run(body, dropped, inner)
+    finally:
+        program.open_runs.pop()
     draft.decorators = list(decorators)
     program.finish(draft)
     if inner.lifted:
