@@ -47,12 +47,7 @@ def equivalent(
       None if they are equivalent, else the first place in the data flow, searched from
       the results upwards, where they part.
     """
-    graph = Graph(opened, are_refs_anew)
-    graph.cases = SharedCases(
-        expected,
-        actual,
-        find_places=lambda: _places((actual, expected), opened, are_refs_anew),
-    )
+    graph = graph_of(expected, actual, opened, are_refs_anew)
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         meshes, shared = graph.meshes, graph.shared_objects()
@@ -69,6 +64,22 @@ def equivalent(
     if parting is None and shared != graph.shared_objects():
         return Difference("", (), "", "", "host functions share other objects")
     return parting
+
+
+def graph_of(
+    expected: Any,
+    actual: Any,
+    opened: Collection[Any] = (),
+    are_refs_anew: bool = False,
+) -> Graph:
+    """Return an empty table for the values of two programs, as `equivalent` makes it."""
+    graph = Graph(opened, are_refs_anew)
+    graph.cases = SharedCases(
+        expected,
+        actual,
+        find_places=lambda: _places((actual, expected), opened, are_refs_anew),
+    )
+    return graph
 
 
 class _Places(Graph):

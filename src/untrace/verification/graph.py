@@ -297,7 +297,7 @@ class Graph(StandInKeys):
         scope.keys.update(zip(inputs, arguments))
         for index, eqn in enumerate(body.eqns):
             operands = tuple([self.atom(atom, scope) for atom in eqn.invars])
-            call = _plain_call(eqn)
+            call = plain_call(eqn)
             if call is None and eqn.primitive in self.opened:
                 call = _implementation(eqn)
             if call is not None:
@@ -390,7 +390,7 @@ def _inputs(jaxpr: Any) -> list[Any]:
     return [*([] if consts else body.constvars), *body.invars]
 
 
-def _plain_call(eqn: Any) -> Any:
+def plain_call(eqn: Any) -> Any:
     """Return what an equation calls, if the call itself means nothing."""
     param = _CALLS.get(jaxapi.primitive_name(eqn.primitive))
     if param is None or eqn.ctx.compute_type or eqn.ctx.xla_metadata:
