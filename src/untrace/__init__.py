@@ -7,6 +7,7 @@ is proved to be the same computation by tracing it again.
 from untrace import keep
 from untrace._version import __version__
 from untrace.api import source, sourcerize
+from untrace.comparing import diff
 from untrace.errors import (
     CaptureError,
     KeepError,
@@ -17,12 +18,14 @@ from untrace.errors import (
     UnverifiedWarning,
 )
 from untrace.extension import register
+from untrace.interpreters.comparison import Comparison
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
 
 __all__ = [
     "CaptureError",
+    "Comparison",
     "KeepError",
     "LiftingError",
     "LoadError",
@@ -32,6 +35,7 @@ __all__ = [
     "UntraceError",
     "UnverifiedWarning",
     "__version__",
+    "diff",
     "keep",
     "reduce",
     "register",

@@ -1,4 +1,4 @@
-"""The command line: `untrace show`, `untrace verify` and `untrace reduce`.
+"""The command line: `untrace show`, `untrace verify`, `untrace diff` and `untrace reduce`.
 
 Exit status: 0 verified, 1 a difference, 2 usage or input error. Source goes to standard
 output, everything else to standard error.
@@ -39,6 +39,7 @@ def main() -> None:
     untrace show model.py 'train_step(params, batch)'
     untrace show model.py 'jax.grad(loss)(params, x)' -o step.py
     untrace verify step.py
+    untrace diff old.py new.py 'train_step(params, batch)'
     untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
     """
 
@@ -224,6 +225,62 @@ def _list(file: str) -> NoReturn:
     said = f"{n} thing{'s' * (n != 1)} to look at" if n else "nothing but computations"
     _err.print(f"{file}: {said}. Nothing was executed.", markup=False)
     sys.exit(DIFFERENT if found else VERIFIED)
+
+
+@main.command()
+@click.argument("before", metavar="FILE_A")
+@click.argument("after", metavar="FILE_B")
+@click.argument("call", metavar="['F(X, Y)']", required=False)
+@click.argument("call_after", metavar="['G(X, Y)']", required=False)
+@click.option(
+    "-U",
+    "--context",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Statements to show around each that differs.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; only exit.")
+def diff(
+    before: str,
+    after: str,
+    call: str | None,
+    call_after: str | None,
+    context: int,
+    quiet: bool,
+) -> None:
+    """Tell whether two programs are the same, and which statements differ.
+
+    \b
+    untrace diff old.py new.py 'train_step(params, batch)'
+    untrace diff model.py model.py 'loss(params, x)' 'fast_loss(params, x)'
+    untrace diff saved.py other_saved.py
+
+    The call is evaluated in each file, as by `untrace show`: functions are traced and not
+    run. A second call is for FILE_B. Without a call both are files that untrace saved,
+    which are EXECUTED.
+
+    Exit status: 0 equal or equivalent, 1 different, 2 trouble.
+    """
+    from untrace.comparing import Call, diff_calls
+
+    calls: list[Call] = []
+    for target, text in ((before, call), (after, call_after or call)):
+        calls.append(
+            Call(Path(target)) if text is None else Call(*_evaluate(target, text))
+        )
+    with _Status() as status:
+        status.update("comparing")
+        with _explained(call or before):
+            found = diff_calls(calls[0], calls[1], context)
+    if not quiet:
+        console = Console(highlight=False, soft_wrap=True)
+        if console.is_terminal:
+            console.print(found)
+        else:
+            click.echo(str(found))
+    sys.exit(DIFFERENT if found.verdict == "different" else VERIFIED)
 
 
 @main.command()

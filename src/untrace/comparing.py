@@ -1,0 +1,140 @@
+"""The public function `diff`: two programs, and the statements in which they differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from untrace import jaxapi
+from untrace.capture.capture import capture
+from untrace.capture.captured import Captured
+from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
+from untrace.errors import UntraceError, foreign_frames
+from untrace.extension import load_entry_points
+from untrace.interpreters.compare import compare_programs
+from untrace.interpreters.comparison import Comparison
+from untrace.ir import to_jaxpr
+from untrace.reduction.loading import load_program
+from untrace.result import Source
+
+MAX_FRAMES = 10_000
+
+
+def diff(
+    before: Any,
+    after: Any,
+    *,
+    context: int = 3,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Any:
+    """Tell whether two programs are the same, and in which statements they differ.
+
+    Functions are traced and not run. What "the same" means is what it means for
+    `untrace.source`: "equal" programs have the same equations in the same order,
+    "equivalent" ones the same data flow. Names of variables and parameters count for
+    neither; the trees of the results do.
+
+    Args:
+      before: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+        file that untrace saved, which is EXECUTED.
+      after: The same.
+      context: How many statements to show around each that differs.
+      static_argnums: As in `jax.jit`, for both.
+      static_argnames: As in `jax.jit`, for both.
+
+    Returns:
+      If one of them is a callable, a callable that takes the arguments of both and
+      returns a `Comparison`; otherwise the `Comparison`.
+
+    Raises:
+      CaptureError: If the arguments cannot be traced.
+      LoadError: If a file cannot be read.
+
+    >>> import jax.numpy as jnp
+    >>> found = diff(lambda x: jnp.sin(x) * 2.0, lambda x: jnp.sin(x) * 2.5)(jnp.ones(3))
+    >>> found.verdict, found.differences[0].what
+    ('different', '2.0 became 2.5')
+    """
+    static = static_argnums, static_argnames
+
+    def with_arguments(*args: Any, **kwargs: Any) -> Comparison:
+        calls = [Call(each, args, kwargs) for each in (before, after)]
+        return diff_calls(calls[0], calls[1], context, *static)
+
+    if carries_inputs(before) and carries_inputs(after):
+        return with_arguments()
+    return with_arguments
+
+
+class Call(NamedTuple):
+    """A program, and the arguments of a callable."""
+
+    program: Any
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = {}
+
+
+def diff_calls(
+    before: Call,
+    after: Call,
+    context: int = 3,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Comparison:
+    """Compare two programs that each have arguments of their own (see `diff`)."""
+    load_entry_points()
+    static = static_argnums, static_argnames
+    are_anew = any(isinstance(c.program, str | os.PathLike) for c in (before, after))
+    with jaxapi.outside_traces():
+        sides = [_captured(*call, *static) for call in (before, after)]
+        return compare_programs(sides[0], sides[1], context, are_anew)
+
+
+def carries_inputs(program: Any) -> bool:
+    """Whether a program needs no arguments to be known."""
+    return (
+        jaxapi.is_jaxpr(program)
+        or jaxapi.is_traced(program)
+        or isinstance(program, (Source, str, os.PathLike))
+    )
+
+
+def _captured(
+    program: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Sequence[str] | None,
+) -> Captured:
+    if isinstance(program, Source):
+        return program.captured
+    if isinstance(program, str | os.PathLike):
+        loaded = load_program(Path(program))
+        return with_trees(capture_jaxpr(to_jaxpr(loaded.block), loaded.name))
+    if jaxapi.is_jaxpr(program):
+        return with_trees(capture_jaxpr(program))
+    if jaxapi.is_traced(program):
+        return capture_traced(program)
+    return _traced(program, args, kwargs, static_argnums, static_argnames)
+
+
+def _traced(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Sequence[str] | None,
+) -> Captured:
+    """Trace the user's function; its own errors keep its own traceback."""
+    try:
+        with jaxapi.deep_recursion(MAX_FRAMES):
+            return capture(function, args, kwargs, static_argnums, static_argnames)
+    except UntraceError:
+        raise
+    except Exception as error:
+        raise error.with_traceback(
+            foreign_frames(error.__traceback__)
+        ) from error.__cause__
