@@ -39,6 +39,8 @@ LAYERS = [
         "api",
         "checks",
         "cli",
+        "comparing",
+        "recompiling",
         "ipython",
         "isolated",
         "keep",

@@ -19,6 +19,8 @@ from untrace.errors import (
 )
 from untrace.extension import register
 from untrace.interpreters.comparison import Comparison
+from untrace.interpreters.recompilations import CompileWatch, Recompilation
+from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -26,9 +28,11 @@ from untrace.result import Source
 __all__ = [
     "CaptureError",
     "Comparison",
+    "CompileWatch",
     "KeepError",
     "LiftingError",
     "LoadError",
+    "Recompilation",
     "Reduction",
     "SaveError",
     "Source",
@@ -41,4 +45,6 @@ __all__ = [
     "register",
     "source",
     "sourcerize",
+    "watch_compiles",
+    "why_recompiled",
 ]

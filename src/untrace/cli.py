@@ -1,4 +1,4 @@
-"""The command line: `untrace show`, `untrace verify`, `untrace diff` and `untrace reduce`.
+"""The command line: `untrace show`, `verify`, `diff`, `watch-compiles` and `reduce`.
 
 Exit status: 0 verified, 1 a difference, 2 usage or input error. Source goes to standard
 output, everything else to standard error.
@@ -281,6 +281,34 @@ def diff(
         else:
             click.echo(str(found))
     sys.exit(DIFFERENT if found.verdict == "different" else VERIFIED)
+
+
+@main.command(
+    "watch-compiles",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def watch_compiles(script: str, arguments: tuple[str, ...]) -> None:
+    """Run a script, and say at its end which functions were compiled again, and why.
+
+    \b
+    untrace watch-compiles train.py --steps 10
+
+    The script is RUN as `python SCRIPT ARGUMENTS` does. The table goes to standard error;
+    the exit status is that of the script.
+    """
+    import runpy
+
+    from untrace.recompiling import watch_compiles as watching
+
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    with watching():
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except Exception:  # so may the user's script
+            _fail_in_user_code(script)
 
 
 @main.command()

@@ -59,6 +59,12 @@ from untrace.jaxapi.comparing import (
     array_key,
     rule_identity,
 )
+from untrace.jaxapi.compiles import JitCall as JitCall
+from untrace.jaxapi.compiles import is_of_jax_itself as is_of_jax_itself
+from untrace.jaxapi.compiles import jit_call as jit_call
+from untrace.jaxapi.compiles import layout_of as layout_of
+from untrace.jaxapi.compiles import trace_settings as trace_settings
+from untrace.jaxapi.compiles import watching_compiles as watching_compiles
 from untrace.jaxapi.config_options import PRIVATE_MANAGERS as PRIVATE_MANAGERS
 from untrace.jaxapi.config_options import changed_settings as changed_settings
 from untrace.jaxapi.config_options import private_managers as private_managers

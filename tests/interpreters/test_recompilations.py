@@ -1,0 +1,182 @@
+"""Every planted recompilation happens, and its cause and place are named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+import untrace
+from tests.interpreters.planted import PLANTED, Planted
+from untrace import jaxapi
+from untrace.cli import main
+
+
+def explained(planted: Planted) -> Any:
+    """Explain the two calls without making them, or by making them."""
+    with planted.before():
+        args, kwargs = planted.first()
+        second = untrace.why_recompiled(planted.make())(*args, **kwargs)
+    with planted.after():
+        args, kwargs = planted.second()
+        return second(*args, **kwargs)
+
+
+def causes(found: Any) -> list[Any]:
+    if isinstance(found, untrace.Recompilation):
+        return list(found.causes)
+    return [cause for one in found.recompilations for cause in one.causes]
+
+
+def test_there_are_sixty() -> None:
+    assert sum(bool(planted.kind) for planted in PLANTED.values()) >= 60
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_cause_of_a_recompilation_is_named(name: str) -> None:
+    planted = PLANTED[name]
+    found = causes(explained(planted))
+    if not planted.kind:
+        assert not found, [str(cause) for cause in found]
+        return
+    assert [(cause.kind, cause.where) for cause in found] == [
+        (planted.kind, planted.where)
+    ], [str(cause) for cause in found]
+    assert found[0].advice
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_jax_compiles_again_for_that(name: str) -> None:
+    planted = PLANTED[name]
+    function = planted.make()
+    with untrace.watch_compiles(show=False) as watch:
+        with planted.before():
+            args, kwargs = planted.first()
+            function(*args, **kwargs)
+        with planted.after():
+            args, kwargs = planted.second()
+            function(*args, **kwargs)
+    if not planted.kind:
+        assert not watch.recompilations, str(watch)
+        return
+    assert len(watch.recompilations) == 1, str(watch)
+    found = watch.recompilations[0].causes
+    assert [(cause.kind, cause.where) for cause in found] == [
+        (planted.kind, planted.where)
+    ], str(watch)
+
+
+def train(step: Any, sizes: tuple[int, ...]) -> None:
+    for n in sizes:
+        step({"w": jnp.ones((3, 2))}, jnp.ones((n, 3)))
+
+
+def new_step() -> Any:
+    return jax.jit(lambda params, batch: jnp.sum(batch @ params["w"]))
+
+
+def test_what_is_compiled_again_for_one_reason_is_one_entry(capsys: Any) -> None:
+    with untrace.watch_compiles() as watch:
+        train(new_step(), (8, 8, 7, 5, 8))
+    assert len(watch.recompilations) == 2
+    text = str(watch)
+    assert text.count("`batch` was f32[8,3], is f32[7,3]") == 1
+    assert "2 times" in text and "test_recompilations.py:" in text
+    assert text in capsys.readouterr().err
+    console = Console(width=100, record=True)
+    with console.capture() as shown:
+        console.print(watch)
+    assert "function" in shown.get()
+
+
+def test_an_entry_is_compared_with_what_is_most_like_it() -> None:
+    step = new_step()
+    with untrace.watch_compiles(show=False) as watch:
+        train(step, (8,))
+        step({"w": jnp.ones((3, 5))}, jnp.ones((4, 3)))
+        step({"w": jnp.ones((3, 5))}, jnp.ones((2, 3)))
+    last = watch.recompilations[-1]
+    assert [cause.where for cause in last.causes] == ["batch"]
+
+
+def test_cleared_caches_are_said_to_be_unknown() -> None:
+    step = new_step()
+    with untrace.watch_compiles(show=False) as watch:
+        train(step, (8,))
+        jax.clear_caches()
+        train(step, (8,))
+    assert [c.kind for c in watch.recompilations[0].causes] == ["unknown"]
+
+
+def test_nothing_is_told_after_the_end() -> None:
+    with untrace.watch_compiles(show=False) as watch:
+        pass
+    train(new_step(), (8, 7))
+    assert not watch.recompilations and watch.n_first == 0
+    assert str(watch).startswith("No function was compiled again")
+
+
+def test_operations_that_run_by_themselves_are_counted_only() -> None:
+    with untrace.watch_compiles(show=False) as watch:
+        for n in (31, 37, 41):
+            jnp.cumsum(jnp.ones(n) + 1)
+    assert not watch.recompilations and watch.n_own > 0
+
+
+def test_arrays_are_not_kept_alive() -> None:
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    with untrace.watch_compiles(show=False) as watch:
+        x = jnp.ones(3)
+        before = sys.getrefcount(x)
+        step(x)
+        assert sys.getrefcount(x) <= before + 1
+        step(jnp.ones(4))
+    assert len(watch.recompilations) == 1
+
+
+def test_frames_are_as_expected_on_this_version() -> None:
+    found: list[Any] = []
+    step = jax.jit(lambda x: x * 3)
+    with jaxapi.watching_compiles(lambda call, name, seconds: found.append(call)):
+        step(jnp.ones(17))
+    calls = [c for c in found if c is not None and c.function is step.__wrapped__]
+    assert len(calls) == 1
+    assert calls[0].args[0].shape == (17,)
+    assert calls[0].place.startswith("test_recompilations.py:")
+
+
+def test_names_from_outside_cannot_steer_the_terminal() -> None:
+    name = "a\x1b[31m<b>"
+    f = jax.jit(lambda d: d[name] * 2)
+    found = untrace.why_recompiled(f)({name: jnp.ones(2)})({name: jnp.ones(3)})
+    assert "\x1b" not in str(found)
+    assert "<b>" not in found._repr_html_()
+
+
+SCRIPT = """\
+import sys
+import jax, jax.numpy as jnp
+
+step = jax.jit(lambda x: x * 2)
+for n in map(int, sys.argv[1:]):
+    step(jnp.ones(n))
+print("done", __name__)
+"""
+
+
+def test_a_script_is_run_and_explained(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    run = CliRunner().invoke(main, ["watch-compiles", str(path), "3", "4"])
+    assert run.exit_code == 0, run.output
+    assert run.stdout == "done __main__\n"
+    assert "`x` was f32[3], is f32[4]" in " ".join(run.stderr.split())
+    path.write_text("raise ValueError('mine')")
+    run = CliRunner().invoke(main, ["watch-compiles", str(path)])
+    assert run.exit_code == 2 and "mine" in run.stderr
