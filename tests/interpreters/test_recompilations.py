@@ -180,3 +180,42 @@ def test_a_script_is_run_and_explained(tmp_path: Path) -> None:
     path.write_text("raise ValueError('mine')")
     run = CliRunner().invoke(main, ["watch-compiles", str(path)])
     assert run.exit_code == 2 and "mine" in run.stderr
+
+
+class Stubborn:
+    """Cannot be compared with anything, nor be written."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no")
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_what_is_watched_goes_on_whatever_it_holds() -> None:
+    def run(x: Any) -> Any:
+        held = Stubborn()
+        return jax.jit(lambda v: v if held is None else v + 1)(x)
+
+    with untrace.watch_compiles(show=False) as watch:
+        for _ in range(2):
+            assert run(jnp.ones(2)).shape == (2,)
+    assert len(watch.recompilations) == 1
+    assert str(watch)
+
+
+def test_large_arrays_that_are_closed_over_are_not_copied() -> None:
+    def run(x: Any, large: Any) -> Any:
+        return jax.jit(lambda v: v + large)(x)
+
+    large = jnp.ones((512, 512))
+    with untrace.watch_compiles(show=False) as watch:
+        run(1.0, large)
+        run(1.0, large)
+        run(1.0, large + 1)
+    kinds = [one.causes[0].kind for one in watch.recompilations]
+    assert kinds == ["function", "closure"]
+    assert "a float32[512,512] of other values" in str(watch)

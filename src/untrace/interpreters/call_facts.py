@@ -13,7 +13,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,6 +24,8 @@ from untrace.printable import printable
 from untrace.verification.difference import shorten
 
 MAX_VALUE_COLS = 48
+MAX_KEPT_BYTES = 1 << 16
+"""Of an array that a function closes over; larger ones are told apart by identity."""
 
 Path = str
 
@@ -194,14 +196,27 @@ def _closed(function: Any) -> dict[str, Any]:
     return {name: snapshot(value) for name, value in held.items()}
 
 
+class Large(NamedTuple):
+    """An array that is too large to be kept: its type, and which one it is."""
+
+    text: str
+    number: int
+
+
 def snapshot(value: Any) -> Any:
     """A value to be compared later: small arrays as what they hold, others as they are."""
-    if isinstance(value, np.ndarray | np.generic):
-        return np.array(value)
-    if isinstance(value, jaxapi.Tracer) or not isinstance(value, jax.Array):
+    is_array = isinstance(value, np.ndarray | np.generic | jax.Array)
+    if not is_array or isinstance(value, jaxapi.Tracer) or jaxapi.is_key(value):
         return value
-    is_plain = not jaxapi.is_key(value) and value.is_fully_addressable
-    return np.asarray(value) if is_plain else value
+    is_here = not isinstance(value, jax.Array) or value.is_fully_addressable
+    if is_here and value.nbytes <= MAX_KEPT_BYTES:
+        return np.array(value)
+    return Large(array_text(value), id(value))
+
+
+def array_text(array: Any) -> str:
+    """Write the type of an array."""
+    return f"{array.dtype}[{','.join(map(str, array.shape))}]"
 
 
 def shown(value: Any) -> str:
@@ -209,7 +224,9 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.ndim == 0:
             return printable(str(value.item()))
-        return printable(f"{value.dtype}{list(value.shape)} {_start(value)}")
+        return printable(f"{array_text(value)} {_start(value)}")
+    if isinstance(value, Large):
+        return printable(value.text)
     if callable(value) and hasattr(value, "__qualname__"):
         return printable(f"`{value.__qualname__}`")
     return printable(shorten(repr(value), MAX_VALUE_COLS))

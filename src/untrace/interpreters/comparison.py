@@ -113,7 +113,7 @@ class Comparison:
         if self.n_before != self.n_after:
             sizes += f" and {self.n_after:,}"
         plural = "s differ" if n != 1 else " differs"
-        return f"different: {n:,} statement{plural}, of programs of {sizes} equations."
+        return f"different: {n:,} statement{plural}, of programs of {sizes} equation{'s' * (sizes != '1')}."
 
     def _listed(self) -> Iterator[_Line]:
         for change in self.differences[:MAX_LISTED]:

@@ -10,24 +10,31 @@ leaves more the same. What is the same is decided by the checker's keys alone.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
 from untrace.interpreters.changes import Change, Hunks
-from untrace.interpreters.matching import Matching, match
+from untrace.interpreters.matching import Matching
 from untrace.interpreters.opening import called, may_be_opened, with_opened
+from untrace.interpreters.pairing import match
 from untrace.interpreters.reasons import (
     Reason,
     differing_params,
     reasons,
-    type_reason,
     value_reason,
 )
 from untrace.interpreters.rows import lay_out, moved
 from untrace.interpreters.sides import input_count, read_side
 from untrace.interpreters.statements import Writer, user_line
+from untrace.interpreters.sub_programs import (
+    aligned,
+    block_pairs,
+    holds_block,
+    inner_inputs,
+    sub_program_reason,
+    title_of,
+)
 from untrace.ir import Block, Equation, Value, from_jaxpr
 from untrace.lifting.names.source_names import source_names
 from untrace.printable import printable
@@ -104,7 +111,7 @@ class Walk:
         self._alive += [before.jaxpr, after.jaxpr]
         n_before = len(self.changes)
         found, _ = self._matched(before, after, inputs)
-        self._compared(found, path, _title(path, before), None)
+        self._compared(found, path, title_of(path, before), None)
         return len(self.changes) - n_before
 
     # -- matching
@@ -211,15 +218,15 @@ class Walk:
         for name in differing_params(found, index, other):
             if name == "rules":
                 continue
-            pairs = list(_block_pairs(eqn, twin, name))
+            pairs = list(block_pairs(eqn, twin, name))
             if self._are_exchanged(pairs):
                 said.append(Reason("param", f"`{name}` are in another order"))
                 continue
             for step, block, mate in pairs:
-                inputs = _inner_inputs(found, index, other, name, block, mate)
+                inputs = inner_inputs(found, index, other, name, block, mate)
                 inside = f"{path}/" * bool(path) + printable(f"{eqn.name}/{step}")
                 n_inside += self.blocks(block, mate, inputs, inside)
-            is_known = is_known and not (_holds_block(eqn, name) and not pairs)
+            is_known = is_known and not (holds_block(eqn, name) and not pairs)
         is_elsewhere = n_inside or any(r.kind == "context" for r in said)
         if "rules" in differing_params(found, index, other) and not is_elsewhere:
             n_inside += self._rules(found, index, other, path)
@@ -234,7 +241,7 @@ class Walk:
         is_rule_alone = differing_params(found, index, other) == ["rules"]
         is_said = said or is_rule_alone or heads[0].params == heads[1].params
         if not is_known or not is_said:
-            said.append(_sub_program_reason(eqn, twin))
+            said.append(sub_program_reason(eqn, twin))
         return said
 
     def _are_exchanged(self, pairs: Sequence[tuple[str, Block, Block]]) -> bool:
@@ -258,7 +265,7 @@ class Walk:
             for (label, value), (mate, known) in zip(*traced):
                 if label == mate and jaxapi.is_jaxpr(value) and jaxapi.is_jaxpr(known):
                     blocks = from_jaxpr(value), from_jaxpr(known)
-                    inputs = _aligned(blocks[0], blocks[1])
+                    inputs = aligned(blocks[0], blocks[1])
                     name = found.before.block.equations[index].name
                     inside = f"{path}/" * bool(path) + printable(f"{name}/{label}")
                     n_inside += self.blocks(*blocks, inputs, inside)
@@ -380,112 +387,3 @@ def _harmless(found: Matching, writer: Writer, n_opened: int) -> Iterator[Change
     for index in moved(found):
         other = found.partner[index]
         yield _change(found, index, other, [Reason("moved", "moved")], "", writer)
-
-
-# ---- sub-programs --------------------------------------------------------------------
-
-
-def _holds_block(eqn: Equation, name: str) -> bool:
-    param = eqn.params.get(name)
-    items: Any = param if isinstance(param, tuple) else (param,)
-    return any(isinstance(item, Block) for item in items)
-
-
-def _block_pairs(
-    eqn: Equation, twin: Equation, name: str
-) -> Iterator[tuple[str, Block, Block]]:
-    """The sub-programs in a param of two equations, as far as they stand for each other."""
-    param, other = eqn.params.get(name), twin.params.get(name)
-    if isinstance(param, Block) and isinstance(other, Block):
-        yield name, param, other
-    elif isinstance(param, tuple) and isinstance(other, tuple):
-        names = getattr(param, "_fields", None)
-        items: list[Any] = list(param)  # pyright: ignore[reportUnknownArgumentType]
-        mates: list[Any] = list(other)  # pyright: ignore[reportUnknownArgumentType]
-        if len(items) != len(mates):
-            return
-        for k, (item, mate) in enumerate(zip(items, mates)):
-            if isinstance(item, Block) and isinstance(mate, Block):
-                step = f".{names[k]}" if names else f"[{k}]"
-                yield f"{name}{step}", item, mate
-
-
-def _sub_program_reason(eqn: Equation, twin: Equation) -> Reason:
-    """Say in what sub-programs differ that have the same statements."""
-    for name in eqn.params:
-        for step, block, mate in _block_pairs(eqn, twin, name):
-            if len(block.inputs) != len(mate.inputs):
-                n_inputs = f"{len(block.inputs)} inputs, now {len(mate.inputs)}"
-                return Reason("input", printable(f"`{step}` had {n_inputs}"))
-            for k, (value, other) in enumerate(zip(block.inputs, mate.inputs)):
-                if str(value.aval) != str(other.aval):
-                    what = f"input {k} of `{step}`"
-                    return type_reason(what, value.aval, other.aval)
-        param, other = eqn.params[name], twin.params.get(name)
-        if isinstance(param, tuple) and isinstance(other, tuple):
-            n, m = len(param), len(other)  # pyright: ignore[reportUnknownArgumentType]
-            if n != m and _holds_block(eqn, name):
-                return Reason("param", printable(f"`{name}`: {n} became {m}"))
-    return Reason("param", "the sub-programs differ")
-
-
-def _inner_inputs(
-    found: Matching, index: int, other: int, name: str, block: Block, mate: Block
-) -> dict[int, int]:
-    """The input of a sub-program that each of its partner is.
-
-    Where one of them has more, those are the same that are given the same values.
-    """
-    n, m = input_count(block), input_count(mate)
-    if n == m:
-        return {k: k for k in range(n)}
-    eqn = found.before.block.equations[index]
-    twin = found.after.block.equations[other]
-    mine, theirs = found.before.operands[index], found.after.operands[other]
-    given = [_given(eqn, name, k, n) for k in range(n)]
-    others = [_given(twin, name, k, m) for k in range(m)]
-    pairs: dict[int, int] = {}
-    free = [k for k, at in enumerate(others) if at is not None and at < len(theirs)]
-    for k, at in enumerate(given):
-        for taken in free:
-            where = others[taken]
-            if (
-                at is not None
-                and where is not None
-                and found.is_same(mine[at], theirs[where])
-            ):
-                pairs[k] = taken
-                free.remove(taken)
-                break
-    rest = [k for k in range(n) if k not in pairs]
-    left = [k for k in range(m) if k not in pairs.values()]
-    pairs.update(zip(reversed(rest), reversed(left)))
-    return pairs
-
-
-def _given(eqn: Equation, name: str, k: int, n_inputs: int) -> int | None:
-    """The operand that is given for input `k` of a sub-program, if that is known."""
-    if eqn.name == "while":
-        n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-        if name == "body_jaxpr":
-            return n_cond + k
-        return k if k < n_cond else k + n_body
-    start = len(eqn.operands) - n_inputs
-    return start + k if start >= 0 else None
-
-
-def _aligned(block: Block, mate: Block) -> dict[int, int]:
-    n, m = input_count(block), input_count(mate)
-    return {k: k for k in range(min(n, m))}
-
-
-def _title(path: str, block: Block) -> str:
-    """Name a sub-program: its path, its function and where that is."""
-    debug = block.debug_info
-    name = printable(str(getattr(debug, "func_name", None) or ""))
-    file = str(getattr(debug, "func_filename", None) or "")
-    line = getattr(debug, "func_lineno", None)
-    is_own = bool(file) and not jaxapi.is_made_by_jax(debug)
-    where = printable(f"{os.path.basename(file)}:{line}") if is_own else ""
-    shown = f"`{name}`" if name else ""
-    return f"{path}{', ' * bool(shown)}{shown}{f' ({where})' if where else ''}"

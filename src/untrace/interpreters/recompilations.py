@@ -48,7 +48,8 @@ class Recompilation:
     def __str__(self) -> str:
         where = f" ({self.defined})" if self.defined else ""
         if not self.causes:
-            return f"`{self.function}`{where} is not compiled again: nothing differs that JAX looks at."
+            told = "is not compiled again: nothing differs that JAX looks at."
+            return f"`{self.function}`{where} {told}"
         head = f"`{self.function}`{where} is compiled again:"
         return "\n".join([head, *(f"  {cause}" for cause in self.causes)])
 
@@ -99,7 +100,18 @@ class CompileWatch:
             self.seconds += seconds
             return
         self.seconds += seconds
-        facts = facts_of(call)
+        try:
+            self._note(facts_of(call), seconds)
+        except Exception as error:
+            # What the user's functions hold may not let itself be looked at; the program
+            # that is watched goes on all the same.
+            words = f"cannot be explained: {type(error).__name__}: {error}"
+            cause = Cause("unknown", "", printable(words), "")
+            title = printable(name)
+            made = Recompilation(title, "", printable(call.place), seconds, (cause,))
+            self.recompilations = (*self.recompilations, made)
+
+    def _note(self, facts: Facts, seconds: float) -> None:
         known = self._known[facts.code]
         if known:
             made = explained(known[-MAX_CANDIDATES:], facts, seconds)

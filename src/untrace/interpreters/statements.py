@@ -226,8 +226,11 @@ class _NamedFrame(Frame):
 
 
 def literal_text(literal: Literal) -> str:
-    """Write a literal for reading."""
-    return printable(str(np.asarray(literal.value).item()))
+    """Write a literal for reading, with the digits that its type has."""
+    dtype = getattr(literal.aval, "dtype", None)
+    is_plain = isinstance(dtype, np.dtype)
+    value = np.asarray(literal.value, dtype if is_plain else None)
+    return printable(str(value[()] if value.ndim == 0 else value))
 
 
 def operand_atom(side: Side, operand: Operand, atoms: Sequence[Atom], at: int) -> Atom:
