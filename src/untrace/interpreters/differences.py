@@ -369,12 +369,13 @@ def _harmless(found: Matching, writer: Writer, n_opened: int) -> Iterator[Change
         plural = "s" * (n_opened != 1)
         words = f"{n_opened} plain call{plural} that one program does without"
         yield Change("", "call", "", "", "", "", words)
-    for which, side in enumerate((found.before, found.after)):
+    sides = (found.before, found.partner), (found.after, found.mate)
+    for which, (side, paired) in enumerate(sides):
         place = ("first", "second")[which]
-        for index, first in enumerate(side.first):
-            kind = "unused" if not side.live[index] else "repeated"
-            if side.live[index] and first == index:
+        for index in side.sequence():
+            if index in paired:
                 continue
+            kind = "repeated" if side.live[index] else "unused"
             text, line = (
                 writer.statement(which, index),
                 _line(side.block.equations[index]),
