@@ -131,6 +131,7 @@ class Comparison:
             yield " ", ""
             if hunks.title:
                 yield "@", f"in {hunks.title}"
+            last = ""
             for row in hunks.rows:
                 if n_rows >= MAX_ROWS:
                     yield "…", f"… more in `.differences` ({len(self.differences):,})"
@@ -141,8 +142,9 @@ class Comparison:
                     continue
                 for line in row.text.split("\n"):
                     yield row.sign, f"  {row.sign} {line}"
-                if row.note:
+                if row.note and row.note != last:  # a place is said once for a group
                     yield from _noted(row.note)
+                last = row.note
 
 
 def _noted(note: str) -> Iterator[_Line]:
