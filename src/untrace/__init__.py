@@ -21,6 +21,7 @@ from untrace.extension import register
 from untrace.interpreters.comparison import Comparison
 from untrace.interpreters.recompilations import CompileWatch, Recompilation
 from untrace.recompiling import watch_compiles, why_recompiled
+from untrace.interpreters.interpret import interpret
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -40,6 +41,7 @@ __all__ = [
     "UnverifiedWarning",
     "__version__",
     "diff",
+    "interpret",
     "keep",
     "reduce",
     "register",

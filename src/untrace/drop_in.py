@@ -74,7 +74,7 @@ def drop_in(
         result, changed = convention.returned(outputs)
         for item, value in zip(convention.bound, values):
             if item.given in changed:
-                _update(value, changed[item.given])
+                update(value, changed[item.given])
         return result
 
     loaded.__name__ = loaded.__qualname__ = name
@@ -175,6 +175,11 @@ def _is_wide(aval: Any) -> bool:
     return str(getattr(aval, "dtype", "")) in _WIDE
 
 
+def as_inputs(leaves: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Flat arguments as a program was traced with them: arrays of JAX, also for numbers."""
+    return [_array(leaf, _is_wide(aval)) for leaf, aval in zip(leaves, avals)]
+
+
 def _array(leaf: Any, is_wide: bool) -> Any:
     """An input as the program was traced with it: an array of JAX, also for a number.
 
@@ -220,7 +225,7 @@ def _are_alike(tree: Any, other: Any) -> bool:
     return len(children) == len(mates) and all(map(_are_alike, children, mates))
 
 
-def _update(value: Any, new: Any) -> None:
+def update(value: Any, new: Any) -> None:
     """Put new state into modules and variables of flax.nnx, as the original does."""
     nnx = sys.modules["flax.nnx"]
     olds, news = (jax.tree.leaves(v, is_leaf=is_stateful) for v in (value, new))

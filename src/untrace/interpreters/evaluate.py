@@ -293,16 +293,31 @@ def _while(step: Step, operands: Sequence[Any]) -> list[Any]:
     of_cond, of_body = operands[:n_cond], operands[n_cond : n_cond + n_body]
     carry = list(operands[n_cond + n_body :])
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
+
+    def holds(carry: list[Any]) -> Any:
+        return step.run(cond, [*of_cond, *carry], "cond")[0]
+
+    def turn(carry: list[Any], holds: Any, part: int | None) -> list[Any]:
+        made = step.run(body, [*of_body, *carry], part)
+        if not jnp.ndim(holds):
+            return made
+        # One condition for each row of a batch: rows that are done stay as they are.
+        return [
+            jnp.where(holds.reshape(holds.shape + (1,) * (x.ndim - holds.ndim)), y, x)
+            for x, y in zip(carry, made, strict=True)
+        ]
+
     if is_traced(operands):
+        is_batched = bool(cond.out_avals[0].shape)
         return jax.lax.while_loop(
-            lambda carry: step.run(cond, [*of_cond, *carry], "cond")[0],
-            lambda carry: step.run(body, [*of_body, *carry]),
+            lambda carry: holds(carry).any() if is_batched else holds(carry),
+            lambda carry: turn(carry, holds(carry) if is_batched else True, None),
             carry,
         )
-    turn = 0
-    while bool(step.run(cond, [*of_cond, *carry], "cond")[0]):
-        carry = step.run(body, [*of_body, *carry], turn)
-        turn += 1
+    turns = 0
+    while jnp.any(going := holds(carry)):
+        carry = turn(carry, going, turns)
+        turns += 1
     return carry
 
 
@@ -365,7 +380,7 @@ def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
         mesh=params["mesh"],
         in_specs=tuple(params["in_specs"]),
         out_specs=list(params["out_specs"]),
-        axis_names=set(params["manual_axes"]),
+        axis_names=set(params["newly_manual_axes"]),
         check_vma=params["check_vma"],
     )
     return jax.jit(mapped)(*operands)

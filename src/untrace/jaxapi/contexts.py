@@ -111,6 +111,22 @@ def compute_region(compute_type: str, eqn_context: Any) -> Generator[None, None,
         yield
 
 
+@contextlib.contextmanager
+def equation_context(eqn: Any) -> Generator[None, None, None]:
+    """Enter the context, named scopes and traceback of an equation of a jaxpr.
+
+    What is traced here is named as the equation was, comes from the user's line that it
+    came from, and errors point to that line; so does JAX's own evaluation of jaxprs.
+    """
+    info = eqn.source_info
+    names = _source_info_util.current_name_stack() + info.name_stack
+    with (
+        _source_info_util.user_context(info.traceback, name_stack=names),
+        eqn.ctx.manager,
+    ):
+        yield
+
+
 def scope_names(source_info: Any) -> list[str]:
     """Return the names of the `jax.named_scope`s around an equation, outermost first.
 

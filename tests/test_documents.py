@@ -1,0 +1,24 @@
+"""What the documents show is what comes out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+BLOCKS = re.compile(r"```python\n(.*?)```\n(?:```text\n(.*?)```)?", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["interpreters"])
+def test_blocks_print_what_is_shown(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = (DOCS / f"{name}.md").read_text()
+    namespace: dict[str, object] = {"__name__": "shown"}
+    for number, (code, wanted) in enumerate(BLOCKS.findall(text)):
+        path = tmp_path / f"block_{number}.py"  # names and lines are read from files
+        path.write_text(code)
+        exec(compile(code, str(path), "exec"), namespace)
+        assert capsys.readouterr().out == wanted, code
