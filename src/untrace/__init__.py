@@ -22,6 +22,7 @@ from untrace.interpreters.comparison import Comparison
 from untrace.interpreters.recompilations import CompileWatch, Recompilation
 from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.interpreters.interpret import interpret
+from untrace.interpreters.nan_origin import NanOrigin, nan_origin
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -34,6 +35,7 @@ __all__ = [
     "LiftingError",
     "LoadError",
     "Recompilation",
+    "NanOrigin",
     "Reduction",
     "SaveError",
     "Source",
@@ -43,6 +45,7 @@ __all__ = [
     "diff",
     "interpret",
     "keep",
+    "nan_origin",
     "reduce",
     "register",
     "source",

@@ -1,6 +1,7 @@
 """The command line: `untrace show`, `verify`, `diff`, `watch-compiles` and `reduce`.
+"""The command line: `untrace show`, `verify`, `reduce` and `nan-origin`.
 
-Exit status: 0 verified, 1 a difference, 2 usage or input error. Source goes to standard
+Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error. Source goes to standard
 output, everything else to standard error.
 """
 
@@ -41,6 +42,7 @@ def main() -> None:
     untrace verify step.py
     untrace diff old.py new.py 'train_step(params, batch)'
     untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
+    untrace nan-origin model.py 'train_step(params, batch)'
     """
 
 
@@ -428,6 +430,34 @@ def reduce(
         if reduction.others:
             place = folder or resume
             _say(f"the other failures are in {place}/other-*.py")
+
+
+@main.command("nan-origin")
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option(
+    "--kind",
+    type=click.Choice(["nan", "inf", "overflow"]),
+    default="nan",
+    show_default=True,
+    help="What to look for.",
+)
+def nan_origin(target: str, call: str, kind: str) -> None:
+    """Find the equation that first makes a NaN which reaches a result.
+
+    The call is evaluated as by `untrace show`, but its function is traced and RUN, two or
+    three times. For a backward pass write the gradient: 'jax.grad(loss)(params, x)'.
+    """
+    from untrace.interpreters.nan_origin import nan_origin as find
+
+    function, args, kwargs = _evaluate(target, call)
+    with _Status(), _explained(call):
+        found = find(function, kind=kind)(*args, **kwargs)
+    if found is None:
+        _say("no NaN." if kind == "nan" else f"no {kind}.", "green")
+        sys.exit(VERIFIED)
+    click.echo(str(found))
+    sys.exit(DIFFERENT)
 
 
 def _confirm_runs(folder: str) -> None:

@@ -88,6 +88,9 @@ class Step:
         """Evaluate the equation at the operands given as a whole."""
         primitive = self.equation.primitive
         params = primitive.get_bind_params(self.equation.params)
+        if isinstance(params, tuple):  # before jax 0.10, which workers may have
+            functions, params = params
+            operands = (*functions, *operands)
         return primitive.bind(*operands, **params)
 
     def run(
@@ -264,6 +267,20 @@ def _traced_anew(step: Step, key: str, operands: Sequence[Any]) -> dict[str, Any
     return {**step.params, key: body if is_open else made}
 
 
+CALLS = {
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_lin": "call_jaxpr",
+    "custom_vmap_call": "call",
+}
+"""The params with the bodies of calls, by the names of primitives."""
+
+
 def _call(key: str) -> Callable[[Step, Sequence[Any]], list[Any]]:
     """Evaluate a call; while it is traced it stays one, with its derivative rules."""
 
@@ -301,11 +318,7 @@ def _while(step: Step, operands: Sequence[Any]) -> list[Any]:
         made = step.run(body, [*of_body, *carry], part)
         if not jnp.ndim(holds):
             return made
-        # One condition for each row of a batch: rows that are done stay as they are.
-        return [
-            jnp.where(holds.reshape(holds.shape + (1,) * (x.ndim - holds.ndim)), y, x)
-            for x, y in zip(carry, made, strict=True)
-        ]
+        return rows_where(holds, made, carry)
 
     if is_traced(operands):
         is_batched = bool(cond.out_avals[0].shape)
@@ -319,6 +332,14 @@ def _while(step: Step, operands: Sequence[Any]) -> list[Any]:
         carry = turn(carry, going, turns)
         turns += 1
     return carry
+
+
+def rows_where(holds: Any, ones: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Select rows of a batch; those of a loop that are done stay as they are."""
+    return [
+        jnp.where(holds.reshape(holds.shape + (1,) * (x.ndim - holds.ndim)), x, y)
+        for x, y in zip(ones, others, strict=True)
+    ]
 
 
 def _scan(step: Step, operands: Sequence[Any]) -> list[Any]:
@@ -364,12 +385,15 @@ def scan_sizes(params: Any) -> tuple[int, int]:
 
 def _linear_solve(step: Step, operands: Sequence[Any]) -> list[Any] | None:
     """Evaluate the solver; while it is traced, its transposes are needed as well."""
-    if is_traced(operands):
-        return None
-    sizes = step.params["const_lengths"]
+    return None if is_traced(operands) else step.run(*solver(step.params, operands))
+
+
+def solver(params: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Return the program that solves a linear system, and its operands."""
+    sizes = params["const_lengths"]
     start = sizes.matvec + sizes.vecmat
     consts = operands[start : start + sizes.solve]
-    return step.run(step.params["jaxprs"].solve, [*consts, *operands[sum(sizes) :]])
+    return params["jaxprs"].solve, [*consts, *operands[sum(sizes) :]]
 
 
 def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
@@ -388,15 +412,7 @@ def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
 
 _Entered = Callable[[Step, Sequence[Any]], "list[Any] | None"]
 _ENTERED: dict[str, _Entered] = {
-    "jit": _call("jaxpr"),
-    "closed_call": _call("call_jaxpr"),
-    "core_call": _call("call_jaxpr"),
-    "checkpoint": _call("jaxpr"),
-    "remat2": _call("jaxpr"),
-    "custom_jvp_call": _call("call_jaxpr"),
-    "custom_vjp_call": _call("call_jaxpr"),
-    "custom_lin": _call("call_jaxpr"),
-    "custom_vmap_call": _call("call"),
+    **{name: _call(key) for name, key in CALLS.items()},
     "cond": _cond,
     "while": _while,
     "scan": _scan,

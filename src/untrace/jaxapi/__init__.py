@@ -100,8 +100,11 @@ from untrace.jaxapi.exports import (
     scope_constraints,
 )
 from untrace.jaxapi.frames import UserFrame as UserFrame
+from untrace.jaxapi.frames import forward_frames as forward_frames
 from untrace.jaxapi.frames import innermost as innermost
+from untrace.jaxapi.frames import is_backward as is_backward
 from untrace.jaxapi.frames import is_made_by_jax as is_made_by_jax
+from untrace.jaxapi.frames import jax_functions as jax_functions
 from untrace.jaxapi.frames import origin as origin
 from untrace.jaxapi.frames import set_source_info as set_source_info
 from untrace.jaxapi.frames import source_info_of as source_info_of

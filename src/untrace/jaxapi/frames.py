@@ -133,6 +133,43 @@ def innermost(source_info: Any) -> tuple[str, int, bool] | None:
     return frame.file_name, frame.start_line, is_backward
 
 
+def forward_frames(source_info: Any) -> list[UserFrame]:
+    """List the frames outside JAX of the call that an equation belongs to, innermost first.
+
+    Equations of a backward pass belong to the call that they are the derivative of.
+    """
+    if source_info.traceback is None:
+        return []
+    return [
+        UserFrame(
+            frame.file_name,
+            frame.function_name.rpartition(".")[2],
+            (frame.start_line, frame.start_column, frame.end_line, frame.end_column),
+        )
+        for frame in _frames(source_info.traceback)
+    ]
+
+
+def jax_functions(source_info: Any) -> list[str]:
+    """Name the functions of JAX that the user's code called, innermost first.
+
+    Among them are those of JAX's own machinery.
+    """
+    if source_info.traceback is None:
+        return []
+    names: list[str] = []
+    for frame in source_info.traceback.frames:
+        if not frame.file_name.startswith((_FOLDER, _OWN)):
+            break
+        names.append(frame.function_name.rpartition(".")[2])
+    return names
+
+
+def is_backward(source_info: Any) -> bool:
+    """Tell whether an equation belongs to a backward pass."""
+    return "transpose(" in str(source_info.name_stack)
+
+
 def whole_tracebacks() -> Any:
     """Return a context in which JAX does not filter tracebacks, which takes it long."""
     return _config.traceback_filtering("off")

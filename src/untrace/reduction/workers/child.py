@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from ...interpreters.evaluate import split
 from . import wire
-from .blame import blame, evaluate
+from .blame import blame
 
 _FILENAME = "<reduced program>"
 _COMPILATION = "/jax/core/compile/backend_compile_duration"
@@ -140,7 +142,7 @@ def _op_by_op(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
     """Run the primitives of a program one by one; the bodies of loops are compiled."""
     jaxpr = jax.make_jaxpr(function)(*args)
     with jax.disable_jit():
-        return evaluate(jaxpr, args)
+        return list(jax.core.eval_jaxpr(*split(jaxpr), *args))
 
 
 def _blamed(function: Callable[..., Any], args: list[Any]) -> str | None:

@@ -26,12 +26,16 @@ import warnings
 from typing import IO, Any, NoReturn
 
 if __name__ == "__main__":
-    # The neighbours become a package of their own: this installation may not have ours.
-    _package = types.ModuleType("_untrace_workers")
-    _package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
-    sys.modules["_untrace_workers"] = _package
+    # A package like ours but without what its modules import: this installation may not
+    # have ours.
+    _folder = os.path.dirname(os.path.abspath(__file__))
+    __package__ = "_untrace.reduction.workers"
+    for _name in ("_untrace.reduction.workers", "_untrace.reduction", "_untrace"):
+        _package = types.ModuleType(_name)
+        _package.__path__ = [_folder]
+        sys.modules[_name] = _package
+        _folder = os.path.dirname(_folder)
     sys.path.pop(0)  # the folder of this file, whose names are no one else's business
-    __package__ = "_untrace_workers"
 
 from . import child, wire
 
