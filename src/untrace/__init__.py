@@ -19,10 +19,10 @@ from untrace.errors import (
 )
 from untrace.extension import register
 from untrace.interpreters.comparison import Comparison
-from untrace.interpreters.recompilations import CompileWatch, Recompilation
-from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.interpreters.interpret import interpret
 from untrace.interpreters.nan_origin import NanOrigin, nan_origin
+from untrace.interpreters.recompilations import CompileWatch, Recompilation
+from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -34,8 +34,8 @@ __all__ = [
     "KeepError",
     "LiftingError",
     "LoadError",
-    "Recompilation",
     "NanOrigin",
+    "Recompilation",
     "Reduction",
     "SaveError",
     "Source",

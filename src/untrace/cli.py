@@ -1,8 +1,7 @@
-"""The command line: `untrace show`, `verify`, `diff`, `watch-compiles` and `reduce`.
-"""The command line: `untrace show`, `verify`, `reduce` and `nan-origin`.
+"""The command line: `untrace show`, `verify`, `reduce`, `diff`, `nan-origin` and others.
 
-Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error. Source goes to standard
-output, everything else to standard error.
+Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error.
+Source goes to standard output, everything else to standard error.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import untrace
-from tests.interpreters.planted import PLANTED, Planted
+from tests.interpreters.planted_recompilations import PLANTED, Planted
 from untrace import jaxapi
 from untrace.cli import main
 

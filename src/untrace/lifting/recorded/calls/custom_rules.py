@@ -142,7 +142,9 @@ def _defined(
     made = define(function, body, writer, [decorator], key=key, fixed=fixed)
     customs[key] = made  # its rules may call it
     opened.append(id(function))
-    names = writer.program.lifter.rule_names  # what rules of rules in regions go on from
+    names = (
+        writer.program.lifter.rule_names
+    )  # what rules of rules in regions go on from
     names.append(function_name(innermost(function) or function.fun))
     try:
         defined = _rules(function, body, bodies, fixed, writer)
