@@ -51,7 +51,7 @@ def ratio(loss: Callable[..., Any], bad: float, repetitions: int = 5) -> float:
 
     def timed(function: Callable[..., Any], *args: Any) -> Any:
         run = jax.jit(function).trace(*args).lower().compile()
-        made = run(*args)
+        made = jax.block_until_ready(run(*args))
         start = time.process_time()
         made = jax.block_until_ready(run(*args))
         taken.append(time.process_time() - start)

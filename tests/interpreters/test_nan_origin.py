@@ -175,6 +175,12 @@ def test_a_selection_blames_the_branch_that_is_taken() -> None:
     assert found is not None and found.primitive == "sqrt"
 
 
+def test_it_costs_no_more_than_three_runs() -> None:
+    from benchmarks.nan_origin import ratio, rnn
+
+    assert min(ratio(rnn, 0.0, 1) for _ in range(3)) < 3
+
+
 def test_markup_of_names_is_escaped() -> None:
     def f(x: Any) -> Any:
         return {"<b>": jnp.log(x["<b>"])}

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace.interpreters.places import origin_of
-from untrace.interpreters.search import INFINITE, NAN, Row, Stretch, origins
+from untrace.interpreters.search import INFINITE, NAN, Row, Stretch
 from untrace.interpreters.traps import Evidence
 
 MAX_INDICES = 5
@@ -69,15 +69,33 @@ def gathered(
     Returns:
       The evidence, the operands, and the bad result.
     """
-    cause = _infinity(stretch, index) if level == NAN else None
-    wanted = [index] if cause is None else [index, cause]
-    given = stretch.operands_of(*wanted)
-    operands, result = _again(stretch.rows[index], given[0], level)
+    row = stretch.rows[index]
+    makers = {n: other for other in stretch.rows for n in other.results}
+    before = {
+        n
+        for number in row.operands
+        for other in _lineage(number, makers)
+        for n in (*other.operands, *other.results)
+    }
+    given, flags = stretch.examined(index, before if level == NAN else ())
+    operands, result = _again(row, given, level)
     infinity = None
-    if cause is not None:
-        others, made = _again(stretch.rows[cause], given[1], INFINITE)
-        infinity = _evidence(stretch, cause, others, made, INFINITE)
-    evidence = _evidence(stretch, index, operands, result, level, infinity)
+    cause = _infinity(row, makers, {**stretch.flags, **flags})
+    if level == NAN and cause is not None:
+        origin = origin_of(cause.equation, cause.path)
+        name = cause.equation.primitive.name
+        infinity = Evidence(name, (), origin.calls, origin.is_derivative)
+    indices, _ = bad_elements(result, level)
+    origin = origin_of(row.equation, row.path)
+    evidence = Evidence(
+        row.equation.primitive.name,
+        at_first_bad(operands, result, indices),
+        origin.calls,
+        origin.is_derivative,
+        tuple([tuple(_ancestors(n, makers)) for n in row.operands]),
+        bool(row.operands) and _is_difference(row.operands[0], makers),
+        infinity,
+    )
     return evidence, operands, result
 
 
@@ -140,29 +158,6 @@ def _is_number(value: Any) -> bool:
     return dtype is None or not jnp.issubdtype(dtype, jax.dtypes.extended)
 
 
-def _evidence(
-    stretch: Stretch,
-    index: int,
-    operands: Sequence[Any],
-    result: Any,
-    level: int,
-    infinity: Evidence | None = None,
-) -> Evidence:
-    row = stretch.rows[index]
-    indices, _ = bad_elements(np.asarray(result), level)
-    origin = origin_of(row.equation, row.path)
-    makers = {n: other for other in stretch.rows for n in other.results}
-    return Evidence(
-        row.equation.primitive.name,
-        at_first_bad(operands, result, indices),
-        origin.calls,
-        origin.is_derivative,
-        tuple([tuple(_ancestors(n, makers)) for n in row.operands]),
-        bool(row.operands) and _is_difference(row.operands[0], makers),
-        infinity,
-    )
-
-
 def _lineage(number: int, makers: dict[int, Row]) -> Iterator[Row]:
     """Yield the rows that a value was computed by element by element, nearest first."""
     queue, seen = [number], set[int]()
@@ -195,20 +190,11 @@ def _is_difference(number: int, makers: dict[int, Row]) -> bool:
     return False
 
 
-def _infinity(stretch: Stretch, index: int) -> int | None:
+def _infinity(row: Row, makers: dict[int, Row], flags: dict[int, int]) -> Row | None:
     """Return the row that made an operand of a row infinite, or first used such an input."""
-    flags = stretch.flags
-    infinite = [n for n in stretch.rows[index].operands if flags.get(n) == INFINITE]
-    sources = origins(stretch, INFINITE)
-    found = [sources[n] for n in infinite if sources.get(n, -1) >= 0]
-    if found or not infinite:
-        return min(found, default=None)
-    makers = {n: i for i, row in enumerate(stretch.rows) for n in row.results}
-    number, last = infinite[0], None
-    while number in makers:
-        last = makers[number]
-        before = [n for n in stretch.rows[last].operands if flags.get(n) == INFINITE]
-        if not before:
-            break
-        number = before[0]
-    return last
+    found: Row | None = None
+    while True:
+        infinite = [n for n in row.operands if flags.get(n) == INFINITE and n in makers]
+        if not infinite:
+            return found
+        found = row = makers[infinite[0]]

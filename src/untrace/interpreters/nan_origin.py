@@ -148,7 +148,7 @@ def nan_origin(
 
     def find(call: Call) -> NanOrigin | None:
         with jaxapi.quiet_callbacks():
-            stretch = flagged(call.jaxpr, call.inputs)
+            stretch = flagged(call.jaxpr, call.inputs, KINDS[kind])
             if kind == "overflow":
                 return _overflow(stretch)
             found = search(stretch, KINDS[kind])

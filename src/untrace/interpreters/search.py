@@ -12,7 +12,7 @@ Also run by path, by Python installations without this package: it imports JAX a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,8 +24,8 @@ from .evaluate import CALLS, Evaluator, Place, Step, solver
 from .turns import compiled, first_bad_turn
 
 INFINITE, NAN = 1, 2
-PER_WORD = 16
-"""Values whose flags are computed together."""
+BITS = 32
+"""Of the words that flags of several values are put together in."""
 
 # Names that calls have in JAX before 0.10, which workers may have.
 _BODIES = {
@@ -49,7 +49,13 @@ _SAME = frozenset(
         "transpose",
     }
 )
-"""Primitives whose results are as bad as their operands: they need no flag."""
+"""Primitives whose results are as bad as their operand."""
+
+_SAME_NAN = frozenset({"convert_element_type", "square"})
+"""Those whose results have a NaN where their operand has one, and nowhere else."""
+
+_ARITHMETIC = frozenset({"add", "mul", "sub"})
+"""The same holds for these, if the other operand is a finite number, and not 0."""
 
 
 class Row(NamedTuple):
@@ -80,6 +86,7 @@ class Stretch(NamedTuple):
       outputs: The numbers of its outputs.
       flags: How bad each value is, by number; those that are missing are finite.
       constants: The numbers of literals and constants.
+      level: From which grade on flags tell values apart.
     """
 
     jaxpr: Any
@@ -90,10 +97,17 @@ class Stretch(NamedTuple):
     outputs: list[int]
     flags: dict[int, int]
     constants: frozenset[int]
+    level: int
 
-    def operands_of(self, *indices: int) -> list[list[Any]]:
-        """Return the operands that rows had, in one run."""
-        return _operands(self.jaxpr, self.args, self.path, indices)
+    def operands_of(self, index: int) -> list[Any]:
+        """Return the operands that a row had."""
+        return self.examined(index, ())[0]
+
+    def examined(
+        self, index: int, graded: Collection[int]
+    ) -> tuple[list[Any], dict[int, int]]:
+        """Return the operands that a row had, and how bad some values before it were."""
+        return _examined(self, index, graded)
 
 
 class Found(NamedTuple):
@@ -110,33 +124,45 @@ class Found(NamedTuple):
     input: int | None = None
 
 
-def flagged(jaxpr: Any, args: Sequence[Any], path: tuple[Place, ...] = ()) -> Stretch:
-    """Run a program in one compilation, with a flag for every intermediate."""
+def flagged(
+    jaxpr: Any,
+    args: Sequence[Any],
+    level: int = INFINITE,
+    path: tuple[Place, ...] = (),
+) -> Stretch:
+    """Run a program in one compilation, with a flag for every intermediate.
+
+    Args:
+      jaxpr: The program.
+      args: Its inputs.
+      level: What to look for: `NAN` alone, which is faster, or `INFINITE` and NaN.
+      path: Where it stands.
+    """
     seen: list[Any] = []
+    sources: dict[int, int] = {}
 
     def run(*args: Any) -> Any:
         seen[:] = [_recorded(jaxpr, args, path)]
         rows, values, _, outputs, _ = seen[0]
         wanted = [n for n in _live(rows, outputs) if is_inexact(values[n])]
-        same = {n for row in rows if _is_same(row) for n in row.results}
-        wanted = [n for n in wanted if n not in same]
-        groups = _groups(wanted, values)
+        sources.update(_sources(rows, values, seen[0][4], level))
+        wanted = [n for n in wanted if n not in sources]
+        groups = _groups(wanted, values, level)
         seen.append(groups)
-        return [_packed([values[n] for n in group]) for group in groups]
+        return [_packed([values[n] for n in group], level) for group in groups]
 
     made = compiled(run, *args)
     (rows, _, inputs, outputs, constants), groups = seen
     flags: dict[int, int] = {}
     for group, word in zip(groups, made):
-        flags.update(zip(group, _unpacked(int(word), len(group))))
+        flags.update(zip(group, _unpacked(int(word), len(group), level)))
     flags.update({n: int(badness(v)) for n, v in constants.items() if is_inexact(v)})
     flags.update({n: int(badness(v)) for n, v in zip(inputs, args) if is_inexact(v)})
-    for row in rows:
-        if _is_same(row):
-            flags[row.results[0]] = flags.get(row.operands[0], 0)
+    for n, source in sources.items():  # in the order of the program
+        flags[n] = flags.get(source, 0)
     flags = {n: flag for n, flag in flags.items() if flag}
     return Stretch(
-        jaxpr, args, path, rows, inputs, outputs, flags, frozenset(constants)
+        jaxpr, args, path, rows, inputs, outputs, flags, frozenset(constants), level
     )
 
 
@@ -190,7 +216,7 @@ def origins(stretch: Stretch, level: int) -> dict[int, int]:
 
 def _selected(stretch: Stretch, index: int, level: int) -> list[int]:
     """List the operands of a selection that are bad where they are selected."""
-    which, *cases = stretch.operands_of(index)[0]
+    which, *cases = stretch.operands_of(index)
     return [
         n
         for i, (n, case) in enumerate(zip(stretch.rows[index].operands[1:], cases))
@@ -214,13 +240,13 @@ def enter(stretch: Stretch, index: int, level: int) -> Found:
     equation, name = row.equation, row.equation.primitive.name
     if name not in ("cond", "scan", "while"):
         return here
-    operands = stretch.operands_of(index)[0]
+    operands = stretch.operands_of(index)
     bad = [i for i, n in enumerate(row.results) if stretch.flags.get(n, 0) >= level]
     if name == "cond":
         branches = equation.params["branches"]
         chosen = max(0, min(int(operands[0]), len(branches) - 1))
         place = Place(equation, chosen)
-        inner = flagged(branches[chosen], operands[1:], (*row.path, place))
+        inner = flagged(branches[chosen], operands[1:], level, (*row.path, place))
         found = search(inner, level, bad)
         return here if found.row is None else found
     limit: int | None = None
@@ -229,7 +255,7 @@ def enter(stretch: Stretch, index: int, level: int) -> Found:
         if turn is None:
             return here
         place = Place(equation, turn.part)
-        inner = flagged(turn.jaxpr, turn.args, (*row.path, place))
+        inner = flagged(turn.jaxpr, turn.args, level, (*row.path, place))
         found = search(inner, level, turn.ends)
         is_inside = found.stretch is not inner or found.input is None
         if is_inside or found.input not in turn.carried or not turn.number:
@@ -237,39 +263,46 @@ def enter(stretch: Stretch, index: int, level: int) -> Found:
         bad, limit = [turn.carried.index(found.input)], turn.number
 
 
-def _operands(
-    jaxpr: Any, args: Sequence[Any], path: tuple[Place, ...], indices: Sequence[int]
-) -> list[list[Any]]:
-    """Run a program up to some rows; return their operands."""
-    known: list[list[Any]] = []
+def _examined(
+    stretch: Stretch, index: int, graded: Collection[int]
+) -> tuple[list[Any], dict[int, int]]:
+    """Run a program up to a row; return its operands, and grades of values before."""
+    known: list[Any] = []
+    groups: list[list[int]] = []
 
     def run(*args: Any) -> Any:
-        found: dict[int, list[Any]] = {}
+        values: dict[int, Any] = dict(zip(stretch.inputs, args))
         counted = 0
 
         def stop(step: Step, operands: Sequence[Any]) -> None:
-            nonlocal counted
-            if counted in indices:
-                found[counted] = list(operands)
-            counted += 1
-            if len(found) == len(set(indices)):
+            if counted == index:
+                known[:] = operands
                 raise _Reached
 
-        with contextlib.suppress(_Reached):
-            _inlined(jaxpr, args, path, stop)
-        # Python numbers and literals stay as they are.
-        known[:] = [found[i] for i in indices]
-        return [[x for x in row if isinstance(x, jax.core.Tracer)] for row in known]
+        def note(step: Step, operands: Sequence[Any], results: Sequence[Any]) -> None:
+            nonlocal counted
+            values.update(zip(stretch.rows[counted].results, results))
+            counted += 1
 
-    made = [iter(row) for row in compiled(run, *args)]
-    return [
-        [next(rest) if isinstance(x, jax.core.Tracer) else x for x in row]
-        for rest, row in zip(made, known)
-    ]
+        with contextlib.suppress(_Reached):
+            _inlined(stretch.jaxpr, args, stretch.path, stop, note)
+        shown = [n for n in graded if n in values and is_inexact(values[n])]
+        groups[:] = _groups(shown, values, INFINITE)
+        words = [_packed([values[n] for n in group], INFINITE) for group in groups]
+        # Python numbers and literals stay as they are.
+        return [x for x in known if isinstance(x, jax.core.Tracer)], words
+
+    made, words = compiled(run, *stretch.args)
+    rest = iter(made)
+    operands = [next(rest) if isinstance(x, jax.core.Tracer) else x for x in known]
+    flags: dict[int, int] = {}
+    for group, word in zip(groups, words):
+        flags.update(zip(group, _unpacked(int(word), len(group), INFINITE)))
+    return operands, flags
 
 
 class _Reached(Exception):
-    """All rows that are asked for were reached; what follows need not be traced."""
+    """The row that is asked for was reached; what follows need not be traced."""
 
 
 def _recorded(
@@ -347,25 +380,59 @@ def _live(rows: Sequence[Row], outputs: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def _is_same(row: Row) -> bool:
-    return row.equation.primitive.name in _SAME
+def _sources(
+    rows: Sequence[Row],
+    values: Sequence[Any],
+    constants: Mapping[int, Any],
+    level: int,
+) -> dict[int, int]:
+    """Find the results that are exactly as bad as an operand: they need no flag."""
+
+    def is_number(n: int) -> bool:
+        """Whether a value is a finite constant other than 0."""
+        if n not in constants or not is_inexact(constants[n]):
+            return False
+        constant = np.asarray(constants[n]).astype(np.complex128)
+        return constant.size == 1 and bool(np.isfinite(constant) and constant != 0)
+
+    found: dict[int, int] = {}
+    for row in rows:
+        name, operands = row.equation.primitive.name, row.operands
+        if name in _SAME:
+            found[row.results[0]] = operands[0]
+        if level < NAN or not operands or not is_inexact(values[operands[0]]):
+            continue
+        if name in _SAME_NAN or (
+            name == "integer_pow" and row.equation.params["y"] > 0
+        ):
+            found[row.results[0]] = operands[0]
+        elif name in _ARITHMETIC and any(map(is_number, operands)):
+            one, other = operands
+            found[row.results[0]] = other if is_number(one) else one
+    return found
 
 
-def _groups(numbers: Sequence[int], values: Sequence[Any]) -> list[list[int]]:
+def _groups(
+    numbers: Iterable[int], values: Mapping[int, Any] | Sequence[Any], level: int
+) -> list[list[int]]:
     """Put values of one shape together, in order, as many as have flags in a word."""
     found: list[list[int]] = []
     last: dict[tuple[int, ...], list[int]] = {}
     for n in numbers:
         shape = jnp.shape(values[n])
-        if len(last.get(shape, ())) % PER_WORD == 0:
+        if len(last.get(shape, ())) % (BITS // _n_bits(level)) == 0:
             last[shape] = []
             found.append(last[shape])
         last[shape].append(n)
     return found
 
 
-def _packed(values: Sequence[Any]) -> Any:
-    """Return u32[] with two bits for each of some values of one shape.
+def _n_bits(level: int) -> int:
+    return 1 if level == NAN else 2
+
+
+def _packed(values: Sequence[Any], level: int) -> Any:
+    """Return u32[] with a bit for each of some values of one shape, or with two.
 
     They are put together element by element, in one pass with what computes the values:
     one reduction for each value would compute many of them again.
@@ -373,14 +440,19 @@ def _packed(values: Sequence[Any]) -> Any:
     word: Any = jnp.uint32(0)
     for i, value in enumerate(values):
         is_nan, is_infinite = _is_nan_or_infinite(value)
-        word |= is_nan.astype(jnp.uint32) << (2 * i + 1)
-        word |= is_infinite.astype(jnp.uint32) << (2 * i)
+        at = i * _n_bits(level)
+        word |= is_nan.astype(jnp.uint32) << at
+        if level != NAN:
+            word |= is_infinite.astype(jnp.uint32) << (at + 1)
     axes = tuple(range(word.ndim))
     return jax.lax.reduce(word, np.uint32(0), jax.lax.bitwise_or, axes)
 
 
-def _unpacked(word: int, count: int) -> list[int]:
-    return [min(word >> 2 * i & 3, NAN) for i in range(count)]
+def _unpacked(word: int, count: int, level: int) -> list[int]:
+    if level == NAN:
+        return [NAN * (word >> i & 1) for i in range(count)]
+    bits = [word >> 2 * i & 3 for i in range(count)]
+    return [NAN if pair & 1 else INFINITE * (pair >> 1) for pair in bits]
 
 
 def is_inexact(value: Any) -> bool:
