@@ -114,8 +114,9 @@ def at_first_bad(
     operands: Sequence[Any], result: Any, indices: Sequence[tuple[int, ...]]
 ) -> tuple[float | None, ...]:
     """Return each operand at the first bad element; None if it has none there."""
-    index = indices[0] if indices else ()
-    return tuple([_at(operand, np.shape(result), index) for operand in operands])
+    if not indices:  # none is bad where the equation is evaluated alone
+        return (None,) * len(operands)
+    return tuple([_at(operand, np.shape(result), indices[0]) for operand in operands])
 
 
 def is_overflow(name: str, values: Sequence[float | None], result: Any) -> bool:
