@@ -10,6 +10,7 @@ from untrace.api import source, sourcerize
 from untrace.comparing import diff
 from untrace.errors import (
     CaptureError,
+    InverseError,
     KeepError,
     LiftingError,
     LoadError,
@@ -23,6 +24,8 @@ from untrace.interpreters.interpret import interpret
 from untrace.interpreters.nan_origin import NanOrigin, nan_origin
 from untrace.interpreters.recompilations import CompileWatch, Recompilation
 from untrace.recompiling import watch_compiles, why_recompiled
+from untrace.interpreters.inverse import inverse, inverse_and_log_det
+from untrace.interpreters.inverse_rules.registering import register_inverse
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -31,6 +34,7 @@ __all__ = [
     "CaptureError",
     "Comparison",
     "CompileWatch",
+    "InverseError",
     "KeepError",
     "LiftingError",
     "LoadError",
@@ -44,10 +48,13 @@ __all__ = [
     "__version__",
     "diff",
     "interpret",
+    "inverse",
+    "inverse_and_log_det",
     "keep",
     "nan_origin",
     "reduce",
     "register",
+    "register_inverse",
     "source",
     "sourcerize",
     "watch_compiles",

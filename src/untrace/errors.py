@@ -50,6 +50,10 @@ class KeepError(UntraceError):
     """A predicate cannot be read, does not hold for the original, or for everything."""
 
 
+class InverseError(UntraceError):
+    """A function cannot be inverted, or not at the values that it was asked for."""
+
+
 def reason(error: Exception) -> str:
     """Say why something could not be written."""
     text = str(error)

@@ -1,0 +1,1 @@
+"""How equations are solved for their operands: tables, one line per primitive."""

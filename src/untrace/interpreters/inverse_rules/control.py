@@ -1,0 +1,192 @@
+"""Loops are run backwards, branches solved one by one, mapped bodies on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from untrace.interpreters.inverse_rules.loops import Loop, solve_scan
+from untrace.interpreters.inverse_rules.table import lost, solves
+from untrace.interpreters.inverting.body import Solved, planned, solve_body
+from untrace.interpreters.inverting.lazy import Lazy
+from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
+
+
+@solves(
+    "scan",
+    "a turn can be solved for what it carries in (the loop runs backwards), or for its "
+    "rows (it runs forwards)",
+)
+def _scan(step: Step) -> None:
+    solve_scan(step)
+
+
+def item(whole: Lazy, i: int) -> Lazy:
+    """Return one of several values that are computed together."""
+    return Lazy(lambda values: values[i], [whole])
+
+
+def learn_together(
+    step: Step, whole: Lazy, gains: Sequence[tuple[bool, int]], solved: Solved
+) -> None:
+    """Learn operands (True) and results from values computed together, log |det| last."""
+    for k, (is_operand, i) in enumerate(gains):
+        if is_operand:
+            step.network.learn(step.operands[i], item(whole, k))
+        else:
+            step.make(i, item(whole, k))
+    note_log_det(step, item(whole, len(gains)), solved)
+
+
+def note_log_det(step: Step, lazy: Lazy, solved: Solved) -> None:
+    """Note log |det| of a sub-program that was solved."""
+    missing = solved.without_formula()
+    step.network.log_dets += [(node, None) for node in missing]
+    if solved.network.log_dets and not missing:
+        step.network.log_dets.append((step.node, lazy))
+
+
+# ---- branches ----------------------------------------------------------------------
+
+
+@solves("cond", "the branch that was taken is known, and can be solved")
+def _cond(step: Step) -> None:
+    index, branches = step.operand(0), step.params["branches"]
+    if index is None:
+        raise NotInvertible("which branch was taken is not known from its results")
+    inputs = [cell.whole for cell in step.operands[1:]]
+    flags = [cell.is_known for cell in step.results]
+    plans = [planned(step.network, branch, inputs, flags) for branch in branches]
+    gains = [
+        (True, i + 1)
+        for i, lazy in enumerate(inputs)
+        if lazy is None and all(plan.inputs[i] is not None for plan in plans)
+    ]
+    gains += [
+        (False, i)
+        for i, is_known in enumerate(flags)
+        if not is_known and all(plan.outputs[i] is not None for plan in plans)
+    ]
+    if not gains:
+        raise NotInvertible(
+            WAITS if not any(flags) else "one of its branches cannot be solved"
+        )
+    known = [lazy for lazy in inputs if lazy is not None]
+    results = [cell.whole for cell in step.results]
+    made = [lazy for lazy in results if lazy is not None]
+
+    def branch(k: int) -> Any:
+        def solve(given: Any, shown: Any) -> Any:
+            solved = solve_body(
+                step.network,
+                branches[k],
+                alike(inputs, given),
+                alike(results, shown),
+            )
+            found = [
+                solved.inputs[i - 1] if is_operand else solved.outputs[i]
+                for is_operand, i in gains
+            ]
+            return [*(each.value for each in found if each), solved.log_det()]
+
+        return solve
+
+    def run(index: Any, *values: Any) -> Any:
+        given, shown = list(values[: len(known)]), list(values[len(known) :])
+        if index.dtype == jnp.bool_:
+            index = index.astype(jnp.int32)
+        return jax.lax.switch(
+            index, [branch(k) for k in range(len(branches))], given, shown
+        )
+
+    whole = Lazy(run, [index, *known, *made])
+    longest = max(plans, key=lambda plan: len(plan.network.log_dets))
+    for plan in plans:
+        if plan.without_formula():
+            longest = plan
+    learn_together(step, whole, gains, longest)
+
+
+def alike(lazies: Sequence[Lazy | None], values: Sequence[Any]) -> list[Lazy | None]:
+    """Put values in the places of those that are known, inside of a traced body."""
+    rest = iter(values)
+    return [None if each is None else Lazy.like(next(rest), each) for each in lazies]
+
+
+# ---- loops with a condition --------------------------------------------------------
+
+
+@solves("while", "a counter ends it, and a turn can be solved for what it carries in")
+def _while(step: Step) -> None:
+    Loop(step).solve()
+
+
+# ---- devices -----------------------------------------------------------------------
+
+
+@solves("shard_map", "its body can be solved on each device")
+def _shard_map(step: Step) -> None:
+    params = step.params
+    body, mesh = params["jaxpr"], params["mesh"]
+    inputs = [cell.whole for cell in step.operands]
+    results = [cell.whole for cell in step.results]
+    if any(each is None for each in results):
+        raise NotInvertible(WAITS)
+    hidden = [None if lazy is None else True for lazy in inputs]
+    plan = planned(step.network, body, hidden, [True] * len(results))
+    gains = [
+        i
+        for i, lazy in enumerate(inputs)
+        if lazy is None and plan.inputs[i] is not None
+    ]
+    if not gains:
+        raise NotInvertible("its body cannot be solved")
+    known = [lazy for lazy in inputs if lazy is not None]
+    made = [lazy for lazy in results if lazy is not None]
+    in_specs, out_specs = list(params["in_specs"]), list(params["out_specs"])
+    known_specs = [spec for spec, lazy in zip(in_specs, inputs) if lazy is not None]
+
+    def turn(*values: Any) -> Any:
+        rest = iter(values)
+        given = [None if each is None else Lazy.of(next(rest)) for each in inputs]
+        solved = solve_body(step.network, body, given, [Lazy.of(v) for v in rest])
+        found = [solved.inputs[i] for i in gains]
+        return tuple([each.value for each in found if each])
+
+    def run(*values: Any) -> Any:
+        mapped: Any = jax.shard_map(
+            turn,
+            mesh=mesh,
+            in_specs=(*known_specs, *out_specs),
+            out_specs=tuple([in_specs[i] for i in gains]),
+            axis_names=set(params["manual_axes"]),
+            check_vma=params["check_vma"],
+        )
+        return jax.jit(mapped)(*values)
+
+    whole = Lazy(run, [*known, *made])
+    for k, i in enumerate(gains):
+        step.solve(i, lambda value: value, item(whole, k))
+
+
+@solves("ppermute", "every device sends to another one")
+def _ppermute(step: Step) -> None:
+    sends, name = step.params["perm"], step.params["axis_name"]
+    y = step.needed_result()
+    axis = name[0] if isinstance(name, tuple) and len(name) == 1 else name
+    if len({b for _, b in sends}) != len(sends):
+        raise NotInvertible("not injective: two devices send to one")
+    back = [(b, a) for a, b in sends]
+    step.solve(0, lambda y: jax.lax.ppermute(y, axis, back), y, log_det=0.0)
+
+
+lost(
+    "psum psum2 psum_invariant pmax pmin pmean all_gather reduce_scatter psum_scatter",
+    "information lost: values of several devices become one",
+)
+lost("axis_index", "it computes nothing of values")
+lost("pure_callback io_callback debug_callback", "a function of the host")
+lost("pallas_call", "a kernel: register an inverse for the function that calls it")

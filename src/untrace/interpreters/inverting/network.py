@@ -1,0 +1,280 @@
+"""The equations of a program as a network in which knowledge spreads.
+
+The results are known, and the inputs are wanted. An equation whose operands are known
+makes its results known; one whose results and enough operands are known makes the other
+operands known, by the rule of its primitive. Each time that something becomes known the
+equations around it are looked at again, until nothing is news: the work is linear in the
+number of equations. Calls are entered when their whole is of no help; then elements of
+arrays are followed one by one (masks), and systems of linear equations solved.
+
+Nothing is computed here: what becomes known is a `Lazy`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from untrace.interpreters.evaluate import split
+from untrace.interpreters.inverting.cells import Box, Cell, Mask
+from untrace.interpreters.inverting.lazy import Lazy
+from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
+
+Rule = Callable[[Step], None]
+
+IDENTITY = "copy"
+"""The name of a node without an equation, which says that two values are one."""
+
+
+class Node:
+    """An equation of the network.
+
+    Attributes:
+      eqn: The equation; None for an identity.
+      operands: What it reads.
+      results: What it makes.
+      parent: The call that it is in, if that was entered.
+      is_open: Whether its body takes its part.
+      refusal: Why its rule did not apply when it was last tried.
+      is_waiting: Whether it will be looked at.
+    """
+
+    __slots__ = (
+        "eqn",
+        "is_open",
+        "is_waiting",
+        "operands",
+        "parent",
+        "refusal",
+        "results",
+    )
+
+    def __init__(
+        self,
+        eqn: Any,
+        operands: list[Cell],
+        results: list[Cell],
+        parent: Node | None = None,
+    ) -> None:
+        self.eqn = eqn
+        self.parent = parent
+        self.operands = operands
+        self.results = results
+        self.is_open = False
+        self.is_waiting = False
+        self.refusal = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its primitive."""
+        return IDENTITY if self.eqn is None else self.eqn.primitive.name
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether everything around it is known."""
+        return all(cell.is_known for cell in (*self.operands, *self.results))
+
+    def forward(self) -> list[Lazy]:
+        """Return its results as they are computed from its operands, all known."""
+        needs = [cell.whole for cell in self.operands if cell.whole is not None]
+        return evaluated(self.eqn, needs)
+
+
+def evaluated(eqn: Any, needs: Sequence[Lazy]) -> list[Lazy]:
+    """Return the results of an equation at some operands."""
+    if eqn is None:
+        return list(needs)
+
+    def bind(*operands: Any) -> Any:
+        primitive = eqn.primitive
+        with eqn.ctx.manager:
+            return primitive.bind(*operands, **primitive.get_bind_params(eqn.params))
+
+    if not eqn.primitive.multiple_results:
+        return [Lazy(bind, needs, None if is_pure(eqn) else False)]
+    whole = Lazy(bind, needs, None if is_pure(eqn) else False)
+    return [_item(whole, i) for i in range(len(eqn.outvars))]
+
+
+def _item(whole: Lazy, i: int) -> Lazy:
+    return Lazy(lambda results: results[i], [whole])
+
+
+def is_pure(eqn: Any) -> bool:
+    """Return whether an equation may be evaluated while the program is planned."""
+    return not eqn.effects
+
+
+class Network:
+    """A program that is solved.
+
+    Args:
+      rules: How equations are solved, by the names of primitives.
+      calls: Which sub-program stands for an equation and can be entered, if one can.
+      later: What is tried, in this order, when the rules lead no further; each returns
+        whether anything became known.
+      is_principal: Whether functions that are not injective are inverted on a branch.
+
+    Attributes:
+      fresh: Equations around which something became known since they were looked at
+        element by element.
+      memory: What others remember of equations.
+      log_dets: An equation and log |det| of what it was solved for, for each that was;
+        None where no formula is known.
+    """
+
+    def __init__(
+        self,
+        rules: Callable[[Node], Rule | None],
+        calls: Callable[[Any], Any],
+        later: Sequence[Callable[[Network], bool]] = (),
+        is_principal: bool = False,
+    ) -> None:
+        self.rules = rules
+        self.calls = calls
+        self.later = later
+        self.is_principal = is_principal
+        self.nodes: list[Node] = []
+        self.log_dets: list[tuple[Node, Lazy | None]] = []
+        self.fresh: dict[Node, None] = {}
+        self.memory: dict[Any, Any] = {}
+        self._agenda: deque[Node] = deque()
+
+    def like(self) -> Network:
+        """Return an empty network that is solved in the same way, for a sub-program."""
+        return Network(self.rules, self.calls, self.later, self.is_principal)
+
+    # ---- making it -----------------------------------------------------------------
+
+    def add(
+        self, jaxpr: Any, inputs: Sequence[Cell], parent: Node | None = None
+    ) -> list[Cell]:
+        """Add the equations of a jaxpr; return its outputs."""
+        body, consts = split(jaxpr)
+        cells: dict[Any, Cell] = dict(zip(body.invars, inputs, strict=True))
+        for var, const in zip(body.constvars, consts, strict=True):
+            cells[var] = _constant(var.aval, const)
+
+        def cell(atom: Any) -> Cell:
+            if hasattr(atom, "val"):
+                return _constant(atom.aval, atom.val)
+            if atom not in cells:
+                cells[atom] = Cell(atom.aval)
+            return cells[atom]
+
+        for eqn in body.eqns:
+            self._add_node(
+                Node(
+                    eqn,
+                    [cell(a) for a in eqn.invars],
+                    [cell(v) for v in eqn.outvars],
+                    parent,
+                )
+            )
+        return [cell(atom) for atom in body.outvars]
+
+    def _add_node(self, node: Node) -> None:
+        self.nodes.append(node)
+        for each in {id(c): c for c in (*node.operands, *node.results)}.values():
+            each.nodes.append(node)
+        self._look_at(node)
+
+    def tie(self, one: Cell, other: Cell, parent: Node | None = None) -> None:
+        """Say that two values are one."""
+        self._add_node(Node(None, [one], [other], parent))
+
+    def enter(self, node: Node) -> bool:
+        """Let the body of a call take its place; return whether it has one."""
+        body = None if node.eqn is None else self.calls(node.eqn)
+        if body is None or node.is_open:
+            return False
+        node.is_open = True
+        for cell in {id(c): c for c in (*node.operands, *node.results)}.values():
+            cell.nodes.remove(node)
+        outputs = self.add(body, node.operands, node)
+        for inner, outer in zip(outputs, node.results, strict=True):
+            self.tie(inner, outer, node)
+        return True
+
+    # ---- solving it ----------------------------------------------------------------
+
+    def solve(self, wanted: Sequence[Cell]) -> bool:
+        """Spread what is known; return whether all that is wanted became known."""
+        while True:
+            self._spread(wanted)
+            if all(cell.is_known for cell in wanted):
+                return True
+            if not (self._enter_one() or any(more(self) for more in self.later)):
+                return False
+
+    def learn(self, cell: Cell, lazy: Lazy) -> bool:
+        """Know a value; return whether that is news."""
+        is_news = cell.learn(lazy)
+        if is_news:
+            self._look_around(cell)
+        return is_news
+
+    def learn_part(self, cell: Cell, where: Box | Mask, lazy: Lazy) -> int:
+        """Know elements of a value; return how many are news."""
+        n_new = cell.learn_part(where, lazy)
+        if n_new:
+            self._look_around(cell)
+        return n_new
+
+    def _look_around(self, cell: Cell) -> None:
+        for node in cell.nodes:
+            self._look_at(node)
+
+    def _look_at(self, node: Node) -> None:
+        self.fresh[node] = None
+        if not (node.is_waiting or node.is_open):
+            node.is_waiting = True
+            self._agenda.append(node)
+
+    def _spread(self, wanted: Sequence[Cell]) -> None:
+        while self._agenda:
+            node = self._agenda.popleft()
+            node.is_waiting = False
+            if not (node.is_open or node.is_spent):
+                self._advance(node)
+
+    def _advance(self, node: Node) -> None:
+        if all(cell.is_known for cell in node.operands):
+            for cell, lazy in zip(node.results, node.forward()):
+                self.learn(cell, lazy)
+            return
+        rule = self.rules(node)
+        node.refusal = ""
+        if rule is None:
+            node.refusal = "" if _knows_results(node) else WAITS
+            return
+        try:
+            rule(Step(node, self))
+        except NotInvertible as reason:
+            node.refusal = str(reason)
+
+    def _enter_one(self) -> bool:
+        """Enter calls whose results are known, or else those with a known operand."""
+        closed = [
+            node
+            for node in self.nodes
+            if not node.is_open
+            and not node.is_spent
+            and node.eqn is not None
+            and self.calls(node.eqn) is not None
+        ]
+        told = [n for n in closed if any(cell.is_touched for cell in n.results)]
+        for node in told or closed:
+            self.enter(node)
+        return bool(told or closed)
+
+
+def _knows_results(node: Node) -> bool:
+    return all(cell.is_known for cell in node.results)
+
+
+def _constant(aval: Any, value: Any) -> Cell:
+    cell = Cell(aval)
+    cell.learn(Lazy.of(value, is_static=True))
+    return cell
