@@ -90,7 +90,7 @@ def inverse(
     def inverted(*given: Any, **keywords: Any) -> Any:
         return _Problem(asked, given, keywords).solve(False)[0]
 
-    named = _named(inverted, "inverse_of", function)
+    named = _named(inverted, "inverse_of", asked)
     if argnums is None and not principal:
         named.__dict__["__inverse_of__"] = function
     return named
@@ -135,11 +135,35 @@ def inverse_and_log_det(
     def inverted(*given: Any, **keywords: Any) -> Any:
         return _Problem(asked, given, keywords).solve(True)
 
-    return _named(inverted, "inverse_and_log_det_of", function)
+    return _named(inverted, "inverse_and_log_det_of", asked)
 
 
-def _named(inverted: Any, prefix: str, function: Any) -> Any:
-    inverted.__name__ = inverted.__qualname__ = f"{prefix}_{function_name(function)}"
+def _named(inverted: Any, prefix: str, asked: _Asked) -> Any:
+    """Give an inverse its name, and names to what it is given: `y`, known arguments."""
+    name = f"{prefix}_{function_name(asked.function)}"
+    inverted.__name__ = inverted.__qualname__ = name
+    try:
+        parameters = list(inspect.signature(asked.function).parameters.values())
+    except (TypeError, ValueError):
+        return inverted
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return inverted
+    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    known: list[str] = []
+    n_results = len(asked.examples) or len(positional)
+    if asked.argnums is not None:
+        argnums = asked.argnums
+        wanted = [argnums] if isinstance(argnums, int) else list(argnums)
+        places = [i % len(positional) for i in wanted if positional]
+        known = [name for i, name in enumerate(positional) if i not in places]
+        n_results = 1
+    ys = ["y"] if n_results == 1 else [f"y_{i + 1}" for i in range(n_results)]
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    taken = {*known, *[p.name for p in keywords]}
+    ys = [f"{y}_" if y in taken else y for y in ys]
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    made = [inspect.Parameter(each, kind) for each in (*ys, *known)]
+    inverted.__signature__ = inspect.Signature([*made, *keywords])
     return inverted
 
 
@@ -270,7 +294,7 @@ class _Problem:
 
     def solve(self, has_log_det: bool) -> tuple[Any, Any]:
         """Return the wanted arguments, and log |det| if it is asked for."""
-        network = new_network(self.asked.principal)
+        network = new_network(self.asked.principal, has_log_det)
         body = split(self.jaxpr)[0]
         inputs = [Cell(var.aval) for var in body.invars]
         outputs = network.add(self.jaxpr, inputs)
@@ -348,9 +372,10 @@ _EXAMPLES = (
 )
 
 
-def new_network(principal: bool = False) -> Network:
+def new_network(principal: bool = False, has_log_det: bool = False) -> Network:
     """Return an empty network with all rules."""
-    return Network(_rule, body_of, (follow_elements, solve_linear), principal)
+    later = follow_elements, solve_linear
+    return Network(_rule, body_of, later, principal, has_log_det)
 
 
 def _rule(node: Node) -> Rule | None:

@@ -174,7 +174,7 @@ class _Scan:
         def run(*values: Any) -> Any:
             given, carry, row_values, own_values, shown = _split(values, sizes)
 
-            def one(carry: list[Any], rows: Any) -> Any:
+            def inverse_turn(carry: list[Any], rows: Any) -> Any:
                 row, own_row, shown_row = rows
                 here = dict(zip(turn.carried, carry))
                 owned = dict(zip(own_numbers, own_row))
@@ -216,7 +216,7 @@ class _Scan:
             is_differentiable = not turn.solved.without_formula()
             keeps = not shows
             ends, (found, results, kept, terms) = jax.lax.scan(
-                one,
+                inverse_turn,
                 carry,
                 (row_values, own_values, shown),
                 self.params["length"],
@@ -331,6 +331,16 @@ def _trajectory(scan: _Scan, k: int, before: Lazy, i: int) -> Lazy:
     if step_size is None or init is None:
         return _nested(before, 3, i)
     length, reverse = scan.params["length"], scan.params["reverse"]
+
+    first = init.concrete()
+    if first is not None:
+        turns = range(int(first), int(first) + length * step_size, step_size or 1)
+        if len(turns) == length:
+            turns = turns[::-1] if reverse else turns
+            dtype = first.dtype
+            return Lazy(
+                lambda: jnp.arange(turns.start, turns.stop, turns.step, dtype=dtype)
+            )
 
     def count(start: Any) -> Any:
         numbers = jnp.arange(length, dtype=jnp.asarray(start).dtype)

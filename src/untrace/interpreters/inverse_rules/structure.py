@@ -234,10 +234,10 @@ def _concatenate(step: Step) -> None:
 
 
 def _solve_side(step: Step, i: int, y: Lazy, axis: int, start: int, stop: int) -> None:
-    def side(value: Any) -> Any:
-        return jax.lax.slice_in_dim(value, start, stop, axis=axis)
-
-    step.solve(i, side, y, log_det=0.0)
+    size = step.results[0].shape[axis]
+    part = slice(start or None, None if stop == size else stop)
+    index = (*[slice(None)] * axis, part)
+    step.solve(i, lambda value: value[index], y, log_det=0.0)
 
 
 @solves("pad", "nothing is cut off")

@@ -230,4 +230,4 @@ def total(terms: Any, cell: Cell, count: int | None = None) -> Any:
     scale = 2 if jnp.issubdtype(cell.aval.dtype, jnp.complexfloating) else 1
     if jnp.ndim(terms) == 0 and cell.shape:
         return scale * count * terms
-    return scale * jnp.sum(terms)
+    return jnp.sum(terms) if scale == 1 else scale * jnp.sum(terms)

@@ -121,6 +121,12 @@ class Cell:
             return self.whole
         return assembled(self.pieces, self.aval)
 
+    def loose(self) -> Lazy:
+        """The value, with any numbers in the elements that are not known."""
+        if len(self.pieces) == 1 and not isinstance(self.pieces[0].where, tuple):
+            return self.pieces[0].lazy
+        return self.filled()
+
     def _typed(self, lazy: Lazy) -> Lazy:
         """Give what a rule computed the dtype of the value."""
         dtype = getattr(self.aval, "dtype", None)

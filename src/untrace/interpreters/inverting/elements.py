@@ -164,7 +164,27 @@ def _follow_moves(network: Network, node: Node, moved: list[int]) -> bool:
 
 def _filled_result(node: Node, k: int) -> Lazy:
     """Return a result as it is computed of operands with other elements filled in."""
-    return evaluated(node.eqn, [cell.filled() for cell in node.operands])[k]
+    return evaluated(node.eqn, [_harmless(node, cell) for cell in node.operands])[k]
+
+
+REGULAR = {"add", "add_any", "sub", "mul", "neg", "select_n", "scatter", *MOVES}
+"""These are finite, and so are their derivatives, in whatever is in other elements."""
+
+
+def _harmless(node: Node, cell: Cell) -> Lazy:
+    """Return a value that is known in part.
+
+    Numbers where it is not known must not lead to NaN: in a derivative, zero times NaN
+    would reach the elements that count.
+    """
+    return cell.loose() if node.name in REGULAR else cell.filled()
+
+
+def _are_ones(cell: Cell, mask: Mask) -> bool:
+    values = None if cell.whole is None else cell.whole.concrete()
+    if values is None:
+        return False
+    return bool((np.broadcast_to(values, mask.shape)[mask] == 1).all())
 
 
 def _move_back(network: Network, result: Cell, ids: Mask, cell: Cell) -> bool:
@@ -235,7 +255,14 @@ def _follow_elementwise(network: Network, node: Node) -> bool:
     for zero in zeros:
         known = known if zero is None else known | zero
     if not result.is_known and (known & ~result.known()).any():
-        news |= bool(network.learn_part(result, known, _filled_result(node, 0)))
+        is_zero = np.logical_or.reduce([z for z in zeros if z is not None] or [~known])
+        aval = result.aval
+        lazy = (
+            Lazy(lambda: jnp.zeros(aval.shape, aval.dtype), (), True)
+            if (known <= is_zero).all()
+            else _filled_result(node, 0)
+        )
+        news |= bool(network.learn_part(result, known, lazy))
     return news
 
 
@@ -285,8 +312,10 @@ def _learn_elements(
     mask: Mask,
     needs: list[Lazy],
 ) -> bool:
-    cell, y = node.operands[i], node.results[0].filled()
+    cell, y = node.operands[i], _harmless(node, node.results[0])
     compute = with_params(inverse.compute, node.eqn.params)
+    if node.name == "mul" and _are_ones(node.operands[1 - i], mask):
+        return bool(network.learn_part(cell, mask, y))
     lazy = Lazy(compute, [y, *needs])
     n_new = network.learn_part(cell, mask, lazy)
     if n_new and inverse.slope is not flat:

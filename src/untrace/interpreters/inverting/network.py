@@ -115,6 +115,7 @@ class Network:
       later: What is tried, in this order, when the rules lead no further; each returns
         whether anything became known.
       is_principal: Whether functions that are not injective are inverted on a branch.
+      has_log_det: Whether log |det| of what is solved is wanted.
 
     Attributes:
       fresh: Equations around which something became known since they were looked at
@@ -130,11 +131,13 @@ class Network:
         calls: Callable[[Any], Any],
         later: Sequence[Callable[[Network], bool]] = (),
         is_principal: bool = False,
+        has_log_det: bool = False,
     ) -> None:
         self.rules = rules
         self.calls = calls
         self.later = later
         self.is_principal = is_principal
+        self.has_log_det = has_log_det
         self.nodes: list[Node] = []
         self.log_dets: list[tuple[Node, Lazy | None]] = []
         self.fresh: dict[Node, None] = {}
@@ -143,7 +146,9 @@ class Network:
 
     def like(self) -> Network:
         """Return an empty network that is solved in the same way, for a sub-program."""
-        return Network(self.rules, self.calls, self.later, self.is_principal)
+        return Network(
+            self.rules, self.calls, self.later, self.is_principal, self.has_log_det
+        )
 
     # ---- making it -----------------------------------------------------------------
 

@@ -135,6 +135,8 @@ class Step:
     def record(self, log_det: LogDet, needs: list[Lazy], solved: Cell) -> None:
         """Note log |det| of what was solved; whole numbers have none."""
         dtype = getattr(solved.aval, "dtype", None)
+        if not self.network.has_log_det:
+            return
         if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
             return
         if isinstance(log_det, float):
