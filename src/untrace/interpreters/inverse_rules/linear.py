@@ -20,7 +20,14 @@ from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
 def log_abs_det(matrix: Any) -> Any:
     """Sum log |det| over a batch of matrices; twice if they are complex."""
     scale = 2 if jnp.iscomplexobj(matrix) else 1
-    return scale * jnp.sum(jnp.linalg.slogdet(matrix)[1])
+    terms = jnp.sum(jnp.linalg.slogdet(solvable(matrix))[1])
+    return terms if scale == 1 else scale * terms
+
+
+def solvable(matrix: Any) -> Any:
+    """Give a matrix the 32 bits that solvers need at least."""
+    dtype = jnp.result_type(matrix, jnp.float32)
+    return matrix if matrix.dtype == dtype else matrix.astype(dtype)
 
 
 # ---- products ----------------------------------------------------------------------
@@ -30,6 +37,8 @@ def log_abs_det(matrix: Any) -> Any:
 def _dot_general(step: Step) -> None:
     """Solve a product with a matrix for the vectors, whatever the axes are called."""
     y, i = step.needed_result(), step.only_unknown()
+    if not jnp.issubdtype(step.operands[i].aval.dtype, jnp.inexact):
+        raise NotInvertible("matrices of whole numbers have no inverse in them")
     contract, batch = step.params["dimension_numbers"]
     known = step.operand(1 - i)
     assert known is not None
@@ -64,7 +73,7 @@ def _dot_general(step: Step) -> None:
 
     def solved(y: Any, a: Any) -> Any:
         columns = jnp.transpose(y, order).reshape(*sizes, n_known, n_columns)
-        a = matrix(a).astype(y.dtype)
+        columns, a = solvable(columns), solvable(matrix(a))
         if is_square:
             x = jnp.linalg.solve(a, columns)
         else:
@@ -103,7 +112,7 @@ def _convolution(step: Step) -> None:
 
     def solved(y: Any, kernel: Any) -> Any:
         channels_last = jnp.moveaxis(y, numbers.out_spec[1], -1)
-        inverse = jnp.linalg.inv(matrix(kernel))
+        inverse = jnp.linalg.inv(solvable(matrix(kernel)))
         x = jnp.moveaxis(channels_last @ inverse.T, -1, numbers.out_spec[1])
         spec = jnp.transpose(x, numbers.out_spec)  # batch, channels, space
         back = [numbers.lhs_spec.index(axis) for axis in range(len(x_shape))]
@@ -185,6 +194,20 @@ def _solve_kth(
             *needs,
             log_det=log_det if is_only else None,
         )
+
+
+@solves("tridiagonal_solve", "the matrix is known")
+def _tridiagonal_solve(step: Step) -> None:
+    """Multiply with the matrix, whose first and last off-diagonal elements are unused."""
+    below, diagonal, above = step.needed_operands(range(3))
+
+    def product(y: Any, below: Any, diagonal: Any, above: Any) -> Any:
+        here = diagonal[..., :, None] * y
+        lower = below[..., 1:, None] * y[..., :-1, :]
+        upper = above[..., :-1, None] * y[..., 1:, :]
+        return here.at[..., 1:, :].add(lower).at[..., :-1, :].add(upper)
+
+    step.solve(3, product, step.needed_result(), below, diagonal, above)
 
 
 # ---- transforms --------------------------------------------------------------------

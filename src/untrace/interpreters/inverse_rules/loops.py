@@ -337,10 +337,8 @@ def _trajectory(scan: _Scan, k: int, before: Lazy, i: int) -> Lazy:
         turns = range(int(first), int(first) + length * step_size, step_size or 1)
         if len(turns) == length:
             turns = turns[::-1] if reverse else turns
-            dtype = first.dtype
-            return Lazy(
-                lambda: jnp.arange(turns.start, turns.stop, turns.step, dtype=dtype)
-            )
+            dtype = scan.step.operands[scan.n_consts + k].aval.dtype
+            return Lazy(lambda: _arange(turns, dtype))
 
     def count(start: Any) -> Any:
         numbers = jnp.arange(length, dtype=jnp.asarray(start).dtype)
@@ -348,6 +346,12 @@ def _trajectory(scan: _Scan, k: int, before: Lazy, i: int) -> Lazy:
         return start + turns * step_size if step_size != 1 else start + turns
 
     return Lazy(count, [init])
+
+
+def _arange(turns: range, dtype: Any) -> Any:
+    if (turns.start, turns.step) == (0, 1):
+        return jnp.arange(len(turns), dtype=dtype)
+    return jnp.arange(turns.start, turns.stop, turns.step, dtype=dtype)
 
 
 def _counter_step(jaxpr: Any, i: int, k: int) -> int | None:

@@ -20,8 +20,20 @@ from untrace.interpreters.inverting.step import TWO, WAITS, NotInvertible, Step
 
 @solves("reshape", "always")
 def _reshape(step: Step) -> None:
-    shape = step.operands[0].shape
-    step.solve(0, lambda y: jnp.reshape(y, shape), step.needed_result(), log_det=0.0)
+    shape, order = step.operands[0].shape, step.params.get("dimensions")
+    if order is None:
+        step.solve(
+            0, lambda y: jnp.reshape(y, shape), step.needed_result(), log_det=0.0
+        )
+        return
+    turned = [shape[axis] for axis in order]
+    back = tuple(np.argsort(order).tolist())
+    step.solve(
+        0,
+        lambda y: jnp.transpose(jnp.reshape(y, turned), back),
+        step.needed_result(),
+        log_det=0.0,
+    )
 
 
 @solves("squeeze", "always")
@@ -85,7 +97,7 @@ def _bitcast(step: Step) -> None:
 
 @solves(
     "optimization_barrier device_put copy_to_host_async sharding_constraint "
-    "layout_constraint mesh_cast pbroadcast pvary reshard pcast",
+    "layout_constraint stop_gradient mesh_cast pbroadcast pvary reshard pcast",
     "always: values stay what they are",
 )
 def _same(step: Step) -> None:
@@ -236,7 +248,7 @@ def _concatenate(step: Step) -> None:
 def _solve_side(step: Step, i: int, y: Lazy, axis: int, start: int, stop: int) -> None:
     size = step.results[0].shape[axis]
     part = slice(start or None, None if stop == size else stop)
-    index = (*[slice(None)] * axis, part)
+    index = (*[slice(None)] * axis, part) if axis else part
     step.solve(i, lambda value: value[index], y, log_det=0.0)
 
 

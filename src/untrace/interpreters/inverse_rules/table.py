@@ -179,10 +179,28 @@ def solve_elementwise(step: Step, inverses: Sequence[Inverse | None]) -> None:
     others = [c.whole for j, c in enumerate(step.operands) if j != i and c.whole]
     if inverse.avoids_zero:
         check_zeros(others[0])
-    if step.operands[i].shape != step.results[0].shape:
-        raise NotInvertible("one number is combined with a whole array")
     compute = with_params(inverse.compute, step.params)
+    shape = step.operands[i].shape
+    if shape != step.results[0].shape:
+        step.solve(i, _of_first(compute, shape), y, *others)
+        return
     step.solve(i, compute, y, *others, log_det=summed_slope(inverse, compute, step, i))
+
+
+def _of_first(compute: Function, shape: tuple[int, ...]) -> Function:
+    """Solve for an operand that was stretched: its first element tells it."""
+
+    def first(value: Any) -> Any:
+        if jnp.shape(value) == shape:
+            return value
+        value = value[(0,) * (jnp.ndim(value) - len(shape))]
+        index = tuple(
+            slice(0, 1) if n == 1 and jnp.shape(value)[k] != 1 else slice(None)
+            for k, n in enumerate(shape)
+        )
+        return value[index]
+
+    return lambda *values: compute(*[first(v) if jnp.ndim(v) else v for v in values])
 
 
 def check_zeros(other: Lazy) -> None:

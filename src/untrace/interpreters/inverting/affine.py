@@ -193,7 +193,8 @@ class _System:
 
     def _flat(self, given: dict[Cell, Any]) -> Any:
         """Return the map of the system, of flat vectors."""
-        dtype = jnp.result_type(*[cell.aval.dtype for cell in self.roots])
+        # Solvers need 32 bits at least.
+        dtype = jnp.result_type(jnp.float32, *[cell.aval.dtype for cell in self.roots])
 
         def flat(vector: Any) -> Any:
             roots = _parts(vector, list(self.roots))

@@ -177,6 +177,11 @@ def assembled(pieces: Sequence[Piece], aval: Any) -> Lazy:
                     lazies,
                 )
 
+    known = np.zeros(shape, bool)
+    for where in places:
+        known[where] = True
+    is_covered = bool(known.all())
+
     def put_together(*values: Any) -> Any:
         whole: Any = None
         for where, value in zip(places, values):
@@ -184,8 +189,11 @@ def assembled(pieces: Sequence[Piece], aval: Any) -> Lazy:
                 whole = _fill(aval) if whole is None else whole
                 whole = whole.at[where].set(value)
             else:
+                if whole is None and is_covered:
+                    whole = value
+                    continue
                 rest = _fill(aval) if whole is None else whole
-                whole = jnp.where(jnp.asarray(where), value, rest)
+                whole = jnp.where(where, value, rest)
         return _fill(aval) if whole is None else whole
 
     return Lazy(put_together, lazies)

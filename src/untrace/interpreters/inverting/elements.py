@@ -299,7 +299,7 @@ def _solve_elements(
         except NotInvertible as reason:
             node.refusal = str(reason)
             continue
-        needs = [_divisor(node.operands[j], zeros[j]) for j in others]
+        needs = [_divisor(node, node.operands[j], zeros[j]) for j in others]
         news |= _learn_elements(network, node, i, inverse, mask, needs)
     return news
 
@@ -330,9 +330,9 @@ def _learn_elements(
     return bool(n_new)
 
 
-def _divisor(cell: Cell, zero: Mask | None) -> Lazy:
+def _divisor(node: Node, cell: Cell, zero: Mask | None) -> Lazy:
     """Return a known operand, with ones for zeros, which divide nothing that is used."""
-    known = cell.filled()
+    known = _harmless(node, cell)
     if zero is None or not zero.any():
         return known
     values = known.concrete()
