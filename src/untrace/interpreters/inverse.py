@@ -221,6 +221,7 @@ class _Problem:
                 f"the types of {len(self.wanted)} arguments cannot be told from "
                 f"{len(self.results)} results. {_EXAMPLES}"
             )
+        self._check_arity()
         self._trace_at(list(self.results))
         if not self._match(False):
             same_shapes = [leaf.shape for leaf in self.made] == [
@@ -231,6 +232,25 @@ class _Problem:
                 tree = jax.tree.structure(self.results)
                 self._trace_at(jax.tree.unflatten(tree, leaves))
             self._match(True)
+
+    def _check_arity(self) -> None:
+        """Check that the function takes as many arguments as there are results.
+
+        Raises:
+          InverseError: If it does not.
+        """
+        try:
+            signature = inspect.signature(self.asked.function)
+        except (TypeError, ValueError):
+            return
+        try:
+            signature.bind(*self.args, **self.keywords)
+        except TypeError as error:
+            raise InverseError(
+                f"traced at the types of {len(self.results)} results, "
+                f"`{function_name(self.asked.function)}` lacks arguments or has too "
+                f"many ({error}). {_EXAMPLES}"
+            ) from None
 
     def _trace_at(self, examples: Sequence[Any]) -> None:
         args = list(self.args)

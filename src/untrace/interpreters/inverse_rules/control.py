@@ -162,7 +162,7 @@ def _shard_map(step: Step) -> None:
             mesh=mesh,
             in_specs=(*known_specs, *out_specs),
             out_specs=tuple([in_specs[i] for i in gains]),
-            axis_names=set(params["manual_axes"]),
+            axis_names=set(params["newly_manual_axes"]),
             check_vma=params["check_vma"],
         )
         return jax.jit(mapped)(*values)

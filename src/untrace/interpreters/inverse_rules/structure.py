@@ -13,7 +13,7 @@ import numpy as np
 from untrace.interpreters.inverse_rules.table import lost, solves
 from untrace.interpreters.inverting.cells import Box, full_box
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.step import TWO, WAITS, NotInvertible, Step
+from untrace.interpreters.inverting.step import PART, TWO, WAITS, NotInvertible, Step
 
 # ---- one operand, the same elements ------------------------------------------------
 
@@ -149,9 +149,6 @@ def _solve_parts(step: Step, boxes: Sequence[Box]) -> None:
         )
 
 
-PART = "information lost: elements outside of the slice reach no result"
-
-
 @solves("slice", "slices that are known cover the operand")
 def _slice(step: Step) -> None:
     params = step.params
@@ -264,6 +261,19 @@ def _pad(step: Step) -> None:
         for (low, _, inner), n in zip(config, step.operands[0].shape)
     )
     step.solve(0, lambda y: y[index], y, log_det=0.0)
+
+
+@solves("stack", "always")
+def _stack(step: Step) -> None:
+    y, axis = step.needed_result(), step.params["axis"]
+    for i, cell in enumerate(step.operands):
+        if not cell.is_known:
+            _solve_row(step, i, y, axis)
+
+
+def _solve_row(step: Step, i: int, y: Lazy, axis: int) -> None:
+    index = (*[slice(None)] * axis, i) if axis else i
+    step.solve(i, lambda value: value[index], y, log_det=0.0)
 
 
 # ---- complex numbers ---------------------------------------------------------------

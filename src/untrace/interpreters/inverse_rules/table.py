@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.interpreters.inverting.cells import Cell
+from untrace.interpreters.inverting.cells import Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Rule
 from untrace.interpreters.inverting.step import NotInvertible, Step
@@ -152,7 +152,7 @@ def chosen(step: Step, inverses: Sequence[Inverse | None], i: int) -> Inverse:
     Raises:
       NotInvertible: If there is none.
     """
-    inverse = inverses[i]
+    inverse = inverses[i] if i < len(inverses) else None
     if inverse is None:
         raise NotInvertible("not injective in this operand")
     refusal = None if inverse.when is None else inverse.when(step.node.eqn)
@@ -184,7 +184,8 @@ def solve_elementwise(step: Step, inverses: Sequence[Inverse | None]) -> None:
     if shape != step.results[0].shape:
         step.solve(i, _of_first(compute, shape), y, *others)
         return
-    step.solve(i, compute, y, *others, log_det=summed_slope(inverse, compute, step, i))
+    term = summed_slope(inverse, compute, step, i)
+    step.solve(i, compute, y, *others, log_det=term, counts_new=True)
 
 
 def _of_first(compute: Function, shape: tuple[int, ...]) -> Function:
@@ -231,21 +232,35 @@ def slopes(inverse: Inverse, compute: Function, params: Any) -> Function:
 
 
 def summed_slope(inverse: Inverse, compute: Function, step: Step, i: int) -> Any:
-    """Return log |det| of an elementwise inverse: the sum of the slopes."""
+    """Return log |det| of an elementwise inverse: the sum of the slopes.
+
+    Elements that are known already count elsewhere.
+    """
     if inverse.slope is flat:
         return 0.0
     slope = slopes(inverse, compute, step.params)
     cell = step.operands[i]
-    return lambda *values: total(slope(*values), cell)
+    if cell.mask is None:
+        return lambda *values: total(slope(*values), cell)
+    return masked_slope(slope, cell, ~cell.mask)
 
 
-def total(terms: Any, cell: Cell, count: int | None = None) -> Any:
+def masked_slope(slope: Function, cell: Cell, mask: Mask) -> Function:
+    """Return log |det| of the elements that a mask lets pass."""
+
+    def log_det(*values: Any) -> Any:
+        terms = jnp.broadcast_to(slope(*values), cell.shape)
+        return total(jnp.where(mask, terms, 0), cell)
+
+    return log_det
+
+
+def total(terms: Any, cell: Cell) -> Any:
     """Sum terms, one for each element of a value or one for all of them.
 
     A complex element counts twice: its derivative is a turn and a stretch of two axes.
     """
-    count = cell.size if count is None else count
     scale = 2 if jnp.issubdtype(cell.aval.dtype, jnp.complexfloating) else 1
     if jnp.ndim(terms) == 0 and cell.shape:
-        return scale * count * terms
+        return scale * cell.size * terms
     return jnp.sum(terms) if scale == 1 else scale * jnp.sum(terms)

@@ -44,14 +44,14 @@ LINEAR = set(
         "slice",
         "split",
         "concatenate",
+    "stack",
         "pad",
         "broadcast_in_dim",
         "reduce_sum",
         "cumsum",
         "fft",
         "reduce_window_sum",
-        "convert_element_type",
-        "optimization_barrier",
+            "optimization_barrier",
         "select_and_scatter_add",
     ]
 )
@@ -102,6 +102,9 @@ def _is_linear(node: Node) -> bool:
         return False
     if node.eqn is None or node.name in LINEAR:
         return True
+    if node.name == "convert_element_type":  # to a narrower type it rounds
+        old, new = (cell.aval.dtype for cell in (node.operands[0], node.results[0]))
+        return jnp.finfo(new).bits > jnp.finfo(old).bits or old == new
     if node.name in BILINEAR:
         return len(unknown) == 1
     return all(i in LINEAR_IN.get(node.name, ()) for i in unknown)

@@ -18,8 +18,8 @@ from untrace.interpreters.inverse_rules.table import (
     Inverse,
     chosen,
     flat,
+    masked_slope,
     slopes,
-    total,
     with_params,
 )
 from untrace.interpreters.inverting.cells import Cell, Mask
@@ -41,6 +41,7 @@ MOVES = {
     "pad": 2,
     "dynamic_update_slice": 2,
     "concatenate": None,
+    "stack": None,
     "copy": 1,
 }
 """How many operands are moved, the first ones; the others say where. None: all."""
@@ -320,12 +321,7 @@ def _learn_elements(
     n_new = network.learn_part(cell, mask, lazy)
     if n_new and inverse.slope is not flat:
         slope = slopes(inverse, compute, node.eqn.params)
-        where = jnp.asarray
-
-        def log_det(x: Any, *values: Any) -> Any:
-            terms = jnp.broadcast_to(slope(x, *values), cell.shape)
-            return total(jnp.where(where(mask), terms, 0), cell)
-
+        log_det = masked_slope(slope, cell, mask)
         Step(node, network).record(log_det, [lazy, y, *needs], cell)
     return bool(n_new)
 

@@ -19,7 +19,7 @@ from typing import Any
 from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverting.cells import Box, Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
+from untrace.interpreters.inverting.step import NotInvertible, Step
 
 Rule = Callable[[Step], None]
 
@@ -252,7 +252,6 @@ class Network:
         rule = self.rules(node)
         node.refusal = ""
         if rule is None:
-            node.refusal = "" if _knows_results(node) else WAITS
             return
         try:
             rule(Step(node, self))
@@ -273,10 +272,6 @@ class Network:
         for node in told or closed:
             self.enter(node)
         return bool(told or closed)
-
-
-def _knows_results(node: Node) -> bool:
-    return all(cell.is_known for cell in node.results)
 
 
 def _constant(aval: Any, value: Any) -> Cell:

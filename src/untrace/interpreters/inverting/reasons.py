@@ -9,7 +9,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.network import Network, Node
-from untrace.interpreters.inverting.step import TWO, WAITS
+from untrace.interpreters.inverting.step import PART, TWO, WAITS
 
 
 def explained(network: Network, wanted: Sequence[Cell], names: Sequence[str]) -> str:
@@ -40,6 +40,9 @@ def _blamed(network: Network, cell: Cell) -> tuple[Node | None, str]:
     if cell.mask is not None:
         shown, size = int(cell.mask.sum()), cell.size
         readers = [node for node in cell.nodes if node in behind]
+        for node in readers:
+            if node.refusal and node.refusal not in (TWO, WAITS, PART):
+                return node, node.refusal
         if readers:
             return readers[0], (
                 f"information lost: {size - shown} of {size} elements of its operand "

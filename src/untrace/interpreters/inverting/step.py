@@ -108,6 +108,7 @@ class Step:
         make: Callable[..., Any],
         *needs: Lazy,
         log_det: LogDet = None,
+        counts_new: bool = False,
     ) -> None:
         """Say how an operand is computed.
 
@@ -116,7 +117,10 @@ class Step:
           make: Computes it from the values of `needs`.
           *needs: What is known.
           log_det: log |det| of the derivative of the operand by the result.
+          counts_new: Whether it is that of the elements that were not known before.
         """
+        if self.operands[i].mask is not None and log_det != 0.0 and not counts_new:
+            log_det = None
         lazy = Lazy(make, needs)
         if self.network.learn(self.operands[i], lazy):
             self.record(log_det, [lazy, *needs], self.operands[i])
@@ -148,5 +152,6 @@ class Step:
             self.network.log_dets.append((self.node, Lazy(log_det, needs)))
 
 
+PART = "information lost: elements outside of the slice reach no result"
 WAITS = "its result is not known"
 TWO = "two unknowns: several of its operands are not known"
