@@ -94,7 +94,9 @@ def test_python_numbers_and_whole_numbers_are_taken() -> None:
     np.testing.assert_allclose(untrace.inverse(jnp.exp)(2.0), np.log(2.0), rtol=1e-6)
     np.testing.assert_allclose(untrace.inverse(jnp.exp)(2), np.log(2.0), rtol=1e-6)
     numbers = jnp.arange(4)
-    np.testing.assert_array_equal(untrace.inverse(lambda x: 3 - x * 2)(3 - numbers * 2), numbers)
+    np.testing.assert_array_equal(
+        untrace.inverse(lambda x: 3 - x * 2)(3 - numbers * 2), numbers
+    )
 
 
 def test_values_of_an_outer_trace_are_used() -> None:
@@ -153,7 +155,10 @@ REFUSED = [
     (lambda x: x.astype(jnp.float16), "float16 does not hold every float32"),
     (lambda x: jnp.where(x > 0, x, 2 * x), "`select_n`.*depends on what is not known"),
     (jnp.sort, "`sort`.*the order of the elements"),
-    (lambda x: jax.lax.cond(x.sum() > 0, jnp.exp, jnp.tanh, x), "which branch was taken"),
+    (
+        lambda x: jax.lax.cond(x.sum() > 0, jnp.exp, jnp.tanh, x),
+        "which branch was taken",
+    ),
     (lambda x: jax.lax.scan(lambda c, r: (c + r, c), 0.0, x)[0], "turn of the loop"),
     (lambda x: jax.nn.relu(x), "`max`.*left out"),
     (jax.lax.lgamma, "not injective"),

@@ -67,9 +67,9 @@ def inverse(
         values are known (not under `jax.jit`).
 
     Returns:
-      A function of the results: `inverse(f)(*ys)` if `f` returns a tuple, each part of
-      it an argument, and `inverse(f)(y)` otherwise, then of the arguments that are not
-      wanted, in their order, and of keyword arguments of `f`. It returns the wanted
+      A function of the result, then of the arguments that are not wanted, in their
+      order, and of keyword arguments of `f`: `inverse(f)(y)`. The parts of a tuple that
+      `f` returns may be given one by one: `inverse(f)(*ys)`. It returns the wanted
       argument, or the tuple of them.
 
     Raises:
@@ -290,10 +290,9 @@ class _Problem:
         Raises:
           InverseError: If they differ in more than precision, and must not.
         """
-        given = self.results if self.is_tuple else self.results[0]
-        if not self.is_tuple and len(self.results) != 1:
-            given = self.results
-        leaves, tree = jax.tree.flatten(given)
+        leaves, tree = jax.tree.flatten(self.results)
+        if tree != self.tree and len(self.results) == 1:
+            leaves, tree = jax.tree.flatten(self.results[0])
         shapes = [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
         wanted = [(aval.shape, aval.dtype) for aval in self.made]
         is_alike = tree == self.tree and [s for s, _ in shapes] == [

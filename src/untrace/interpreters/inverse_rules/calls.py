@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
@@ -103,6 +104,15 @@ called(
     Inverse(lambda y, b: y + jnp.log2(1 - jnp.exp2(b - y))),
     Inverse(lambda y, a: y + jnp.log2(1 - jnp.exp2(a - y))),
     when="one operand is known; y is greater than it",
+)
+
+
+called(
+    "logit",
+    Inverse(
+        jax.nn.sigmoid, slope=lambda x, y: -jax.nn.softplus(y) - jax.nn.softplus(-y)
+    ),
+    when="0 < x < 1",
 )
 
 

@@ -183,8 +183,23 @@ def _ppermute(step: Step) -> None:
     step.solve(0, lambda y: jax.lax.ppermute(y, axis, back), y, log_det=0.0)
 
 
+@solves("all_to_all", "it is tiled")
+def _all_to_all(step: Step) -> None:
+    params = step.params
+    if not params["tiled"] or params["axis_index_groups"]:
+        raise NotInvertible("only tiled exchanges of all devices are inverted")
+    name = params["axis_name"]
+    axis = name[0] if isinstance(name, tuple) and len(name) == 1 else name
+
+    def back(y: Any) -> Any:
+        split, concat = params["concat_axis"], params["split_axis"]
+        return jax.lax.all_to_all(y, axis, split, concat, tiled=True)
+
+    step.solve(0, back, step.needed_result(), log_det=0.0)
+
+
 lost(
-    "psum psum2 psum_invariant pmax pmin pmean all_gather reduce_scatter psum_scatter",
+    "psum psum_invariant pmax pmin all_gather reduce_scatter",
     "information lost: values of several devices become one",
 )
 lost("axis_index", "it computes nothing of values")

@@ -96,7 +96,7 @@ def _reduce(step: Step) -> None:
 
 
 lost(
-    "reduce_and reduce_or reduce_xor reduce reduce_precision_sum",
+    "reduce_and reduce_or reduce_xor reduce",
     "information lost: many elements become one",
 )
 lost(

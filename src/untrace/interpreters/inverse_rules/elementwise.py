@@ -43,6 +43,9 @@ unary(
 )
 unary("log", jnp.exp, slope=lambda x, y: jnp.real(y), on="x > 0")
 unary("expm1", jnp.log1p, slope=lambda x, y: -jnp.real(x), principal=is_complex)
+unary(
+    "log2", jnp.exp2, slope=lambda x, y: LN2 * jnp.real(y) + math.log(LN2), on="x > 0"
+)
 unary("log1p", jnp.expm1, slope=lambda x, y: jnp.real(y), on="x > -1")
 unary(
     "logistic",
@@ -117,6 +120,7 @@ unary(
     when=_power_refusal,
 )
 unary("square", jnp.sqrt, on="x >= 0", principal=True)
+unary("one_minus_square", lambda y: jnp.sqrt(1 - y), on="x >= 0", principal=True)
 unary("sqrt", jnp.square, on="x >= 0")
 unary("rsqrt", lambda y: 1 / jnp.square(y), on="x > 0")
 unary("cbrt", lambda y: y**3)
@@ -155,7 +159,6 @@ _FACTOR = Inverse(
 
 unary("neg", jnp.negative, slope=flat)
 unary("copy", lambda y: y, slope=flat)
-unary("copy_p", lambda y: y, slope=flat)
 unary("conj", jnp.conj, slope=flat)
 unary("not", jnp.invert, slope=flat)
 for _name in ("add", "add_any"):
@@ -255,6 +258,7 @@ lost(
     "shift_left shift_right_logical shift_right_arithmetic",
     "information lost: bits are shifted out",
 )
+lost("polynomial", "not injective: polynomials have several roots")
 lost("population_count clz", "information lost: only a number of bits is left")
 lost("mulhi", "information lost: the low bits of the product")
 lost("nextafter", "not injective in the direction, and rounding in the other operand")
@@ -264,6 +268,6 @@ lost(
     "not injective on the numbers where it is defined",
 )
 lost(
-    "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta",
+    "igamma igammac igamma_grad_a regularized_incomplete_beta zeta",
     "no formula for its inverse",
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from untrace.interpreters.evaluate import evaluate
 from untrace.interpreters.inverse_rules.table import lost, solves
@@ -238,10 +239,19 @@ def _fft(step: Step) -> None:
 
 @solves("cholesky", "the matrix is taken to be symmetric")
 def _cholesky(step: Step) -> None:
-    step.solve(0, lambda y: y @ jnp.conj(jnp.swapaxes(y, -1, -2)), step.needed_result())
+    """Multiply the factor out; its lower triangle may be all that is known of it."""
+    result = step.results[0]
+    if not (np.tril(~result.known()) == 0).all():
+        raise NotInvertible(WAITS)
+
+    def product(y: Any) -> Any:
+        lower = y if result.mask is None else jnp.tril(y)
+        return lower @ jnp.conj(jnp.swapaxes(lower, -1, -2))
+
+    step.solve(0, product, result.loose())
 
 
-@solves("qr householder_product_of_qr", "both factors are known")
+@solves("qr", "both factors are known")
 def _qr(step: Step) -> None:
     if step.params.get("pivoting"):
         raise NotInvertible("the columns were exchanged")
@@ -309,6 +319,7 @@ def _eig(step: Step) -> None:
     step.solve(0, product, step.needed_result(0), step.needed_result(last))
 
 
+lost("symmetric_product cholesky_update", "no formula for its inverse")
 lost("householder_product", "not injective: its factors can be scaled")
 lost(
     "lu_pivots_to_permutation geqrf geqp3 hessenberg tridiagonal",

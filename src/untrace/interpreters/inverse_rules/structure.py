@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from untrace import jaxapi
 from untrace.interpreters.inverse_rules.table import lost, solves
 from untrace.interpreters.inverting.cells import Box, full_box
 from untrace.interpreters.inverting.lazy import Lazy
@@ -41,14 +42,6 @@ def _squeeze(step: Step) -> None:
     dimensions = step.params["dimensions"]
     step.solve(
         0, lambda y: jnp.expand_dims(y, dimensions), step.needed_result(), log_det=0.0
-    )
-
-
-@solves("expand_dims", "always")
-def _expand_dims(step: Step) -> None:
-    dimensions = step.params["dimensions"]
-    step.solve(
-        0, lambda y: jnp.squeeze(y, dimensions), step.needed_result(), log_det=0.0
     )
 
 
@@ -96,8 +89,8 @@ def _bitcast(step: Step) -> None:
 
 
 @solves(
-    "optimization_barrier device_put copy_to_host_async sharding_constraint "
-    "layout_constraint stop_gradient mesh_cast pbroadcast pvary reshard pcast",
+    "optimization_barrier device_put sharding_constraint "
+    "layout_constraint stop_gradient name pin unpin random_clone pbroadcast pvary reshard",
     "always: values stay what they are",
 )
 def _same(step: Step) -> None:
@@ -114,7 +107,7 @@ def _random_wrap(step: Step) -> None:
 
 @solves("random_unwrap", "always")
 def _random_unwrap(step: Step) -> None:
-    impl = jax.random.key_impl(jax.eval_shape(lambda: jax.random.key(0)))
+    impl = jaxapi.key_impl_name(step.operands[0].aval)
     step.solve(
         0, lambda y: jax.random.wrap_key_data(y, impl=impl), step.needed_result()
     )
@@ -276,6 +269,54 @@ def _solve_row(step: Step, i: int, y: Lazy, axis: int) -> None:
     step.solve(i, lambda value: value[index], y, log_det=0.0)
 
 
+@solves("unstack", "always, as parts of the operand")
+def _unstack(step: Step) -> None:
+    axis, shape = step.params["axis"], step.operands[0].shape
+    for i, known in enumerate([cell.whole for cell in step.results]):
+        if known is not None:
+            box = list(full_box(shape))
+            box[axis] = slice(i, i + 1, 1)
+            step.solve_part(0, tuple(box), _row(known, axis))
+    if not step.operands[0].is_known:
+        raise NotInvertible(WAITS)
+
+
+def _row(known: Lazy, axis: int) -> Lazy:
+    return Lazy(lambda y: jnp.expand_dims(y, axis), [known])
+
+
+@solves(
+    "scatter-add scatter-sub scatter-mul", "the indices and what is added are known"
+)
+def _scatter_combined(step: Step) -> None:
+    """Undo `x.at[i].add(v)`: with the same equation, and minus or one over v."""
+    y = step.needed_result()
+    if step.operands[0].is_known:
+        raise NotInvertible("what is added is taken out of no single element")
+    indices, update = step.needed_operands(range(1, 3))
+    eqn, is_product = step.node.eqn, step.name == "scatter-mul"
+    if is_product and not eqn.params["unique_indices"]:
+        raise NotInvertible("the indices may repeat")
+
+    def undone(y: Any, indices: Any, update: Any) -> Any:
+        opposite = 1 / update if is_product else -update
+        with eqn.ctx.manager:
+            return eqn.primitive.bind(y, indices, opposite, **eqn.params)
+
+    def log_det(x: Any, y: Any, indices: Any, update: Any) -> Any:
+        return -jnp.sum(jnp.log(jnp.abs(update)))
+
+    step.solve(
+        0,
+        undone,
+        y,
+        indices,
+        update,
+        log_det=log_det if is_product else 0.0,
+        counts_new=True,
+    )
+
+
 # ---- complex numbers ---------------------------------------------------------------
 
 
@@ -397,10 +438,7 @@ def _scatter(step: Step) -> None:
 
 # ---- what has no inverse -----------------------------------------------------------
 
-lost(
-    "scatter-add scatter_add scatter_mul scatter_min scatter_max",
-    "only solved as a part of linear equations",
-)
+lost("scatter-min scatter-max", "information lost: one of its operands is left out")
 lost("argmax argmin", "information lost: only the position of one element is left")
 lost("iota rng_bit_generator rng_uniform random_bits", "it computes nothing of values")
 lost("random_seed random_fold_in random_split random_gamma threefry2x32", "a hash")

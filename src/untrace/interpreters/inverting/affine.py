@@ -43,15 +43,16 @@ LINEAR = set(
         "rev",
         "slice",
         "split",
+        "unstack",
         "concatenate",
-    "stack",
+        "stack",
         "pad",
         "broadcast_in_dim",
         "reduce_sum",
         "cumsum",
         "fft",
         "reduce_window_sum",
-            "optimization_barrier",
+        "optimization_barrier",
         "select_and_scatter_add",
     ]
 )
@@ -69,7 +70,7 @@ LINEAR_IN: dict[str, Sequence[int]] = {
     "gather": (0,),
     "scatter": (0, 2),
     "scatter-add": (0, 2),
-    "scatter_add": (0, 2),
+    "scatter-sub": (0, 2),
 }
 """Linear in these operands, the others being known."""
 
@@ -124,6 +125,14 @@ class _System:
         self.sinks: dict[Cell, None] = {}
         self.makers: dict[Cell, Node] = {}
         self._collect(start)
+        # What is known beside the unknowns, also if an equation makes it of others.
+        self.given = {
+            cell: None
+            for node in set(self.makers.values())
+            for cell in node.operands
+            if cell.is_known
+        }
+        self.nodes = self._order()
         self.n_unknowns = sum(cell.size for cell in self.roots)
         n_known = sum(cell.size for cell in self.sinks)
         self.is_square = n_known == self.n_unknowns
@@ -164,33 +173,32 @@ class _System:
             for cell in unknown:
                 todo += [n for n in cell.nodes if cell in n.operands and _is_stuck(n)]
 
-    def _given(self) -> list[Cell]:
-        """List the known operands of the equations."""
-        nodes = set(self.makers.values())
-        cells = {c: None for node in nodes for c in node.operands if c.is_known}
-        return list(cells)
+    def _order(self) -> list[Node]:
+        """List the equations, each behind those whose results it needs."""
+        order: dict[Node, None] = {}
+        todo: list[Cell] = list(self.makers)
+        while todo:
+            node = self.makers[todo[-1]]
+            missing = [
+                cell
+                for cell in node.operands
+                if not (cell in self.roots or cell in self.given)
+                and self.makers[cell] not in order
+            ]
+            if missing:
+                todo += missing
+            else:
+                order[node] = None
+                todo.pop()
+        return list(order)
 
     def _forward(self, given: dict[Cell, Any], roots: Sequence[Any]) -> list[Any]:
         """Compute the sinks from the roots."""
         lazies = {cell: Lazy.of(value) for cell, value in given.items()}
         lazies |= {cell: Lazy.of(v) for cell, v in zip(self.roots, roots)}
-        todo: list[Cell] = list(self.sinks)
         made: dict[Cell, Lazy] = {}
-
-        def known(cell: Cell) -> Lazy | None:
-            return made.get(cell) or lazies.get(cell)
-
-        while todo:
-            cell = todo[-1]
-            if cell in made:
-                todo.pop()
-                continue
-            node = self.makers[cell]
-            missing = [c for c in node.operands if known(c) is None]
-            if missing:
-                todo += missing
-                continue
-            needs = [lazy for c in node.operands if (lazy := known(c)) is not None]
+        for node in self.nodes:
+            needs = [made[c] if c in made else lazies[c] for c in node.operands]
             made |= dict(zip(node.results, evaluated(node.eqn, needs)))
         return [made[cell].value for cell in self.sinks]
 
@@ -209,11 +217,10 @@ class _System:
 
     def _rank(self) -> int:
         """Return the rank for numbers at random in the places of what is computed."""
-        given = self._given()
         is_large = self.n_unknowns > MAX_CHECKED
         random = np.random.RandomState(0)
         values: dict[Cell, Any] = {}
-        for cell in given:
+        for cell in self.given:
             value = cell.whole.concrete() if cell.whole is not None else None
             if value is None and not _is_real(cell):
                 return self.n_unknowns
@@ -230,7 +237,7 @@ class _System:
 
     def learn(self, network: Network) -> None:
         """Say how the roots are computed."""
-        given = self._given()
+        given = list(self.given)
         needs = [lazy for cell in given if (lazy := cell.whole) is not None]
         sinks = [lazy for cell in self.sinks if (lazy := cell.whole) is not None]
         roots, n_given = list(self.roots), len(needs)
@@ -253,6 +260,10 @@ class _System:
         node = self.makers[next(iter(self.sinks))]
         for i, cell in enumerate(roots):
             network.learn(cell, _part(whole, i))
+        # The equations are used: none may be solved for what another one makes.
+        for each in self.nodes:
+            for cell, lazy in zip(each.results, each.forward()):
+                network.learn(cell, lazy)
 
         def log_det(x: Any, values: Any) -> Any:
             return -jnp.linalg.slogdet(values[1])[1]

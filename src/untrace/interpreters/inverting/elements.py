@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -36,6 +37,7 @@ MOVES = {
     "broadcast_in_dim": 1,
     "slice": 1,
     "split": 1,
+    "unstack": 1,
     "dynamic_slice": 1,
     "gather": 1,
     "pad": 2,
@@ -85,6 +87,8 @@ def follow_elements(network: Network) -> bool:
 def _follow(network: Network, node: Node) -> bool:
     if node.is_open or node.is_spent or not _is_array_node(node):
         return False
+    if node.name in COMBINING:
+        return _follow_untouched(network, node)
     moved = _moved(node)
     if moved is not None:
         return _follow_moves(network, node, moved)
@@ -115,6 +119,34 @@ def _moved(node: Node) -> list[int] | None:
     others = [node.operands[i].whole for i in operands if i not in moved]
     is_static = all(o is not None and o.concrete() is not None for o in others)
     return moved if is_static else None
+
+
+COMBINING = {"scatter-add", "scatter-sub", "scatter-mul"}
+"""`x.at[i].add(v)` and its like; the elements that they do not touch stay."""
+
+
+def _follow_untouched(network: Network, node: Node) -> bool:
+    operand, indices, update = node.operands
+    result = node.results[0]
+    where = None if indices.whole is None else indices.whole.concrete()
+    if where is None or not result.is_touched or operand.is_known:
+        return False
+    key = "untouched", id(node)
+    if key not in network.memory:
+        params = node.eqn.params
+        with jax.ensure_compile_time_eval():
+            touched = jax.lax.scatter(
+                np.zeros(operand.shape, np.int32),
+                where,
+                np.ones(update.shape, np.int32),
+                params["dimension_numbers"],
+                mode=params["mode"],
+            )
+            network.memory[key] = np.asarray(touched) == 0
+    mask = network.memory[key] & result.known()
+    if not (mask & ~operand.known()).any():
+        return False
+    return bool(network.learn_part(operand, mask, result.filled()))
 
 
 def _numbers(network: Network, node: Node, moved: list[int]) -> list[Mask]:
