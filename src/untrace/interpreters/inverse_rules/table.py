@@ -256,11 +256,11 @@ def masked_slope(slope: Function, cell: Cell, mask: Mask) -> Function:
 
 
 def total(terms: Any, cell: Cell) -> Any:
-    """Sum terms, one for each element of a value or one for all of them.
+    """Sum terms, one for each element of a value or one for several of them.
 
     A complex element counts twice: its derivative is a turn and a stretch of two axes.
     """
     scale = 2 if jnp.issubdtype(cell.aval.dtype, jnp.complexfloating) else 1
-    if jnp.ndim(terms) == 0 and cell.shape:
-        return scale * cell.size * terms
-    return jnp.sum(terms) if scale == 1 else scale * jnp.sum(terms)
+    times = scale * cell.size // max(jnp.size(terms), 1)  # factors may be stretched
+    terms = jnp.sum(terms) if jnp.ndim(terms) else terms
+    return terms if times == 1 else times * terms
