@@ -295,6 +295,8 @@ def _scatter_combined(step: Step) -> None:
         raise NotInvertible("what is added is taken out of no single element")
     indices, update = step.needed_operands(range(1, 3))
     eqn, is_product = step.node.eqn, step.name == "scatter-mul"
+    if is_product and not jnp.issubdtype(step.operands[0].aval.dtype, jnp.inexact):
+        raise NotInvertible("products of whole numbers overflow")
     if is_product and not eqn.params["unique_indices"]:
         raise NotInvertible("the indices may repeat")
 
