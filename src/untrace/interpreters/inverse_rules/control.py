@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.interpreters.inverse_rules.loops import Loop, solve_scan
+from untrace.interpreters.inverse_rules.loops import solve_scan
 from untrace.interpreters.inverse_rules.table import lost, solves
+from untrace.interpreters.inverse_rules.while_loops import Loop
 from untrace.interpreters.inverting.body import Solved, planned, solve_body
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step

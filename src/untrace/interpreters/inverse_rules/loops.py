@@ -1,4 +1,4 @@
-"""Loops: `scan` backwards or forwards, `while` backwards where a counter ends it.
+"""Loops: `scan`, backwards or forwards.
 
 The turns of a loop are equations like any other, so a loop is solved by solving one turn
 for what it does not know, in one of two orders:
@@ -172,7 +172,7 @@ class _Scan:
         n = range(self.n_carry)
 
         def run(*values: Any) -> Any:
-            given, carry, row_values, own_values, shown = _split(values, sizes)
+            given, carry, row_values, own_values, shown = split_values(values, sizes)
 
             def inverse_turn(carry: list[Any], rows: Any) -> Any:
                 row, own_row, shown_row = rows
@@ -185,9 +185,9 @@ class _Scan:
                     self.network,
                     self.body,
                     [
-                        *_like(self.consts, given),
+                        *placed_like(self.consts, given),
                         *[Lazy.of(at_start[k]) if k in at_start else None for k in n],
-                        *_like(self.rows, row, static=False),
+                        *placed_like(self.rows, row, static=False),
                     ],
                     [
                         *[Lazy.of(at_end[k]) if k in at_end else None for k in n],
@@ -235,9 +235,9 @@ def solve_scan(step: Step) -> None:
     first = scan.run_forwards(before, False)
     n_results = scan.n_carry
     for i, k in enumerate(own):
-        step.make(k, _nested(first, 0, i))
+        step.make(k, part_of(first, 0, i))
     for i, k in enumerate(before.stacked):
-        step.make(n_results + k, _nested(first, 2, i))
+        step.make(n_results + k, part_of(first, 2, i))
     ahead, back = scan.forwards(), scan.backwards(own)
     new_carried = [k for k in back.carried if scan.inits[k] is None]
     gain_ahead = len(ahead.rows)
@@ -245,7 +245,7 @@ def solve_scan(step: Step) -> None:
     if not gain_ahead and not gain_back:
         is_known = any(each is not None for each in (*scan.finals, *scan.stacked))
         raise NotInvertible(
-            "a turn of the loop cannot be solved" + _why(back.solved)
+            "a turn of the loop cannot be solved" + why_stuck(back.solved)
             if is_known
             else WAITS
         )
@@ -265,15 +265,15 @@ def solve_scan(step: Step) -> None:
 def _learn(step: Step, scan: _Scan, turn: _Turn, whole: Lazy, is_back: bool) -> None:
     first_row = scan.n_consts + scan.n_carry
     for i, k in enumerate(turn.carried):
-        end = _nested(whole, 0, i)
+        end = part_of(whole, 0, i)
         if is_back:
             step.network.learn(step.operands[scan.n_consts + k], end)
         else:
             step.make(k, end)
     for i, k in enumerate(turn.rows):
-        step.network.learn(step.operands[first_row + k], _nested(whole, 1, i))
+        step.network.learn(step.operands[first_row + k], part_of(whole, 1, i))
     for i, k in enumerate(turn.stacked):
-        step.make(scan.n_carry + k, _nested(whole, 2, i))
+        step.make(scan.n_carry + k, part_of(whole, 2, i))
     missing = turn.solved.without_formula()
     step.network.log_dets += [(node, None) for node in missing]
     if turn.solved.network.log_dets and not missing:
@@ -281,7 +281,7 @@ def _learn(step: Step, scan: _Scan, turn: _Turn, whole: Lazy, is_back: bool) -> 
         step.network.log_dets.append((step.node, term))
 
 
-def _why(solved: Solved) -> str:
+def why_stuck(solved: Solved) -> str:
     """Return why the last equation of a turn that was told something was not solved."""
     for node in reversed(solved.network.nodes):
         if node.refusal and node.refusal not in (WAITS, "") and not node.is_spent:
@@ -297,11 +297,11 @@ def _gained(known: Sequence[Lazy | None], found: Sequence[Lazy | None]) -> list[
     ]
 
 
-def _nested(whole: Lazy, part: int, i: int) -> Lazy:
+def part_of(whole: Lazy, part: int, i: int) -> Lazy:
     return Lazy(lambda values: values[part][i], [whole])
 
 
-def _split(values: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
+def split_values(values: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
     parts: list[list[Any]] = []
     rest = list(values)
     for size in sizes:
@@ -310,7 +310,7 @@ def _split(values: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
     return parts
 
 
-def _like(
+def placed_like(
     lazies: Sequence[Lazy | None], values: Sequence[Any], static: bool = True
 ) -> list[Lazy | None]:
     rest = iter(values)
@@ -329,7 +329,7 @@ def _trajectory(scan: _Scan, k: int, before: Lazy, i: int) -> Lazy:
     step_size = _counter_step(scan.body, scan.n_consts + k, k)
     init = scan.inits[k]
     if step_size is None or init is None:
-        return _nested(before, 3, i)
+        return part_of(before, 3, i)
     length, reverse = scan.params["length"], scan.params["reverse"]
 
     first = init.concrete()
@@ -364,146 +364,3 @@ def _counter_step(jaxpr: Any, i: int, k: int) -> int | None:
             if one is var and hasattr(other, "val") and np.ndim(other.val) == 0:
                 return int(other.val) if float(other.val).is_integer() else None
     return None
-
-
-# ---- while -------------------------------------------------------------------------
-
-
-class Loop:
-    """A `while` loop that is run backwards, as often as it was run."""
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self.network = step.network
-        params = step.params
-        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-        operands = [cell.whole for cell in step.operands]
-        self.cond, self.body = params["cond_jaxpr"], params["body_jaxpr"]
-        self.of_cond = operands[:n_cond]
-        self.of_body = operands[n_cond : n_cond + n_body]
-        self.inits = operands[n_cond + n_body :]
-        self.finals = [cell.whole for cell in step.results]
-        self.first = n_cond + n_body
-        self.n_body = n_body
-
-    def solve(self) -> None:
-        """Solve the loop.
-
-        Raises:
-          NotInvertible: If it cannot be.
-        """
-        own = self._own()
-        n = range(len(self.inits))
-        cond = planned(
-            self.network, self.cond, [*self.of_cond, *[k in own for k in n]], [False]
-        )
-        if cond.outputs[0] is None:
-            raise NotInvertible(
-                "the number of turns is not known: the condition depends on what is "
-                "not known"
-            )
-        ahead = self._forwards(own)
-        for i, k in enumerate(own):
-            self.step.make(k, _nested(ahead, 1, i))
-        finals = {k: each for k, each in enumerate(self.finals) if each is not None}
-        finals |= {k: _nested(ahead, 1, i) for i, k in enumerate(own)}
-        carried = sorted(finals)
-        while True:
-            plan = self._plan((), carried)
-            at_start = plan.inputs[self.n_body :]
-            kept = [k for k in carried if at_start[k] is not None]
-            if kept == carried:
-                break
-            carried = kept
-        gains = [k for k in carried if self.inits[k] is None]
-        if not gains:
-            is_told = any(k not in own for k in finals)
-            raise NotInvertible(
-                "a turn of the loop cannot be solved" + _why(plan) if is_told else WAITS
-            )
-        back = self._backwards(carried, [finals[k] for k in carried], ahead, plan)
-        for i, k in enumerate(carried):
-            self.network.learn(self.step.operands[self.first + k], _nested(back, 1, i))
-        missing = plan.without_formula()
-        self.network.log_dets += [(node, None) for node in missing]
-        if plan.network.log_dets and not missing:
-            term = Lazy(lambda values: values[2], [back])
-            self.network.log_dets.append((self.step.node, term))
-
-    def _plan(self, carried: Sequence[int], handed_on: Sequence[int]) -> Solved:
-        n = range(len(self.inits))
-        return planned(
-            self.network,
-            self.body,
-            [*self.of_body, *[k in carried for k in n]],
-            [k in handed_on for k in n],
-        )
-
-    def _own(self) -> list[int]:
-        carried = [k for k, each in enumerate(self.inits) if each is not None]
-        while True:
-            found = self._plan(carried, ())
-            kept = [k for k in carried if found.outputs[k] is not None]
-            if kept == carried:
-                return carried
-            carried = kept
-
-    def _forwards(self, own: Sequence[int]) -> Lazy:
-        """Return the number of turns and how the values end that depend on nothing."""
-        of_cond = [each for each in self.of_cond if each is not None]
-        of_body = [each for each in self.of_body if each is not None]
-        inits = [each for k in own if (each := self.inits[k]) is not None]
-        n = range(len(self.inits))
-
-        def placed(carry: Sequence[Any]) -> list[Lazy | None]:
-            here = dict(zip(own, carry))
-            return [Lazy.of(here[k]) if k in here else None for k in n]
-
-        def run(*values: Any) -> Any:
-            cond_values, body_values, carry = _split(
-                values, [len(of_cond), len(of_body), len(inits)]
-            )
-
-            def goes_on(state: Any) -> Any:
-                inputs = [*_like(self.of_cond, cond_values), *placed(state[1])]
-                made = solve_body(self.network, self.cond, inputs, [None]).outputs[0]
-                return None if made is None else made.value
-
-            def turn(state: Any) -> Any:
-                inputs = [*_like(self.of_body, body_values), *placed(state[1])]
-                made = solve_body(self.network, self.body, inputs, [None] * len(n))
-                ends = [each.value for k in own if (each := made.outputs[k])]
-                return state[0] + 1, ends
-
-            return jax.lax.while_loop(goes_on, turn, (0, carry))
-
-        return Lazy(run, [*of_cond, *of_body, *inits], False)
-
-    def _backwards(
-        self, carried: Sequence[int], finals: Sequence[Lazy], ahead: Lazy, plan: Solved
-    ) -> Lazy:
-        of_body = [each for each in self.of_body if each is not None]
-        n = range(len(self.inits))
-        has_terms = not plan.without_formula() and bool(plan.network.log_dets)
-
-        def run(ahead: Any, *values: Any) -> Any:
-            body_values, carry = _split(values, [len(of_body), len(finals)])
-
-            def turn(state: Any) -> Any:
-                here = dict(zip(carried, state[1]))
-                solved = solve_body(
-                    self.network,
-                    self.body,
-                    [*_like(self.of_body, body_values), *[None for _ in n]],
-                    [Lazy.of(here[k]) if k in here else None for k in n],
-                )
-                at_start = solved.inputs[self.n_body :]
-                made = [each.value for k in carried if (each := at_start[k])]
-                term = state[2] + solved.log_det() if has_terms else state[2]
-                return state[0] - 1, made, term
-
-            return jax.lax.while_loop(
-                lambda state: state[0] > 0, turn, (ahead[0], carry, jnp.zeros(()))
-            )
-
-        return Lazy(run, [ahead, *of_body, *finals], False)
