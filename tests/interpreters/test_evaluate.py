@@ -105,3 +105,11 @@ def test_handlers_compute_from_operands() -> None:
 
     with pytest.raises(ValueError, match="compute them from the operands"):
         jax.jit(shifted)(1.0)
+
+
+def test_mapped_bodies_are_seen() -> None:
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.P("i")
+    f: Any = jax.shard_map(jnp.tanh, mesh=mesh, in_specs=spec, out_specs=spec)
+    made = evaluate(jax.make_jaxpr(f)(X), [X], doubling)[0]
+    np.testing.assert_allclose(made, 2 * jnp.tanh(X), rtol=1e-6)
