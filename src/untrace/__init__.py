@@ -21,11 +21,11 @@ from untrace.errors import (
 from untrace.extension import register
 from untrace.interpreters.comparison import Comparison
 from untrace.interpreters.interpret import interpret
+from untrace.interpreters.inverse import inverse, inverse_and_log_det
+from untrace.interpreters.inverse_rules.registering import register_inverse
 from untrace.interpreters.nan_origin import NanOrigin, nan_origin
 from untrace.interpreters.recompilations import CompileWatch, Recompilation
 from untrace.recompiling import watch_compiles, why_recompiled
-from untrace.interpreters.inverse import inverse, inverse_and_log_det
-from untrace.interpreters.inverse_rules.registering import register_inverse
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
