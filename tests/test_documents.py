@@ -18,7 +18,9 @@ def test_blocks_print_what_is_shown(
     text = (DOCS / f"{name}.md").read_text()
     namespace: dict[str, object] = {"__name__": "shown"}
     for number, (code, wanted) in enumerate(BLOCKS.findall(text)):
-        path = tmp_path / f"block_{number}.py"  # names and lines are read from files
+        # Names and lines are read from files.
+        path = tmp_path / str(number) / "model.py"
+        path.parent.mkdir()
         path.write_text(code)
         exec(compile(code, str(path), "exec"), namespace)
         assert capsys.readouterr().out == wanted, code

@@ -26,6 +26,7 @@ from untrace.interpreters.inverse_rules.registering import register_inverse
 from untrace.interpreters.nan_origin import NanOrigin, nan_origin
 from untrace.interpreters.recompilations import CompileWatch, Recompilation
 from untrace.recompiling import watch_compiles, why_recompiled
+from untrace.interpreters.watch import Watched, watch
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -45,6 +46,7 @@ __all__ = [
     "Source",
     "UntraceError",
     "UnverifiedWarning",
+    "Watched",
     "__version__",
     "diff",
     "interpret",
@@ -59,4 +61,5 @@ __all__ = [
     "sourcerize",
     "watch_compiles",
     "why_recompiled",
+    "watch",
 ]

@@ -1,4 +1,4 @@
-"""The command line: `untrace show`, `verify`, `reduce`, `diff`, `nan-origin` and others.
+"""The command line: `untrace show`, `verify`, `reduce`, `diff`, `watch`, `nan-origin`, ….
 
 Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error.
 Source goes to standard output, everything else to standard error.
@@ -42,6 +42,7 @@ def main() -> None:
     untrace diff old.py new.py 'train_step(params, batch)'
     untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
     untrace nan-origin model.py 'train_step(params, batch)'
+    untrace watch model.py 'loss(params, batch)' --name 'logits*'
     """
 
 
@@ -457,6 +458,41 @@ def nan_origin(target: str, call: str, kind: str) -> None:
         sys.exit(VERIFIED)
     click.echo(str(found))
     sys.exit(DIFFERENT)
+
+
+@main.command()
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option("--name", "names", multiple=True, help="Names, as in a shell.")
+@click.option(
+    "--function", "functions", multiple=True, help="Functions that values come from."
+)
+@click.option("--line", "lines", multiple=True, type=int, help="Lines of your files.")
+def watch(
+    target: str,
+    call: str,
+    names: tuple[str, ...],
+    functions: tuple[str, ...],
+    lines: tuple[int, ...],
+) -> None:
+    """List the values that a call computes, and what each is like.
+
+    The call is evaluated as by `untrace show`, but its function is traced and RUN, op by
+    op. The options may be given several times; a value is listed by the name that it has
+    in the recovered source (--level lax) or by that of your variable.
+    """
+    from untrace.interpreters.watch import watch as watching
+
+    function, args, kwargs = _evaluate(target, call)
+    with _explained(call):
+        watched = watching(
+            function, names=names or "*", functions=functions or "*", lines=lines
+        )(*args, **kwargs)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(watched)
+    else:
+        click.echo(str(watched))
 
 
 def _confirm_runs(folder: str) -> None:

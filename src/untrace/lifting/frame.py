@@ -112,7 +112,7 @@ class Frame:
 
     def define(self, value: Value, hint: str) -> str:
         """Give a value a new name."""
-        name = self.env[value] = self.names.fresh(hint)
+        name = self.env[value] = self.lifter.defined[value] = self.names.fresh(hint)
         return name
 
     # ---- statements ----------------------------------------------------------------

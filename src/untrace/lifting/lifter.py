@@ -54,6 +54,8 @@ class Lifter:
         self.originals: dict[str, Callable[..., Any]] = {}
         self.steps = Steps() if steps is None else steps
         self.hints: dict[Value, str] = {}
+        # The names that values have where they are defined.
+        self.defined: dict[Value, str] = {}
         # Whether what is used once is written where it is used.
         self.is_folding = False
         # What is done to programs that are read while others are written.
