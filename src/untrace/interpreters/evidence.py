@@ -133,7 +133,7 @@ def _at(value: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> float | N
     array = np.asarray(value)
     if array.dtype.kind not in "fiubV":
         return None
-    if array.ndim not in (0, len(shape)):
+    if array.ndim not in (0, len(shape)) or len(index) != len(shape):
         return None
     if any(n not in (1, m) for n, m in zip(array.shape, shape)):
         return None

@@ -184,8 +184,11 @@ def _of_row(kind: str, found: Found) -> NanOrigin:
     evidence, operands, result = gathered(found.stretch, found.row, level)
     indices, n_bad = bad_elements(result, level)
     origin = origin_of(row.equation, row.path)
-    trap = explain(evidence)
+    trap = explain(evidence) if n_bad else None
     name = row.equation.primitive.name
+    why = f"`{name}` makes it of what it is given here."
+    if not n_bad:
+        why = f"op by op `{name}` makes none of what it is given: the compiled program does."
     return NanOrigin(
         kind,
         name,
@@ -197,6 +200,6 @@ def _of_row(kind: str, found: Found) -> NanOrigin:
         n_bad,
         at_first_bad(operands, result, indices),
         trap.name if trap else "",
-        trap.why if trap else f"`{name}` makes it of what it is given here.",
+        trap.why if trap else why,
         trap.mend if trap else "",
     )
