@@ -25,8 +25,8 @@ from untrace.interpreters.inverse import inverse, inverse_and_log_det
 from untrace.interpreters.inverse_rules.registering import register_inverse
 from untrace.interpreters.nan_origin import NanOrigin, nan_origin
 from untrace.interpreters.recompilations import CompileWatch, Recompilation
-from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.interpreters.watch import Watched, watch
+from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
 from untrace.result import Source
@@ -59,7 +59,7 @@ __all__ = [
     "register_inverse",
     "source",
     "sourcerize",
+    "watch",
     "watch_compiles",
     "why_recompiled",
-    "watch",
 ]

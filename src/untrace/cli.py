@@ -1,4 +1,4 @@
-"""The command line: `untrace show`, `verify`, `reduce`, `diff`, `watch`, `nan-origin`, ….
+"""The command line: `untrace show` and the other tools.
 
 Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error.
 Source goes to standard output, everything else to standard error.
