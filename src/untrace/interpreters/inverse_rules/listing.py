@@ -19,7 +19,8 @@ def listed() -> str:
     rows: dict[str, tuple[str, str]] = {}
     for name, inverses in ELEMENTWISE.items():
         rows[name] = _elementwise(inverses)
-    rows |= {name: ("yes", when) for name, (_, when) in RULES.items()}
+    own = {name: when for name, (_, when) in RULES.items() if when != "registered"}
+    rows |= {name: ("yes", when) for name, when in own.items()}
     rows |= {name: ("no", why) for name, why in LOST.items()}
     rows |= {name: ("yes", "its body is") for name in BODIES}
     rows |= {
