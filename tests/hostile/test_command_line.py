@@ -62,7 +62,15 @@ def taking(kind: type[click.Parameter]) -> list[tuple[str, click.Parameter]]:
     ]
 
 
-WHOLE = {"show": SHOW, "verify": ["verify", "model.py"], "reduce": REDUCE}
+WHOLE = {
+    "show": SHOW,
+    "verify": ["verify", "model.py"],
+    "reduce": REDUCE,
+    "watch": ["watch", "model.py", "f(d)"],
+    "nan-origin": ["nan-origin", "model.py", "f(d)"],
+    "diff": ["diff", "model.py", "model.py", "f(d)", "f(d)"],
+    "watch-compiles": ["watch-compiles", "model.py"],
+}
 
 
 def strings(salt: int) -> list[str]:
@@ -95,7 +103,12 @@ def test_options_take_any_text(command, option):
 def test_arguments_take_any_text(command, argument):
     for string in strings(len(argument.name)):
         args = list(WHOLE[command])
-        args[1 if argument.name in ("target", "file") else 2] = f" {string}"
+        arguments = [
+            parameter.name
+            for parameter in cli.main.commands[command].params
+            if isinstance(parameter, click.Argument)
+        ]
+        args[1 + arguments.index(argument.name)] = f" {string}"
         assert run(args) == 2
 
 
