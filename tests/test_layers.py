@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "untrace"
 LAYERS = [
+    {"folder"},
     {"jaxapi", "errors", "optional", "options", "parsing", "printable", "_version"},
     {"ir", "syntax"},
     {"capture", "recovery"},

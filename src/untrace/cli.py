@@ -22,6 +22,7 @@ from rich.console import Console
 
 from untrace._version import __version__
 from untrace.errors import UntraceError
+from untrace.folder import OWN_FOLDER
 from untrace.parsing import parse
 from untrace.printable import printable_lines
 
@@ -661,11 +662,10 @@ def _fail(message: str) -> NoReturn:
 def _fail_in_user_code(what: str) -> NoReturn:
     """Show the user's own traceback, without our frames."""
     kind, error, trace = sys.exc_info()
-    here = str(Path(__file__).parent)
     frames = [
         f
         for f in traceback.extract_tb(trace)
-        if not f.filename.startswith((here, "<frozen"))
+        if not f.filename.startswith((OWN_FOLDER, "<frozen"))
     ]
     text = "".join(traceback.format_list(frames)) + "".join(
         traceback.format_exception_only(kind, error)

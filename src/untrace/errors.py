@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import types
-from pathlib import Path
 
+from untrace.folder import OWN_FOLDER
 from untrace.printable import printable_lines
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -74,10 +74,9 @@ def reworded(text: str) -> str:
 
 def foreign_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
     """Drop the frames of this package from a traceback."""
-    ours = str(Path(__file__).parent)
     frames: list[types.TracebackType] = []
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(ours):
+        if not trace.tb_frame.f_code.co_filename.startswith(OWN_FOLDER):
             frames.append(trace)
         trace = trace.tb_next
     kept: types.TracebackType | None = None

@@ -24,11 +24,11 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info_util
 
+from untrace.folder import OWN_FOLDER
 from untrace.jaxapi.sharding import ambient_mesh
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _PJIT = os.path.join(os.path.dirname(_core.__file__), "pjit.py")
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MISS = "cache_miss"
 _TREES = ("in_shardings", "out_shardings", "in_layouts", "out_layouts")
 _OPTIONS = (
@@ -134,7 +134,7 @@ def _place(frame: types.FrameType | None) -> str:
     """Where the user's code stands that a frame was called from."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if _source_info_util.is_user_filename(file) and not file.startswith(_OWN):
+        if _source_info_util.is_user_filename(file) and not file.startswith(OWN_FOLDER):
             return f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""

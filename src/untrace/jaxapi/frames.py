@@ -12,7 +12,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import source_info_util as _source_info_util
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+from untrace.folder import OWN_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def user_frames(source_info: Any) -> list[UserFrame]:
 def _frames(traceback: Any) -> list[Any]:
     """List the frames outside JAX and this package, innermost first."""
     frames = _source_info_util.user_frames(traceback)
-    return [frame for frame in frames if not frame.file_name.startswith(_OWN)]
+    return [frame for frame in frames if not frame.file_name.startswith(OWN_FOLDER)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def origin(source_info: Any) -> Origin | None:
         (code, lasti)
         for code, lasti in zip(*source_info.traceback.raw_frames())
         if _source_info_util.is_user_filename(code.co_filename)
-        and not code.co_filename.startswith(_OWN)
+        and not code.co_filename.startswith(OWN_FOLDER)
     ]
     if not frames:
         return None
@@ -159,7 +159,7 @@ def jax_functions(source_info: Any) -> list[str]:
         return []
     names: list[str] = []
     for frame in source_info.traceback.frames:
-        if not frame.file_name.startswith((_FOLDER, _OWN)):
+        if not frame.file_name.startswith((_FOLDER, OWN_FOLDER)):
             break
         names.append(frame.function_name.rpartition(".")[2])
     return names

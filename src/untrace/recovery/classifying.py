@@ -13,7 +13,7 @@ import jax
 import jaxlib
 import numpy as np
 
-import untrace
+from untrace.folder import OWN_FOLDER
 
 
 def is_recorded(code: types.CodeType) -> bool:
@@ -62,7 +62,7 @@ def _jax_folders() -> tuple[str, ...]:
 
 @functools.cache
 def _own_folders() -> tuple[str, ...]:
-    return *_jax_folders(), _folder(np), _folder(untrace)
+    return *_jax_folders(), _folder(np), OWN_FOLDER
 
 
 def _folder(module: types.ModuleType) -> str:

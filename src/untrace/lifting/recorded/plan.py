@@ -12,11 +12,10 @@ import os
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import untrace
 from untrace import jaxapi
+from untrace.folder import OWN_FOLDER
 from untrace.ir import Block
 from untrace.lifting.recorded.functions.fields import Field
 from untrace.lifting.recorded.functions.handing_on import (
@@ -38,7 +37,6 @@ from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_arra
 from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import Body, Call, Place, Target
 
-_OWN_FOLDER = str(Path(untrace.__file__).parent)
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
 MAX_BAKED = 16  # passes that may be spent on them
@@ -373,7 +371,7 @@ def place_of(item: Call) -> str:
         code = item.bodies[0].code
         return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
     place = item.place
-    if place is None or place.filename.startswith(_OWN_FOLDER):
+    if place is None or place.filename.startswith(OWN_FOLDER):
         return ""
     return f"{os.path.basename(place.filename)}:{place.line}"
 
