@@ -16,8 +16,8 @@ from untrace.capture.capture import capture
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
 from untrace.capture.stand_ins import with_stand_ins
+from untrace.capture.user_code import user_code
 from untrace.checks import check_options
-from untrace.errors import UntraceError, foreign_frames
 from untrace.extension import load_entry_points
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
@@ -29,9 +29,6 @@ from untrace.recorded import recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.symbolic import untrace_calls
-
-MAX_FRAMES = 10_000
-"""Python's recursion limit while the user's function is traced: deep nests are legal."""
 
 
 def source(
@@ -207,16 +204,8 @@ def source(
             return None if is_recorded and other.recording.error else other
 
         with _apart():
-            try:
-                with jaxapi.deep_recursion(MAX_FRAMES):
-                    captured = traced(args, kwargs, level == "api")
-            except UntraceError:
-                raise
-            except Exception as error:
-                # The user's own error, with the user's own traceback.
-                raise error.with_traceback(
-                    foreign_frames(error.__traceback__)
-                ) from error.__cause__
+            with user_code():
+                captured = traced(args, kwargs, level == "api")
             if captured.recording is not None:
                 captured = replace(captured, variant=variant if symbolic else None)
             return finished(captured)

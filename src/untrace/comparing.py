@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +11,13 @@ from untrace import jaxapi
 from untrace.capture.capture import capture
 from untrace.capture.captured import Captured
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
-from untrace.errors import UntraceError, foreign_frames
+from untrace.capture.user_code import user_code
 from untrace.extension import load_entry_points
 from untrace.interpreters.compare import compare_programs
 from untrace.interpreters.comparison import Comparison
 from untrace.ir import to_jaxpr
 from untrace.reduction.loading import load_program
 from untrace.result import Source
-
-MAX_FRAMES = 10_000
 
 
 def diff(
@@ -118,23 +116,5 @@ def _captured(
         return with_trees(capture_jaxpr(program))
     if jaxapi.is_traced(program):
         return capture_traced(program)
-    return _traced(program, args, kwargs, static_argnums, static_argnames)
-
-
-def _traced(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    static_argnums: int | Sequence[int] | None,
-    static_argnames: str | Sequence[str] | None,
-) -> Captured:
-    """Trace the user's function; its own errors keep its own traceback."""
-    try:
-        with jaxapi.deep_recursion(MAX_FRAMES):
-            return capture(function, args, kwargs, static_argnums, static_argnames)
-    except UntraceError:
-        raise
-    except Exception as error:
-        raise error.with_traceback(
-            foreign_frames(error.__traceback__)
-        ) from error.__cause__
+    with user_code():
+        return capture(program, args, kwargs, static_argnums, static_argnames)

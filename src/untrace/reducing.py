@@ -14,7 +14,8 @@ from untrace import jaxapi
 from untrace.capture.capture import capture
 from untrace.capture.captured import Captured
 from untrace.capture.jaxprs import capture_jaxpr
-from untrace.errors import KeepError, UntraceError, foreign_frames
+from untrace.capture.user_code import user_code
+from untrace.errors import KeepError
 from untrace.extension import load_entry_points
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.driver import (
@@ -37,8 +38,6 @@ from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Judge
 from untrace.reduction.values import made_up
 from untrace.result import Source
-
-MAX_FRAMES = 10_000
 
 
 def reduce(
@@ -145,21 +144,12 @@ def _captured(
     static_argnums: int | Sequence[int] | None,
     static_argnames: str | Sequence[str] | None,
 ) -> Captured:
-    """Trace the user's function; its own errors keep its own traceback."""
-    try:
-        with jaxapi.deep_recursion(MAX_FRAMES):
-            return capture(function, args, kwargs, static_argnums, static_argnames)
-    except UntraceError:
-        raise
-    except Exception as error:
-        error.add_note(
-            "untrace.reduce needs a function that JAX can trace. If tracing is what "
-            "fails under a transformation, pass the function without it and say "
-            "keep=untrace.keep.raises(..., under='grad')."
-        )
-        raise error.with_traceback(
-            foreign_frames(error.__traceback__)
-        ) from error.__cause__
+    with user_code(
+        "untrace.reduce needs a function that JAX can trace. If tracing is what fails "
+        "under a transformation, pass the function without it and say "
+        "keep=untrace.keep.raises(..., under='grad')."
+    ):
+        return capture(function, args, kwargs, static_argnums, static_argnames)
 
 
 def _program(captured: Captured, values: Sequence[Any]) -> Program:

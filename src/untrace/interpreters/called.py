@@ -20,13 +20,11 @@ from untrace.capture import Captured
 from untrace.capture.capture import capture
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced
 from untrace.capture.trees import accessors
+from untrace.capture.user_code import user_code
 from untrace.drop_in import as_inputs, update
-from untrace.errors import CallError, UntraceError, foreign_frames
+from untrace.errors import CallError
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
-
-MAX_FRAMES = 10_000
-"""Python's recursion limit while the user's function is traced: deep nests are legal."""
 
 Result = TypeVar("Result")
 
@@ -114,16 +112,8 @@ def _of_function(
     static_argnums: int | Sequence[int] | None,
     static_argnames: str | Sequence[str] | None,
 ) -> Call:
-    """Trace the user's function; its own errors keep its own traceback."""
-    try:
-        with unwatched(), jaxapi.deep_recursion(MAX_FRAMES):
-            captured = capture(function, args, kwargs, static_argnums, static_argnames)
-    except UntraceError:
-        raise
-    except Exception as error:
-        raise error.with_traceback(
-            foreign_frames(error.__traceback__)
-        ) from error.__cause__
+    with unwatched(), user_code():
+        captured = capture(function, args, kwargs, static_argnums, static_argnames)
     return _called(captured, {**dict(enumerate(args)), **kwargs})
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.origins import function_name
-from untrace.errors import InverseError, foreign_frames
+from untrace.capture.user_code import user_code
+from untrace.errors import InverseError
 from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverse_rules import (
     control,
@@ -270,13 +271,8 @@ class _Problem:
 
         flat.__name__ = flat.__qualname__ = function_name(self.asked.function)
         passed = [leaf for leaf, d in zip(leaves, dynamic) if d]
-        try:
-            with jaxapi.deep_recursion(MAX_FRAMES):
-                self.jaxpr = jax.make_jaxpr(flat)(*passed)
-        except Exception as error:
-            raise error.with_traceback(
-                foreign_frames(error.__traceback__)
-            ) from error.__cause__
+        with user_code():
+            self.jaxpr = jax.make_jaxpr(flat)(*passed)
         self.tree, self.is_tuple = out
         self.made = [
             jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a
@@ -381,9 +377,6 @@ class _Problem:
                     "ill-conditioned."
                 )
 
-
-MAX_FRAMES = 10_000
-"""Python's recursion limit while the user's function is traced."""
 
 _EXAMPLES = (
     "Say at which types the arguments are: untrace.inverse(f, *examples), with arrays or "
