@@ -85,6 +85,22 @@ def test_derivative_rules_are_kept(kind: Any) -> None:
     assert jax.grad(loss)(1.0) == jax.jit(jax.grad(loss))(1.0) == 5.0
 
 
+def test_composites_are_entered() -> None:
+    def f(x: Any) -> Any:
+        return jax.lax.composite(lambda y: jnp.sin(y) * 2, name="my.wave")(x)
+
+    traced, seen = jax.make_jaxpr(f)(1.0), []
+
+    def handler(step: Step, *operands: Any) -> Any:
+        seen.append(step.name)
+        return step(*operands)
+
+    np.testing.assert_array_equal(evaluate(traced, [1.0], handler)[0], f(1.0))
+    again = jax.make_jaxpr(lambda x: evaluate(traced, [x], handler))(1.0)
+    assert seen == ["composite", "sin", "mul"] * 2
+    assert "my.wave" in str(again)
+
+
 def test_handlers_compute_from_operands() -> None:
     traced = jax.make_jaxpr(jax.checkpoint(jnp.sin))(1.0)
 

@@ -253,6 +253,10 @@ RULES = {
         jax.grad(lambda x: jax.nn.relu(x).sum() + jax.nn.logsumexp(x)),
         floats(4, 6),
     ),
+    "composite": (
+        lambda x: lax.composite(lambda y: jnp.sin(y) @ y.T, name="my.product")(x),
+        floats(4, 6),
+    ),
     "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int8), floats(4, 6)),
     "barrier": (lambda x, y: lax.optimization_barrier((x, y)), floats(6), floats(4)),
 }

@@ -267,31 +267,33 @@ def _traced_anew(step: Step, key: str, operands: Sequence[Any]) -> dict[str, Any
     return {**step.params, key: body if is_open else made}
 
 
-CALLS = {
-    "jit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat2": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_lin": "call_jaxpr",
-    "custom_vmap_call": "call",
-}
-"""The params with the bodies of calls, by the names of primitives."""
+_CALLS = """jit closed_call core_call checkpoint remat2 custom_jvp_call custom_vjp_call
+custom_lin custom_vmap_call composite"""
+CALLS = frozenset(_CALLS.split())
+"""The primitives that call a body with their operands."""
+
+# What some of them were called before jax 0.10, which a worker may have.
+_OLD_CALLS = frozenset({"pjit", "remat", "custom_vjp_call_jaxpr"})
+_BODIES = ("jaxpr", "call_jaxpr", "call", "fun_jaxpr")
 
 
-def _call(key: str) -> Callable[[Step, Sequence[Any]], list[Any]]:
+def body_param(equation: Any) -> str | None:
+    """Return the param of a call that holds its body; None if an equation is no call."""
+    if equation.primitive.name not in CALLS | _OLD_CALLS:
+        return None
+    return next((key for key in _BODIES if key in equation.params), None)
+
+
+def _call(step: Step, operands: Sequence[Any]) -> list[Any] | None:
     """Evaluate a call; while it is traced it stays one, with its derivative rules."""
-
-    def enter(step: Step, operands: Sequence[Any]) -> list[Any]:
-        if not is_traced(operands):
-            return step.run(step.params[key], operands)
-        params = _traced_anew(step, key, operands)
-        primitive = step.primitive
-        return primitive.bind(*operands, **primitive.get_bind_params(params))
-
-    return enter
+    key = body_param(step.equation)
+    if key is None:
+        return None
+    if not is_traced(operands):
+        return step.run(step.params[key], operands)
+    params = _traced_anew(step, key, operands)
+    primitive = step.primitive
+    return primitive.bind(*operands, **primitive.get_bind_params(params))
 
 
 def _cond(step: Step, operands: Sequence[Any]) -> list[Any]:
@@ -412,7 +414,7 @@ def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
 
 _Entered = Callable[[Step, Sequence[Any]], "list[Any] | None"]
 _ENTERED: dict[str, _Entered] = {
-    **{name: _call(key) for name, key in CALLS.items()},
+    **dict.fromkeys(CALLS | _OLD_CALLS, _call),
     "cond": _cond,
     "while": _while,
     "scan": _scan,

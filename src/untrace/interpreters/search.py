@@ -20,21 +20,12 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from .evaluate import CALLS, Evaluator, Place, Step, solver
+from .evaluate import Evaluator, Place, Step, body_param, solver
 from .turns import compiled, first_bad_turn
 
 INFINITE, NAN = 1, 2
 BITS = 32
 """Of the words that flags of several values are put together in."""
-
-# Names that calls have in JAX before 0.10, which workers may have.
-_BODIES = {
-    **CALLS,
-    "pjit": "jaxpr",
-    "remat": "jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
-}
-
 
 _SAME = frozenset(
     {
@@ -383,8 +374,8 @@ def _inlined(
 
 
 def _body(step: Step, operands: Sequence[Any]) -> tuple[Any, Sequence[Any]] | None:
-    key = _BODIES.get(step.name)
-    if key is not None and key in step.params:
+    key = body_param(step.equation)
+    if key is not None:
         return step.params[key], operands
     if step.name == "custom_linear_solve":
         return solver(step.params, operands)

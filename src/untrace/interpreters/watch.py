@@ -17,7 +17,7 @@ from untrace import jaxapi
 from untrace.errors import CallError
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
-from untrace.interpreters.evaluate import CALLS, Step, evaluate, is_traced
+from untrace.interpreters.evaluate import Step, body_param, evaluate, is_traced
 from untrace.interpreters.places import Origin, origin_of
 from untrace.interpreters.summaries import Summary, summary
 from untrace.lifting.value_names import value_names
@@ -201,10 +201,11 @@ def _expressions(expr: Callable[[Any], Any] | Expressions | None) -> Expressions
 
 def _is_of_jax(step: Step) -> bool:
     """Whether an equation is a call of one of JAX's own functions."""
-    body = step.params.get(CALLS.get(step.name, ""))
-    if body is None:
+    key = body_param(step.equation)
+    if key is None:
         return False
-    return jaxapi.is_made_by_jax(jaxapi.split_jaxpr(body)[0].debug_info)
+    body, _ = jaxapi.split_jaxpr(step.params[key])
+    return jaxapi.is_made_by_jax(body.debug_info)
 
 
 def _number(value: Any) -> str:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
-from untrace.interpreters.evaluate import split
+from untrace.interpreters.evaluate import body_param, split
 from untrace.interpreters.inverse_rules.table import (
     CALLS,
     Inverse,
@@ -23,25 +23,11 @@ from untrace.interpreters.inverse_rules.table import (
 from untrace.interpreters.inverting.network import Rule
 from untrace.interpreters.inverting.step import Step
 
-BODIES = {
-    "jit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat2": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_lin": "call_jaxpr",
-    "custom_vmap_call": "call",
-    "composite": "jaxpr",
-}
-"""The param that holds the body of a call, by the names of primitives."""
-
 
 def body_of(eqn: Any) -> Any:
     """Return the body of a call, or None if an equation is none."""
-    key = BODIES.get(eqn.primitive.name)
-    return None if key is None else eqn.params.get(key)
+    key = body_param(eqn)
+    return None if key is None else eqn.params[key]
 
 
 def call_rule(eqn: Any) -> Rule | None:

@@ -10,8 +10,11 @@ from untrace.reduction.axes.factors import Dims, Factor, equate, keep
 from untrace.reduction.axes.sites import Site
 
 
-def _call(param: str) -> Callable[[Site], None]:
+def _call(*params: str) -> Callable[[Site], None]:
+    """Relate a call to its body, which is in one of these params."""
+
     def rule(site: Site) -> None:
+        param = next(param for param in params if param in site.params)
         _inside(site, site.params[param], site.operands, site.results)
 
     return rule
@@ -88,7 +91,7 @@ CALL_LINKS: dict[str, Callable[[Site], None]] = {
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _call("call_jaxpr"),
     "custom_vmap_call": _call("call"),
-    "composite": _call("jaxpr"),
+    "composite": _call("jaxpr", "call_jaxpr"),
     "cond": _cond,
     "while": _while,
     "scan": _scan,
