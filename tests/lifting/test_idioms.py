@@ -283,3 +283,13 @@ def test_lines_that_python_warns_of_are_not_used():
         warnings.simplefilter("error")
         assert attempt("v0[0[:, None]]", [aval]) is None
         assert attempt("v0[0]", [aval]) is not None
+
+
+def test_lines_take_numbers_of_python_where_weak_scalars_may_be_some():
+    weak = jax.make_jaxpr(lambda x: x)(1.0).in_avals[0]
+    strong = jax.make_jaxpr(lambda x: x)(np.float32(1)).in_avals[0]
+    assert weak.weak_type and not strong.weak_type
+    assert attempt("v0.astype(jnp.int32)", [strong]) is not None
+    assert attempt("v0.astype(jnp.int32)", [weak]) is None
+    assert attempt("jnp.asarray(v0, jnp.int32)", [weak]) is not None
+    assert attempt("v0 + v1.astype(jnp.int32)", [weak, strong]) is not None

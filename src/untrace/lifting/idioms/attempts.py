@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,9 @@ def attempt(
 ) -> Attempt | None:
     """Trace a line over `v0`, `v1`, ... of given types; None if it cannot be traced.
 
+    Scalars of weak types may be numbers of Python in the end, which have no methods: a
+    line has to take these as well.
+
     Args:
       text: An expression.
       avals: Types of `v0`, `v1`, ...
@@ -61,9 +64,29 @@ def attempt(
         with _no_warnings.entered(), jaxapi.whole_tracebacks(), manager:
             function = _function(text, len(avals), tuple(imports))
             jaxpr = jaxapi.trace_flat(flat, avals, "idiom")
+            is_sequence = shapes[-1]
+            numbers = {i: aval for i, aval in enumerate(avals) if _may_be_number(aval)}
+            if numbers:
+                jaxapi.trace_flat(_at_numbers(flat, numbers), avals, "idiom")
     except Exception:  # a line that is tried may be wrong in any way; it is not used
         return None
-    return Attempt(jaxpr, shapes[-1])
+    return Attempt(jaxpr, is_sequence)
+
+
+def _may_be_number(aval: Any) -> bool:
+    return getattr(aval, "weak_type", False) and aval.shape == ()
+
+
+def _at_numbers(
+    function: Callable[..., list[Any]], numbers: Mapping[int, Any]
+) -> Callable[..., list[Any]]:
+    """Return a function that is given numbers of Python for some of its arguments."""
+    given = {i: np.ones((), aval.dtype).item() for i, aval in numbers.items()}
+
+    def run(*args: Any) -> list[Any]:
+        return function(*[given.get(i, arg) for i, arg in enumerate(args)])
+
+    return run
 
 
 @functools.lru_cache(maxsize=4096)
