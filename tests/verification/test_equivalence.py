@@ -458,3 +458,27 @@ def test_what_jax_holds_for_policies_is_not_changed_by_them() -> None:
     one, two = twice(shared, shared), twice(policy(), policy())
     assert compare(one, two) is None and compare(two, one) is None
     assert equivalent(one, two) is None
+
+
+def test_a_rule_that_raises_counts_where_no_result_needs_the_call() -> None:
+    def program(raises: bool) -> Any:
+        @jax.custom_jvp
+        def f(x: Any) -> Any:
+            return jnp.sin(x)
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            if raises:
+                raise TypeError("another tree")
+            return f(*primals), tangents[0]
+
+        f.defjvp(rule)
+        return jax.make_jaxpr(lambda x: (x * 2, jax.jit(lambda y: (f(y), y))(x)[1]))(
+            1.0
+        )
+
+    fine, raising = program(False), program(True)
+    assert equivalent(fine, program(False)) is None
+    assert equivalent(raising, program(True)) is None
+    assert equivalent(raising, fine) is None  # the text may do what the original cannot
+    found = equivalent(fine, raising)
+    assert found is not None and "raises" in found.reason

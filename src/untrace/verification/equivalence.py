@@ -51,6 +51,7 @@ def equivalent(
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         meshes, shared = graph.meshes, graph.shared_objects()
+        raising = graph.raising
         first = graph.program(expected)
     if unproved is not None:
         notes = dict.fromkeys([*first.notes, *second.notes])
@@ -63,6 +64,11 @@ def equivalent(
     parting = find_difference(graph.nodes, first, second)
     if parting is None and shared != graph.shared_objects():
         return Difference("", (), "", "", "host functions share other objects")
+    # What no result needs is differentiated all the same.
+    raising -= graph.raising
+    if parting is None and raising:
+        raised = difference.shorten(min(raising))
+        return Difference("", (), "", raised, "a derivative rule raises")
     return parting
 
 

@@ -68,6 +68,7 @@ class Graph(StandInKeys):
         self.holding.clear()
         self.forget_hosts()
         self.held: dict[int, set[Key]] = {}
+        self.raising = set()
         self.meshes: set[Any] = set()  # of devices, around calls that are opened
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)

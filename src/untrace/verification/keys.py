@@ -67,6 +67,7 @@ class KeyMaker(abc.ABC):
         self._refs: dict[int, int] = {}
         self._rules = RuleStack()
         self._rule_names: list[str] = []
+        self.raising: set[str] = set()  # rules that raise, also of what no result needs
         self._batched: list[rules.Batched] = []
         self._check_vma = True
         self.cases = jaxapi.RuleCases()
@@ -152,6 +153,7 @@ class KeyMaker(abc.ABC):
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
         if traced[0][0] == "error":
+            self.raising.add(str(traced[0][1]))
             self.notes.append(f"{name}: its rule cannot be traced ({traced[0][1]})")
         return key
 
