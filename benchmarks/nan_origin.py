@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import untrace
-from untrace.interpreters import search, turns
+from untrace.interpreters.nans import search, turns
 
 SIZE, LAYERS, STEPS = 512, 8, 32
 

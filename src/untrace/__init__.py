@@ -19,12 +19,12 @@ from untrace.errors import (
     UnverifiedWarning,
 )
 from untrace.extension import register
-from untrace.interpreters.comparison import Comparison
+from untrace.interpreters.comparing.comparison import Comparison
 from untrace.interpreters.interpret import interpret
 from untrace.interpreters.inverse import inverse, inverse_and_log_det
 from untrace.interpreters.inverse_rules.registering import register_inverse
-from untrace.interpreters.nan_origin import NanOrigin, nan_origin
-from untrace.interpreters.recompilations import CompileWatch, Recompilation
+from untrace.interpreters.nans.nan_origin import NanOrigin, nan_origin
+from untrace.interpreters.recompiling.recompilations import CompileWatch, Recompilation
 from untrace.interpreters.watch import Watched, watch
 from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.reducing import reduce

@@ -449,7 +449,7 @@ def nan_origin(target: str, call: str, kind: str) -> None:
     The call is evaluated as by `untrace show`, but its function is traced and RUN, two or
     three times. For a backward pass write the gradient: 'jax.grad(loss)(params, x)'.
     """
-    from untrace.interpreters.nan_origin import nan_origin as find
+    from untrace.interpreters.nans.nan_origin import nan_origin as find
 
     function, args, kwargs = _evaluate(target, call)
     with _Status(), _explained(call):

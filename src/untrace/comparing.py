@@ -13,8 +13,8 @@ from untrace.capture.captured import Captured
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.user_code import user_code
 from untrace.extension import load_entry_points
-from untrace.interpreters.compare import compare_programs
-from untrace.interpreters.comparison import Comparison
+from untrace.interpreters.comparing.compare import compare_programs
+from untrace.interpreters.comparing.comparison import Comparison
 from untrace.ir import to_jaxpr
 from untrace.reduction.loading import load_program
 from untrace.result import Source

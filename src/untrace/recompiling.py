@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from untrace import jaxapi
-from untrace.interpreters.call_facts import facts_of
-from untrace.interpreters.causes import causes_of
-from untrace.interpreters.recompilations import CompileWatch, Recompilation
+from untrace.interpreters.recompiling.call_facts import facts_of
+from untrace.interpreters.recompiling.causes import causes_of
+from untrace.interpreters.recompiling.recompilations import CompileWatch, Recompilation
 
 
 def why_recompiled(function: Callable[..., Any]) -> Callable[..., Any]:

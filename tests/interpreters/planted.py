@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.interpreters.nan_origin import NanOrigin
+from untrace.interpreters.nans.nan_origin import NanOrigin
 
 stop = jax.lax.stop_gradient
 Plant = Callable[[Any, Any], Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from ...interpreters.search import INFINITE, flagged, search
+from ...interpreters.nans.search import INFINITE, flagged, search
 
 
 def blame(function: Callable[..., Any], args: Sequence[Any]) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from rich.text import Text
 
-from untrace.interpreters.changes import Change, Hunks
+from untrace.interpreters.comparing.changes import Change, Hunks
 from untrace.printable import printable_lines
 
 MAX_LISTED = 20

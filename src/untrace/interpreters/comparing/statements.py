@@ -16,8 +16,8 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.interpreters.matching import Matching
-from untrace.interpreters.sides import CONSTANT, INPUT, Operand, Side
+from untrace.interpreters.comparing.matching import Matching
+from untrace.interpreters.comparing.sides import CONSTANT, INPUT, Operand, Side
 from untrace.ir import Atom, Block, Equation, Literal, Value
 from untrace.lifting.frame import Frame
 from untrace.lifting.lifter import Lifter

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.interpreters.call_facts import Leaf, shown
-from untrace.interpreters.cause import Cause
+from untrace.interpreters.recompiling.call_facts import Leaf, shown
+from untrace.interpreters.recompiling.cause import Cause
 from untrace.printable import printable
 from untrace.verification.difference import short_type
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .evaluate import Step, evaluate, rows_where, scan_sizes
+from ..evaluate import Step, evaluate, rows_where, scan_sizes
 
 Badness = Callable[[Any], Any]
 

@@ -20,9 +20,9 @@ import collections
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from untrace.interpreters.matching import RETURNED, Matching
-from untrace.interpreters.neighbours import Neighbours, by_number
-from untrace.interpreters.sides import Side
+from untrace.interpreters.comparing.matching import RETURNED, Matching
+from untrace.interpreters.comparing.neighbours import Neighbours, by_number
+from untrace.interpreters.comparing.sides import Side
 
 
 def match(before: Side, after: Side, inputs: Mapping[int, int]) -> Matching:

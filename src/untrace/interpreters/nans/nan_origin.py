@@ -12,14 +12,13 @@ import numpy as np
 from untrace import jaxapi
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
-from untrace.interpreters.evidence import (
+from untrace.interpreters.nans.evidence import (
     at_first_bad,
     bad_elements,
     gathered,
     is_overflow,
 )
-from untrace.interpreters.places import Origin, origin_of
-from untrace.interpreters.search import (
+from untrace.interpreters.nans.search import (
     INFINITE,
     NAN,
     Found,
@@ -28,7 +27,8 @@ from untrace.interpreters.search import (
     origins,
     search,
 )
-from untrace.interpreters.traps import explain
+from untrace.interpreters.nans.traps import explain
+from untrace.interpreters.places import Origin, origin_of
 from untrace.printable import printable_lines
 
 KINDS = {"nan": NAN, "inf": INFINITE, "overflow": INFINITE}

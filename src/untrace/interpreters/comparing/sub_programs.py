@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from untrace import jaxapi
-from untrace.interpreters.matching import Matching
-from untrace.interpreters.reasons import Reason, type_reason
-from untrace.interpreters.sides import input_count
+from untrace.interpreters.comparing.matching import Matching
+from untrace.interpreters.comparing.reasons import Reason, type_reason
+from untrace.interpreters.comparing.sides import input_count
 from untrace.ir import Block, Equation
 from untrace.printable import printable
 

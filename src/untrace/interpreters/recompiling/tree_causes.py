@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from untrace.interpreters.call_facts import Facts, shown
-from untrace.interpreters.cause import Cause
+from untrace.interpreters.recompiling.call_facts import Facts, shown
+from untrace.interpreters.recompiling.cause import Cause
 from untrace.printable import printable
 
 

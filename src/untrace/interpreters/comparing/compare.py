@@ -8,10 +8,10 @@ from dataclasses import replace
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.trees import accessors
-from untrace.interpreters.changes import Change, Hunks, Row
-from untrace.interpreters.comparison import Comparison
-from untrace.interpreters.differences import Walk
-from untrace.interpreters.reasons import type_reason
+from untrace.interpreters.comparing.changes import Change, Hunks, Row
+from untrace.interpreters.comparing.comparison import Comparison
+from untrace.interpreters.comparing.differences import Walk
+from untrace.interpreters.comparing.reasons import type_reason
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.lift import count_blocks
 from untrace.printable import printable

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from untrace.interpreters.array_causes import array_causes, device_names, sharding_text
-from untrace.interpreters.call_facts import Facts, Large, array_text, shown
-from untrace.interpreters.cause import Cause
-from untrace.interpreters.tree_causes import structures
+from untrace.interpreters.recompiling.array_causes import (
+    array_causes,
+    device_names,
+    sharding_text,
+)
+from untrace.interpreters.recompiling.call_facts import Facts, Large, array_text, shown
+from untrace.interpreters.recompiling.cause import Cause
+from untrace.interpreters.recompiling.tree_causes import structures
 from untrace.printable import printable
 from untrace.verification.compare import are_same_values
 

@@ -6,9 +6,9 @@ import bisect
 import collections
 from collections.abc import Sequence
 
-from untrace.interpreters.changes import Change, Row
-from untrace.interpreters.matching import Matching
-from untrace.interpreters.statements import Writer
+from untrace.interpreters.comparing.changes import Change, Row
+from untrace.interpreters.comparing.matching import Matching
+from untrace.interpreters.comparing.statements import Writer
 
 
 def moved(found: Matching) -> list[int]:

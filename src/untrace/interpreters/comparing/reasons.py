@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.interpreters.matching import Matching
-from untrace.interpreters.statements import Writer, literal_text, operand_atom
+from untrace.interpreters.comparing.matching import Matching
+from untrace.interpreters.comparing.statements import Writer, literal_text, operand_atom
 from untrace.ir import Atom, Literal, Value
 from untrace.printable import printable
 from untrace.verification.difference import shorten, two_types

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from untrace.interpreters.nans.search import INFINITE, NAN, Row, Stretch
+from untrace.interpreters.nans.traps import Evidence
 from untrace.interpreters.places import origin_of
-from untrace.interpreters.search import INFINITE, NAN, Row, Stretch
-from untrace.interpreters.traps import Evidence
 
 MAX_INDICES = 5
 MAX_ANCESTORS = 24

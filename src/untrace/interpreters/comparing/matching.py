@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from untrace.interpreters.sides import CONSTANT, INPUT, Operand, Side
+from untrace.interpreters.comparing.sides import CONSTANT, INPUT, Operand, Side
 
 RETURNED = -1
 """In the place of the equation that reads a value which the program returns."""

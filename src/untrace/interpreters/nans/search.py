@@ -20,7 +20,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from .evaluate import Evaluator, Place, Step, body_param, solver
+from ..evaluate import Evaluator, Place, Step, body_param, solver
 from .turns import compiled, first_bad_turn
 
 INFINITE, NAN = 1, 2

@@ -14,20 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.interpreters.changes import Change, Hunks
-from untrace.interpreters.matching import Matching
-from untrace.interpreters.opening import called, may_be_opened, with_opened
-from untrace.interpreters.pairing import match
-from untrace.interpreters.reasons import (
+from untrace.interpreters.comparing.changes import Change, Hunks
+from untrace.interpreters.comparing.matching import Matching
+from untrace.interpreters.comparing.opening import called, may_be_opened, with_opened
+from untrace.interpreters.comparing.pairing import match
+from untrace.interpreters.comparing.reasons import (
     Reason,
     differing_params,
     reasons,
     value_reason,
 )
-from untrace.interpreters.rows import lay_out, moved
-from untrace.interpreters.sides import input_count, read_side
-from untrace.interpreters.statements import Writer, user_line
-from untrace.interpreters.sub_programs import (
+from untrace.interpreters.comparing.rows import lay_out, moved
+from untrace.interpreters.comparing.sides import input_count, read_side
+from untrace.interpreters.comparing.statements import Writer, user_line
+from untrace.interpreters.comparing.sub_programs import (
     aligned,
     block_pairs,
     holds_block,

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from untrace import jaxapi
-from untrace.interpreters.call_facts import Facts, facts_of
-from untrace.interpreters.causes import UNKNOWN, Cause, causes_of
+from untrace.interpreters.recompiling.call_facts import Facts, facts_of
+from untrace.interpreters.recompiling.causes import UNKNOWN, Cause, causes_of
 from untrace.jaxapi import JitCall
 from untrace.printable import printable
 

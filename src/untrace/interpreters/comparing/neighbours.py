@@ -11,8 +11,8 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from untrace.interpreters.matching import RETURNED, Matching
-from untrace.interpreters.sides import CONSTANT, INPUT, Operand, Side
+from untrace.interpreters.comparing.matching import RETURNED, Matching
+from untrace.interpreters.comparing.sides import CONSTANT, INPUT, Operand, Side
 from untrace.verification.graph import plain_call
 
 MAX_USES = 16

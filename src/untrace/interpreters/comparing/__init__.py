@@ -1,0 +1,1 @@
+"""`untrace.diff`: which statements of two programs differ."""

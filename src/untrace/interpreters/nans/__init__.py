@@ -1,0 +1,1 @@
+"""`untrace.nan_origin`: which equation first makes a NaN, and why."""

@@ -1,0 +1,1 @@
+"""`untrace.why_recompiled` and `watch_compiles`: in what two calls of a function differ."""
