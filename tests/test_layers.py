@@ -95,7 +95,6 @@ def test_only_jaxapi_touches_unstable_jax(path):
     ).replace("{__version__}", "") or path.name in (
         "_version.py",
         "__init__.py",
-        "cli.py",
     ), path.name
 
 

@@ -96,7 +96,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("checks.py", "_check_annotate"): (3, MESSAGE),
     ("checks.py", "_check_symbolic"): (1, MESSAGE),
     ("checks.py", "_check_anonymous"): (1, MESSAGE),
-    ("cli.py", "_evaluate"): (3, MESSAGE),
+    ("cli/calls.py", "evaluate"): (3, MESSAGE),
     ("recorded.py", "_written"): (1, MESSAGE),
     ("result.py", "Source._repr_pretty_"): (1, MESSAGE),
     ("reduction/keeping/contents.py", "Contains.__str__"): (1, MESSAGE),

@@ -100,7 +100,7 @@ def test_a_person_may_confirm_the_command_of_a_journal(
     foreign, tmp_path, monkeypatch, answer
 ):
     hijacked(foreign, "command('touch ran; true {file}')")
-    monkeypatch.setattr("untrace.cli._is_interactive", lambda: True)
+    monkeypatch.setattr("untrace.cli.reducing._is_interactive", lambda: True)
     command = ["reduce", "--resume", "model-reduction", "-q", "--max-runs", "2"]
     done = CliRunner().invoke(main, command, input=f"{answer}\n")
     assert done.exit_code == (0 if answer == "y" else 2), done.output

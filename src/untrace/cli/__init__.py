@@ -1,0 +1,36 @@
+"""The command line: `untrace show` and the other tools.
+
+Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error.
+Source goes to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import click
+
+from untrace._version import __version__
+from untrace.cli.interpreters import diff, nan_origin, watch, watch_compiles
+from untrace.cli.reducing import reduce
+from untrace.cli.showing import show, verify
+
+__all__ = ["main", "show"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="untrace")
+def main() -> None:
+    """The inverse of tracing: readable, verified JAX source from JAX programs.
+
+    \b
+    untrace show model.py 'train_step(params, batch)'
+    untrace show model.py 'jax.grad(loss)(params, x)' -o step.py
+    untrace verify step.py
+    untrace diff old.py new.py 'train_step(params, batch)'
+    untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
+    untrace nan-origin model.py 'train_step(params, batch)'
+    untrace watch model.py 'loss(params, batch)' --name 'logits*'
+    """
+
+
+for _command in (show, verify, diff, reduce, nan_origin, watch, watch_compiles):
+    main.add_command(_command)

@@ -1,0 +1,166 @@
+"""`untrace diff`, `watch`, `nan-origin` and `watch-compiles`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from untrace.cli.calls import evaluate
+from untrace.cli.messages import (
+    DIFFERENT,
+    VERIFIED,
+    Status,
+    explained,
+    fail_in_user_code,
+    say,
+)
+
+
+@click.command()
+@click.argument("before", metavar="FILE_A")
+@click.argument("after", metavar="FILE_B")
+@click.argument("call", metavar="['F(X, Y)']", required=False)
+@click.argument("call_after", metavar="['G(X, Y)']", required=False)
+@click.option(
+    "-U",
+    "--context",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Statements to show around each that differs.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; only exit.")
+def diff(
+    before: str,
+    after: str,
+    call: str | None,
+    call_after: str | None,
+    context: int,
+    quiet: bool,
+) -> None:
+    """Tell whether two programs are the same, and which statements differ.
+
+    \b
+    untrace diff old.py new.py 'train_step(params, batch)'
+    untrace diff model.py model.py 'loss(params, x)' 'fast_loss(params, x)'
+    untrace diff saved.py other_saved.py
+
+    The call is evaluated in each file, as by `untrace show`: functions are traced and not
+    run. A second call is for FILE_B. Without a call both are files that untrace saved,
+    which are EXECUTED.
+
+    Exit status: 0 equal or equivalent, 1 different, 2 trouble.
+    """
+    from untrace.comparing import Call, diff_calls
+
+    calls: list[Call] = []
+    for target, text in ((before, call), (after, call_after or call)):
+        calls.append(
+            Call(Path(target)) if text is None else Call(*evaluate(target, text))
+        )
+    with Status() as status:
+        status.update("comparing")
+        with explained(call or before):
+            found = diff_calls(calls[0], calls[1], context)
+    if not quiet:
+        console = Console(highlight=False, soft_wrap=True)
+        if console.is_terminal:
+            console.print(found)
+        else:
+            click.echo(str(found))
+    sys.exit(DIFFERENT if found.verdict == "different" else VERIFIED)
+
+
+@click.command()
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option("--name", "names", multiple=True, help="Names, as in a shell.")
+@click.option(
+    "--function", "functions", multiple=True, help="Functions that values come from."
+)
+@click.option("--line", "lines", multiple=True, type=int, help="Lines of your files.")
+def watch(
+    target: str,
+    call: str,
+    names: tuple[str, ...],
+    functions: tuple[str, ...],
+    lines: tuple[int, ...],
+) -> None:
+    """List the values that a call computes, and what each is like.
+
+    The call is evaluated as by `untrace show`, but its function is traced and RUN, op by
+    op. The options may be given several times; a value is listed by the name that it has
+    in the recovered source (--level lax) or by that of your variable.
+    """
+    from untrace.interpreters.watch import watch as watching
+
+    function, args, kwargs = evaluate(target, call)
+    with explained(call):
+        watched = watching(
+            function, names=names or "*", functions=functions or "*", lines=lines
+        )(*args, **kwargs)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(watched)
+    else:
+        click.echo(str(watched))
+
+
+@click.command("nan-origin")
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option(
+    "--kind",
+    type=click.Choice(["nan", "inf", "overflow"]),
+    default="nan",
+    show_default=True,
+    help="What to look for.",
+)
+def nan_origin(target: str, call: str, kind: str) -> None:
+    """Find the equation that first makes a NaN which reaches a result.
+
+    The call is evaluated as by `untrace show`, but its function is traced and RUN, two or
+    three times. For a backward pass write the gradient: 'jax.grad(loss)(params, x)'.
+    """
+    from untrace.interpreters.nans.nan_origin import nan_origin as find
+
+    function, args, kwargs = evaluate(target, call)
+    with Status(), explained(call):
+        found = find(function, kind=kind)(*args, **kwargs)
+    if found is None:
+        say("no NaN." if kind == "nan" else f"no {kind}.", "green")
+        sys.exit(VERIFIED)
+    click.echo(str(found))
+    sys.exit(DIFFERENT)
+
+
+@click.command(
+    "watch-compiles",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def watch_compiles(script: str, arguments: tuple[str, ...]) -> None:
+    """Run a script, and say at its end which functions were compiled again, and why.
+
+    \b
+    untrace watch-compiles train.py --steps 10
+
+    The script is RUN as `python SCRIPT ARGUMENTS` does. The table goes to standard error;
+    the exit status is that of the script.
+    """
+    import runpy
+
+    from untrace.recompiling import watch_compiles as watching
+
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    with watching():
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except Exception:  # so may the user's script
+            fail_in_user_code(script)

@@ -1,0 +1,83 @@
+"""What commands say, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Generator
+from typing import NoReturn
+
+from rich.console import Console
+
+from untrace.errors import UntraceError
+from untrace.folder import OWN_FOLDER
+from untrace.printable import printable_lines
+
+VERIFIED, DIFFERENT, USAGE = 0, 1, 2
+
+ERR = Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def explained(users: str = "") -> Generator[None, None, None]:
+    """End with a message instead of an exception.
+
+    Args:
+      users: The user's expression or file, whose code runs here and may raise anything.
+    """
+    try:
+        yield
+    except UntraceError as error:
+        fail(str(error))
+    except Exception:  # so may any code of the user's
+        if not users:
+            raise
+        fail_in_user_code(users)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print to standard error, where what text quotes cannot steer the terminal."""
+    ERR.print(printable_lines(text), style=style, markup=False)
+
+
+def fail(message: str) -> NoReturn:
+    say(f"untrace: {message}", "red")
+    sys.exit(USAGE)
+
+
+def fail_in_user_code(what: str) -> NoReturn:
+    """Show the user's own traceback, without our frames."""
+    kind, error, trace = sys.exc_info()
+    frames = [
+        f
+        for f in traceback.extract_tb(trace)
+        if not f.filename.startswith((OWN_FOLDER, "<frozen"))
+    ]
+    text = "".join(traceback.format_list(frames)) + "".join(
+        traceback.format_exception_only(kind, error)
+    )
+    say(f"untrace: an error in {what}:", "red")
+    say(text.rstrip())
+    sys.exit(USAGE)
+
+
+class Status:
+    """A spinner on standard error, only where that is a terminal."""
+
+    def __init__(self) -> None:
+        self._status = ERR.status("tracing") if ERR.is_terminal else None
+
+    def __enter__(self) -> Status:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def update(self, stage: str) -> None:
+        """Show what is being done."""
+        if self._status:
+            self._status.update(stage)

@@ -1,0 +1,171 @@
+"""`untrace reduce`: shrink a program that fails."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from untrace.cli.calls import evaluate
+from untrace.cli.messages import (
+    ERR,
+    explained,
+    fail,
+    say,
+)
+
+
+@click.command()
+@click.argument("target", metavar="[FILE_OR_MODULE]", required=False)
+@click.argument("call", metavar="['F(X, Y)']", required=False)
+@click.option(
+    "--keep",
+    metavar="PREDICATE",
+    help="What must stay: crashes(), raises(), nan(), inf(), differs(a, b), "
+    "slow_compile(seconds), memory(n_bytes), recompiles(), hangs(timeout_s), "
+    "contains(name), command('./check.sh {file}'); combined with &, | and ~.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    default="repro.py",
+    show_default=True,
+    help="Where the reproducer goes.",
+)
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False),
+    help="Go on with an interrupted reduction, named by its folder.",
+)
+@click.option(
+    "--journal",
+    type=click.Path(file_okay=False),
+    help="Folder for the best program so far; by default one named after FILE.",
+)
+@click.option(
+    "-y", "--yes", is_flag=True, help="Run the commands of --resume without asking."
+)
+@click.option("-j", "--jobs", type=int, default=1, help="Candidates run at once.")
+@click.option(
+    "--confirm",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Runs of the original, for failures that do not always show.",
+)
+@click.option("--max-runs", type=int, help="Stop with the best after so many runs.")
+@click.option("--max-seconds", type=float, help="Stop with the best after so long.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Draw size over runs as SVG."
+)
+@click.option("--anonymous", is_flag=True, help="Write no names of the original.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+def reduce(
+    target: str | None,
+    call: str | None,
+    keep: str | None,
+    output: str,
+    resume: str | None,
+    journal: str | None,
+    yes: bool,
+    jobs: int,
+    confirm: int,
+    max_runs: int | None,
+    max_seconds: float | None,
+    plot: str | None,
+    anonymous: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Shrink a failing program to the few equations that fail.
+
+    \b
+    untrace reduce model.py 'step(params, batch)' --keep "nan()"
+    untrace reduce saved.py --keep "crashes(signal='SIGABRT')" -o repro.py
+    untrace reduce --resume model-reduction
+
+    The call is evaluated as by `untrace show`: its function is traced and not run. A
+    file that untrace wrote needs no call. Ctrl-C ends with the best so far.
+
+    A file that untrace wrote, and the programs in the folder of --resume, are EXECUTED;
+    shell commands and interpreters that its journal names are shown first, and run when
+    you say so.
+    """
+    from untrace.terminal import run_reduction
+
+    if resume is None and target is None:
+        fail("give a FILE and a call, or --resume FOLDER.")
+    if resume is not None and (target or call or keep):
+        fail("--resume goes on with what it began with; leave the rest out.")
+    if resume is None and keep is None:
+        fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
+    if resume is not None and not yes:
+        _confirm_runs(resume)
+    if call is None:
+        function, args, kwargs = Path(resume or str(target)), (), {}
+        carries = True
+    else:
+        function, args, kwargs = evaluate(str(target), call)
+        carries = False
+    folder = journal or (None if resume else _folder(str(target)))
+    options = dict(
+        keep=keep,
+        jobs=jobs,
+        confirm=confirm,
+        journal=folder,
+        anonymous=anonymous,
+        max_runs=max_runs,
+        max_seconds=max_seconds,
+    )
+    with explained(call or str(target)):
+        reduction = run_reduction(
+            ERR, function, None if carries else (args, kwargs), options, quiet, as_json
+        )
+        path = reduction.save(output)
+    if plot is not None:
+        _save_plot(reduction, plot)
+    if not quiet and not as_json:
+        say(reduction.summary(), "green")
+        say(f"wrote {path}; check: python {path}")
+        if reduction.others:
+            place = folder or resume
+            say(f"the other failures are in {place}/other-*.py")
+
+
+def _confirm_runs(folder: str) -> None:
+    """Ask before anything runs that a journal, which may be another's, names."""
+    from untrace.terminal import journal_runs
+
+    with explained():
+        runs = journal_runs(Path(folder))
+    if not runs:
+        return
+    ERR.print(f"{folder} says to run:", markup=False)
+    for line in runs:
+        ERR.print(f"  {line}", markup=False, soft_wrap=True)
+    if not _is_interactive():
+        fail("nobody is here to confirm that: look at it and pass --yes.")
+    if not click.confirm("Run that?", err=True):
+        fail("not confirmed; nothing was run.")
+
+
+def _is_interactive() -> bool:
+    return sys.stdin.isatty()
+
+
+def _folder(target: str) -> str:
+    """Name a journal that is not there yet after the program."""
+    stem = Path(target).stem.rpartition(".")[2] or "program"
+    names = (f"{stem}-reduction{'' if n == 1 else f'-{n}'}" for n in range(1, 10_000))
+    return next(name for name in names if not Path(name).exists())
+
+
+def _save_plot(reduction: Any, path: str) -> None:
+    try:
+        reduction.plot(path)
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror or error}.")

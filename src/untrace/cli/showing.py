@@ -1,0 +1,248 @@
+"""`untrace show` and `untrace verify`: recover a program, check a saved one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+
+from untrace.cli.calls import evaluate
+from untrace.cli.messages import (
+    DIFFERENT,
+    ERR,
+    VERIFIED,
+    Status,
+    explained,
+    fail,
+    say,
+)
+from untrace.errors import UntraceError
+
+
+@click.command()
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="Save here instead of printing.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["api", "lax"]),
+    help="Calls as they were written (api, the default for functions), or one "
+    "statement per equation (lax).",
+)
+@click.option("--no-verify", is_flag=True, help="Do not execute, re-trace and compare.")
+@click.option(
+    "--isolated",
+    is_flag=True,
+    help="Verify once more, in a fresh process, which executes the text, too.",
+)
+@click.option(
+    "--types", is_flag=True, help="Write the type of every result as a comment."
+)
+@click.option(
+    "--scopes", is_flag=True, help="Write jax.named_scope where the original had it."
+)
+@click.option("--name", help="Name of the generated function.")
+@click.option(
+    "--comments",
+    type=click.Choice(["none", "origin", "types", "both"]),
+    default="none",
+    show_default=True,
+    help="Comment statements with where they were written, or the types of results.",
+)
+@click.option(
+    "--reroll",
+    type=click.Choice(["auto", "none", "for", "scan"]),
+    default="auto",
+    show_default=True,
+    help="Write statements that repeat as a loop: where the program had one, never, "
+    "wherever they do; or as a scan over stacked parameters.",
+)
+@click.option(
+    "--expand",
+    multiple=True,
+    metavar="NAME",
+    help="Show what JAX makes of the calls of a transformation, and of no other: grad, "
+    "vmap, jvp, scan, jit, custom_vjp, checkpoint, ... May be given several times.",
+)
+@click.option(
+    "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."
+)
+@click.option(
+    "--annotate",
+    type=click.Choice(["none", "jaxtyping"]),
+    default="none",
+    show_default=True,
+    help="Annotate signatures with the types of arrays (level api).",
+)
+@click.option(
+    "--symbolic",
+    is_flag=True,
+    help="Name the dimensions that shapes are made of; the header lists the sizes "
+    "at which that was verified (level api).",
+)
+@click.option(
+    "--anonymous",
+    is_flag=True,
+    help="Write no names of functions, variables, classes, keys or files.",
+)
+def show(
+    target: str,
+    call: str,
+    output: str | None,
+    level: str | None,
+    no_verify: bool,
+    isolated: bool,
+    types: bool,
+    scopes: bool,
+    name: str | None,
+    comments: str,
+    reroll: str,
+    expand: tuple[str, ...],
+    keep_types: bool,
+    annotate: str,
+    symbolic: bool,
+    anonymous: bool,
+) -> None:
+    """Print the source of a call, as JAX sees it.
+
+    The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
+    outermost function is traced and not run.
+    """
+    from untrace.highlight import to_terminal
+
+    function, args, kwargs = evaluate(target, call)
+    with Status() as status:
+        make = _source(
+            function,
+            level=level,
+            verify=not no_verify,
+            isolated=isolated,
+            types=types,
+            scopes=scopes,
+            name=name,
+            comments=comments,
+            reroll=reroll,
+            expand=expand,
+            keep_types=keep_types,
+            annotate=annotate,
+            symbolic=symbolic,
+            anonymous=anonymous,
+            progress=status.update,
+        )
+        with explained(call):
+            src = make(*args, **kwargs) if not _carries_inputs(function) else make
+    if output is None:
+        to_terminal(str(src), Console(highlight=False, soft_wrap=True))
+    else:
+        _save(src, output)
+    _report(src)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--isolated/--no-isolated",
+    default=True,
+    show_default=True,
+    help="Execute the file in a fresh process, whose crash or hang is a result; or in "
+    "this one, which is faster.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the fresh process after so long.",
+)
+@click.option(
+    "--no-run",
+    is_flag=True,
+    help="Do not execute the file: list what it imports, calls or touches beyond "
+    "computing with JAX, NumPy and the standard mathematics.",
+)
+def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
+    """Check a saved file again: trace it and compare with its fingerprint.
+
+    The file is EXECUTED, in a fresh process with a clean environment but with your
+    rights. Look at files of others first: --no-run reads them and lists what they do
+    beyond computing (exit status 1), or finds nothing (0).
+    """
+    from untrace.isolated import verify_isolated
+    from untrace.saved import verify_file
+
+    if no_run:
+        _list(file)
+
+    with Status() as status:
+        status.update("verifying")
+        with explained():
+            path = Path(file)
+            verdict = verify_isolated(path, timeout) if isolated else verify_file(path)
+    say(str(verdict), "green" if verdict.is_verified else "red")
+    sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)
+
+
+def _list(file: str) -> NoReturn:
+    """List what a file does beyond computing."""
+    from untrace.static_check import check_file
+
+    with explained():
+        found = check_file(Path(file).read_bytes(), file)
+    for finding in found:
+        click.echo(f"{file}:{finding.line}: {finding.text}")
+    n = len(found)
+    said = f"{n} thing{'s' * (n != 1)} to look at" if n else "nothing but computations"
+    ERR.print(f"{file}: {said}. Nothing was executed.", markup=False)
+    sys.exit(DIFFERENT if found else VERIFIED)
+
+
+def _source(function: Any, **options: Any) -> Any:
+    """Call `untrace.source`, telling the user which options contradict each other."""
+    from untrace.api import source
+
+    try:
+        return source(function, **options)
+    except UntraceError as error:
+        fail(str(error))
+    except ValueError as error:
+        if _carries_inputs(function):  # it was recovered at once
+            raise
+        fail(f"{error}.")
+
+
+def _carries_inputs(function: Any) -> bool:
+    from untrace import jaxapi
+
+    return jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
+
+
+def _save(src: Any, output: str) -> None:
+    with explained():
+        path = src.save(output)
+    n_lines = str(src).count("\n")
+    stored = src.module.stored
+    sidecar = (
+        f" and {path.with_suffix('.safetensors').name} ({len(stored)} arrays)"
+        if stored
+        else ""
+    )
+    say(f"wrote {path} ({n_lines} lines){sidecar}")
+
+
+def _report(src: Any) -> NoReturn:
+    report = src.report
+    if report.strength == "unverified":
+        sys.exit(VERIFIED)
+    style = "green" if report.is_verified else "bold red"
+    n = report.n_equations
+    ERR.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
+    sys.exit(VERIFIED if report.is_verified else DIFFERENT)
