@@ -12,7 +12,7 @@ from pathlib import Path
 import untrace
 
 ROOT = Path(untrace.__file__).parent
-WRITERS = ["capture", "emission", "lifting", "recovery", "syntax"]
+WRITERS = ["capture", "cli", "emission", "lifting", "recovery", "syntax"]
 FILES = [
     *(path for name in WRITERS for path in sorted((ROOT / name).rglob("*.py"))),
     *sorted(ROOT.glob("*.py")),
