@@ -401,3 +401,30 @@ def test_what_a_library_keeps_in_params_is_its_own_affair() -> None:
     )
     traced = jax.make_jaxpr(rule)(1.0)
     assert jaxapi.lost_capture([traced], lambda var: False) is None
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def of_orders(orders: tuple[int, ...], x: Any) -> list[Any]:
+    """One equation and as many results as orders; its rule asks for twice as many."""
+    y = jnp.sin(x)
+    return [y for _ in orders]
+
+
+@of_orders.defjvp
+def of_orders_jvp(orders: Any, primals: Any, tangents: Any) -> Any:
+    made = of_orders((*orders, *orders), primals[0])
+    n = len(orders)
+    return made[:n], [n * r * tangents[0] for n, r in zip(orders, made[n:])]
+
+
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_rules_that_double_each_time_are_followed_twice(level: str) -> None:
+    # The derivative of order n has 2**n results: nobody reads, or waits for, the twelfth.
+    function = lambda x: of_orders((1,), x)[0].sum()
+    src = untrace.source(jax.grad(function), level=level)(jnp.ones(3))
+    assert src.report.is_verified, src.report
+    assert "Not compared: custom_jvp_call of `of_orders`" in str(src.report)
+    assert str(src).count("\n") < 300
+    of_derivative = lambda f: jax.grad(lambda x: f(x).sum())(jnp.ones(3))
+    expected = of_derivative(jax.grad(function))
+    np.testing.assert_array_equal(of_derivative(src.load()), expected)

@@ -42,7 +42,7 @@ MEMOIZED = inner_code(_pe._memoize, "memoized")
 # Functions of these modules keep traces of rules, and lift rules that were kept.
 _KEEPING = (_pe.__name__, "jax._src.custom_derivatives")
 SMALL_FUNCTION = 12
-"""Equations of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
+"""Equations and results of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
 
 
 def follows_rules(names: list[str], name: str, call_jaxpr: Any) -> bool:
@@ -53,11 +53,12 @@ def follows_rules(names: list[str], name: str, call_jaxpr: Any) -> bool:
     """
     if len(names) >= MAX_RULE_DEPTH:
         return False
-    return names.count(name) < MAX_RULE_REPEATS or _has_few_equations(call_jaxpr)
+    return names.count(name) < MAX_RULE_REPEATS or _is_small(call_jaxpr)
 
 
-def _has_few_equations(jaxpr: Any) -> bool:
-    stack, count = [jaxpr], 0
+def _is_small(jaxpr: Any) -> bool:
+    # Results count: rules may ask for twice as many each time, of as few equations.
+    stack, count = [jaxpr], len(split_jaxpr(jaxpr)[0].outvars)
     while stack and count <= SMALL_FUNCTION:
         body, _ = split_jaxpr(stack.pop())
         count += len(body.eqns)

@@ -453,6 +453,8 @@ class Frame:
         for name, line in reversed(read):  # one may need those before it
             if mentions(self.lines[start:], name):
                 self.lines.insert(start, line)
+        if self.lifter.is_deep:
+            return
         if self.lifter.is_folding:
             known = self.env.values()
             lines = without_repetition(self.lines, self.made, known, self.names.fresh)

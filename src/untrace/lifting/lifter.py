@@ -94,6 +94,15 @@ class Lifter:
         """Write a param value as Python text, through a named format."""
         return self.literals.param(value, form)
 
+    @property
+    def is_deep(self) -> bool:
+        """Whether rules of rules of rules are being written, which are long and not read.
+
+        Their lines are looked through again by every rule around them, so nothing is done
+        that only makes them shorter.
+        """
+        return len(self.rule_names) > jaxapi.MAX_RULE_REPEATS
+
     # ---- functions -----------------------------------------------------------------
 
     def function(

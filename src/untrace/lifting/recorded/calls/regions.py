@@ -190,7 +190,9 @@ def _expression(item: Call, region: Region, target: str, writer: Writer) -> Term
     It must give `RESULTS` as they stand in the target.
     """
     program, block, results = writer.program, region.block, region.results
-    if item in program.plan.outlined or len(block.equations) != 1 or not results:
+    if item in program.plan.outlined or len(block.equations) != 1:
+        return None
+    if not 0 < len(results) <= len(RESULTS):
         return None
     (eqn,) = block.equations
     if eqn.results != block.outputs:
