@@ -122,10 +122,10 @@ class Compiled:
 
     def _run(
         self, places: frozenset[tuple[Around, int]]
-    ) -> tuple[list[Any], dict[Site, Array]]:
+    ) -> tuple[Sequence[Any], dict[Site, Array]]:
         observer = Observer(places, self._limits)
 
-        def run(*inputs: Any) -> tuple[list[Any], list[Any]]:
+        def run(*inputs: Any) -> tuple[Sequence[Any], list[Any]]:
             outputs, seen = observer.run(self._call.jaxpr, inputs)
             sites[:] = list(seen)
             return outputs, list(seen.values())

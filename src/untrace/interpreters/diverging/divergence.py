@@ -11,6 +11,7 @@ from untrace.errors import CallError
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
 from untrace.interpreters.diverging.distances import Tolerance
+from untrace.interpreters.diverging.moments import Moment
 from untrace.interpreters.diverging.operands import operands_of
 from untrace.interpreters.diverging.recording import Entry
 from untrace.interpreters.diverging.result import Divergence, Operand
@@ -101,7 +102,7 @@ def divergence(
     >>> found.first.name, str(found.first.distance.value), str(found.first.distance.other)
     ('difference', '1.25', '1.25')
     """
-    options = _options(other, dtype, devices, rtol, atol)
+    options = options_of(other, dtype, devices, rtol, atol)
     static = static_argnums, static_argnames
 
     def find(*args: Any, **kwargs: Any) -> Divergence:
@@ -114,13 +115,25 @@ def divergence(
     return find
 
 
-def _options(
+def options_of(
     other: Any,
     dtype: Any,
     devices: Sequence[Any] | None,
     rtol: float | None,
     atol: float,
 ) -> Options:
+    """Check what is asked for.
+
+    Args:
+      other: A second program, or None.
+      dtype: See `divergence`.
+      devices: See `divergence`.
+      rtol: See `divergence`.
+      atol: See `divergence`.
+
+    Raises:
+      ValueError: If options contradict each other, or there is no such type.
+    """
     given = {"a second program": other, "dtype": dtype, "devices": devices}
     chosen = [name for name, value in given.items() if value is not None]
     if len(chosen) > 1:
@@ -182,7 +195,8 @@ def _found(call: Call, runs: Runs, tolerance: Tolerance) -> Divergence:
         first = parting.row
         operands = _operands(runs, parting.entry, parting.other, first, names)
         if runs.sites is not None:
-            other_line = _place_of(parting.other)
+            places = _place_of(parting.entry), _place_of(parting.other)
+            other_line = places[1] if places[0] != places[1] else ""
     else:
         first = next((row for row in results if row.is_beyond), None)
     limits = dict.fromkeys(r.distance.limit for r in rows if r.distance.limit)
@@ -193,7 +207,7 @@ def _found(call: Call, runs: Runs, tolerance: Tolerance) -> Divergence:
         other_line,
         rows,
         results,
-        (*_notes(made, names, *map(len, outputs)), *runs.notes),
+        (*_notes(made, names, runs), *runs.notes),
         tuple([limit for limit in limits if limit]),
     )
 
@@ -204,9 +218,31 @@ def _operands(
     others: list[Any] = []
     if runs.again_other is not None and isinstance(other, Entry):
         others = runs.again_other(other.number)
+    elif runs.sites is None:
+        others = _seen_operands(runs, entry)
     mine = runs.again(entry.number)
     place = row.distance.index, entry.value.shape
     return operands_of(entry.equation, *place, mine, others, names)
+
+
+def _seen_operands(runs: Runs, entry: Entry) -> list[Any]:
+    """Return the operands of an equation that were seen in the other run, or None each."""
+    makers: dict[Any, Moment] = {}
+    for each in runs.recording.entries:
+        site, turns = each.moment
+        is_beside = (
+            turns == entry.moment.turns and site.around == entry.moment.site.around
+        )
+        if is_beside and isinstance(site.part, int):
+            makers[each.equation.outvars[site.part]] = each.moment
+    found: list[Any] = []
+    for atom in entry.equation.invars:
+        if type(atom) is jaxapi.JaxprLiteral:
+            found.append(atom.val)
+            continue
+        seen = runs.values.at(makers[atom], 0) if atom in makers else None
+        found.append(None if seen is None else seen.value)
+    return found
 
 
 def _place_of(entry: Entry) -> str:
@@ -214,10 +250,11 @@ def _place_of(entry: Entry) -> str:
     return f"{origin}" + (f": {origin.text}" if origin.text else "")
 
 
-def _notes(made: Compared, names: Names, n_outputs: int, n_others: int) -> list[str]:
+def _notes(made: Compared, names: Names, runs: Runs) -> list[str]:
     """Say what was not compared."""
     notes: list[str] = []
-    if made.alone:
+    n_outputs, n_others = len(runs.recording.outputs), len(runs.values.outputs)
+    if made.alone and runs.sites is not None:
         shown = [_named(entry, names) for entry in made.alone[:MAX_NAMED]]
         more = ", …" if len(made.alone) > MAX_NAMED else ""
         n = len(made.alone)

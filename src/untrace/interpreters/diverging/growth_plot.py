@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from untrace.interpreters.diverging.rows import Row
 from untrace.printable import printable
@@ -90,7 +91,7 @@ def _shown(errors: Sequence[float], first: int | None) -> list[int]:
     if n <= MAX_POINTS:
         return list(range(n))
     edges = [n * k // MAX_POINTS for k in range(MAX_POINTS + 1)]
-    found = {max(range(a, b), key=errors.__getitem__) for a, b in zip(edges, edges[1:])}
+    found = {max(range(a, b), key=errors.__getitem__) for a, b in pairwise(edges)}
     return sorted(found | ({first} if first is not None else set()))
 
 

@@ -66,7 +66,7 @@ def _texts(row: Row, is_first: bool) -> list[str]:
         return [
             *texts[:-1],
             "",
-            f"{d.value} / {d.other}" if row.is_beyond else "",
+            f"{d.value!s} / {d.other!s}" if row.is_beyond else "",
             "",
             "",
         ]

@@ -106,7 +106,7 @@ class Observer:
         )
 
     def _call(self, step: Step, operands: Sequence[Any], around: Around) -> _Made:
-        key = body_param(step.equation)
+        key = body_param(step.equation) or ""
         inside = (*around, (id(step.equation), None))
         return self.run(step.params[key], operands, inside)
 

@@ -46,7 +46,7 @@ def operands_of(
     for k, value in enumerate(operands):
         atom = equation.invars[k] if k < len(equation.invars) else None
         mine = as_array(value)
-        theirs = as_array(others[k]) if k < len(others) else None
+        theirs = _known(others, k)
         if mine is None:
             continue
         at = index if is_alike else ()
@@ -56,6 +56,11 @@ def operands_of(
         name, variable = names.of(atom)
         made.append(Operand(variable or name, mine, theirs, texts[0], texts[1]))
     return tuple(made)
+
+
+def _known(others: Sequence[Any], number: int) -> Array | None:
+    is_known = number < len(others) and others[number] is not None
+    return as_array(others[number]) if is_known else None
 
 
 def _text(array: Array, index: tuple[int, ...], shape: tuple[int, ...]) -> str:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
+from untrace.interpreters.called import Call
 from untrace.interpreters.evaluate import Step, evaluate, is_entered, is_traced, split
 
 NAMES = ("float16", "bfloat16", "float32", "float64")
@@ -50,16 +51,24 @@ class Precision:
             return jax.enable_x64(True)
         return contextlib.nullcontext()
 
+    def inputs(self, call: Call) -> list[Any]:
+        """Return the inputs of a program in the type."""
+        avals = jaxapi.split_jaxpr(call.jaxpr)[0].in_avals
+        own = [_dtype_of(aval) for aval in avals]
+        self._note(own)
+        with self.context():
+            return _cast(call.inputs, [self._of(dtype) for dtype in own])
+
     def __call__(self, step: Step, *operands: Any) -> Any:
         """Compute an equation that has no sub-programs of its own."""
-        own = [getattr(atom.aval, "dtype", None) for atom in step.equation.invars]
+        own = [_dtype_of(atom.aval) for atom in step.equation.invars]
         wanted = [self._of(dtype) for dtype in own]
-        results = [getattr(var.aval, "dtype", None) for var in step.equation.outvars]
+        results = [_dtype_of(var.aval) for var in step.equation.outvars]
         self._note([*own, *results])
         made = None
         if step.name == "reduce_precision":
             made = _cast(operands, wanted)
-        elif step.name not in _BITS and not _draws(step):
+        elif step.name not in _BITS and not _is_of_own_type(step):
             made = self._bound(step, _cast(operands, wanted))
         if made is None:
             made = _many(step, step.bind(*_cast(operands, own)))
@@ -107,8 +116,6 @@ class Precision:
             return self._of(jnp.dtype(param))
         if jaxapi.is_jaxpr(param):
             return self._program(param)
-        if type(param) is tuple and any(map(jaxapi.is_jaxpr, param)):  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-            return tuple(map(self._param, param))  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
         return param
 
     def _program(self, jaxpr: Any) -> Any:
@@ -133,10 +140,16 @@ def _many(step: Step, made: Any) -> Sequence[Any]:
     return made if step.primitive.multiple_results else [made]
 
 
-def _draws(step: Step) -> bool:
-    """Whether numbers are drawn from a key: other types take other bits."""
+def _is_of_own_type(step: Step) -> bool:
+    """Whether numbers are drawn, for which other types take other bits, or an array is
+    written over, whose type is what it is."""
     avals = [atom.aval for atom in step.equation.invars]
-    return any(map(jaxapi.is_key, avals)) or step.name == "rng_uniform"
+    is_drawn = any(map(jaxapi.is_key, avals)) or step.name == "rng_uniform"
+    return is_drawn or any(map(jaxapi.is_ref_aval, avals))
+
+
+def _dtype_of(aval: Any) -> Any:
+    return None if jaxapi.is_ref_aval(aval) else getattr(aval, "dtype", None)
 
 
 def _cast(values: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ class Divergence:
         )
         with console.capture() as capture:
             console.print(growth_table(self.rows, self.first))
-        table = capture.get().splitlines() if self.rows else []
+        table = capture.get().splitlines() if self._is_table_shown else []
         lines = [*self._lines(), "", *[line.rstrip() for line in table]]
         lines += [f"note: {note}" for note in self.notes]
         return printable_lines("\n".join(lines).rstrip())
@@ -141,7 +142,7 @@ class Divergence:
         for number, line in enumerate(self._lines()):
             style = "bold" if number == 0 else ""
             shown.append(Text(printable(line), style=style))
-        if self.rows:
+        if self._is_table_shown:
             shown += ["", growth_table(self.rows, self.first)]
         shown += [Text(printable(f"note: {note}"), style="dim") for note in self.notes]
         return Group(*shown)
@@ -152,6 +153,10 @@ class Divergence:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))
+
+    @property
+    def _is_table_shown(self) -> bool:
+        return any(row.distance.n_other or row.distance.what for row in self.rows)
 
     # -- lines
 
@@ -183,9 +188,11 @@ class Divergence:
             yield f"  {_named(row)}: {row.words}{_size(row)}"
         if self.operands:
             given = ", ".join(map(str, self.operands))
-            yield f"  {row.equation.primitive.name} of {given}"
-        if origin is not None and origin.path:
-            yield f"  inside {' / '.join(origin.path)}"
+            is_known = all(operand.other is not None for operand in self.operands)
+            run = "" if is_known else f", {self.sides[0]}"
+            yield f"  {row.equation.primitive.name} of {given}{run}"
+        if row.inside:
+            yield f"  inside {row.inside}"
         if origin is not None and origin.scopes.strip("/"):
             yield f"  scopes {origin.scopes}"
         if self.other_line:
@@ -211,8 +218,12 @@ class Divergence:
             yield "  the results differ by no more than the tolerance"
             return
         worst = max(beyond, key=lambda row: row.distance.rel)
-        count = f"{len(beyond)} of {len(self.results)} results"
-        yield f"  {count} differ{'s' * (len(beyond) == 1)} beyond it: {_named(worst)} {worst.words}{_size(worst)}"
+        said = f"{worst.words}{_size(worst)}"
+        if len(self.results) == 1:
+            yield f"  the result: {said}"
+            return
+        n, n_all = len(beyond), len(self.results)
+        yield f"  {n} of {n_all} results beyond it, the most {_named(worst)}: {said}"
 
 
 def _control(row: Row) -> str:
@@ -230,7 +241,7 @@ def _named(row: Row) -> str:
 def _size(row: Row) -> str:
     """How large a difference is, and where."""
     d = row.distance
-    if d.what or d.ulps is None:
+    if d.what or d.ulps is None or d.rel == math.inf:
         parts: list[str] = []
     else:
         parts = [f"relative error {d.rel:.2g}, {counted_ulps(d.ulps)} ulps"]

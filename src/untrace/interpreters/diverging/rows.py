@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,14 @@ from untrace.interpreters.diverging.distances import (
     as_array,
     distance,
 )
-from untrace.interpreters.diverging.moments import BRANCH, TURNS, Moment, Site, is_turn
+from untrace.interpreters.diverging.moments import (
+    BRANCH,
+    CONDITION,
+    TURNS,
+    Moment,
+    Site,
+    is_turn,
+)
 from untrace.interpreters.diverging.recording import Entry, Recording, Values
 from untrace.interpreters.evaluate import Place
 from untrace.interpreters.places import Origin, origin_of
@@ -40,6 +47,10 @@ class Row:
       type: Its type, as JAX writes it.
       other_type: Its type in the other run.
       distance: How far the two are apart.
+      equation: The equation that computes it; None of a result.
+      path: Where that stands.
+      occurrence: How often it was computed before in the same turns of the loops: in the
+        condition of a `while`.
     """
 
     kind: str
@@ -50,6 +61,7 @@ class Row:
     distance: Distance
     equation: Any = field(repr=False)
     path: tuple[Place, ...] = field(repr=False)
+    occurrence: int = 0
 
     @functools.cached_property
     def origin(self) -> Origin | None:
@@ -59,7 +71,19 @@ class Row:
     @property
     def turn(self) -> str:
         """The loops and branches that it is in, with their turns."""
-        return "/".join(str(p) for p in self.path if p.part is not None)
+        return "/".join(text for p, text in self._places() if p.part is not None)
+
+    @property
+    def inside(self) -> str:
+        """The calls, loops and branches that it is in."""
+        return " / ".join(text for _, text in self._places())
+
+    def _places(self) -> Iterator[tuple[Place, str]]:
+        """The condition of a `while` with how often it was evaluated before."""
+        for place in self.path:
+            is_condition = place.part == CONDITION
+            numbered = place._replace(part=f"{CONDITION} {self.occurrence}")
+            yield place, str(numbered if is_condition else place)
 
     @property
     def turns(self) -> tuple[int, ...]:
@@ -78,10 +102,10 @@ class Row:
         if d.what:
             return f"{self.type} against {self.other_type}"
         if self.kind == BRANCH:
-            return f"takes branch {d.value} against {d.other}"
+            return f"takes branch {d.value!s} against {d.other!s}"
         if self.kind == TURNS:
-            return f"{d.value} turns against {d.other}"
-        return f"{d.value} against {d.other}"
+            return f"{d.value!s} turns against {d.other!s}"
+        return f"{d.value!s} against {d.other!s}"
 
 
 class Names:
@@ -158,7 +182,7 @@ def compared(
             other = values.at(Moment(place, moment.turns), occurrence)
         if other is not None:
             met.add(moment.site)
-            row = _row(entry, other.value, names, tolerance)
+            row = _row(entry, other.value, occurrence, names, tolerance)
             pairs.append(Pair(row, entry, other))
         elif place is not None:
             lost.append(moment.site)
@@ -190,7 +214,9 @@ def result_rows(
     return rows
 
 
-def _row(entry: Entry, other: Array, names: Names, tolerance: Tolerance) -> Row:
+def _row(
+    entry: Entry, other: Array, occurrence: int, names: Names, tolerance: Tolerance
+) -> Row:
     part = entry.moment.site.part
     kind, name, variable = VALUE, "", ""
     if isinstance(part, int):
@@ -200,7 +226,9 @@ def _row(entry: Entry, other: Array, names: Names, tolerance: Tolerance) -> Row:
         kind, name = part, f"{part} of {entry.equation.primitive.name}"
     types = _type_of(entry.value), _type_of(other)
     far = distance(entry.value, other, tolerance)
-    return Row(kind, name, variable, *types, far, entry.equation, entry.path)
+    return Row(
+        kind, name, variable, *types, far, entry.equation, entry.path, occurrence
+    )
 
 
 def _type_of(array: Array) -> str:
@@ -210,4 +238,4 @@ def _type_of(array: Array) -> str:
 @functools.cache
 def _short_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
     with jax.enable_x64(True):  # types of 64 bits are what they are
-        return jaxapi.short_type(jax.core.ShapedArray(shape, dtype))
+        return jaxapi.short_type(jaxapi.ShapedArray(shape, dtype))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,10 +13,10 @@ import numpy as np
 from untrace import jaxapi
 from untrace.errors import CallError
 from untrace.interpreters.called import Call
-from untrace.interpreters.diverging.compiled import MAX_COMPILATIONS, Compiled
+from untrace.interpreters.diverging.compiled import Compiled
 from untrace.interpreters.diverging.corresponding import corresponding_sites
 from untrace.interpreters.diverging.devices import OnDevice, device_of
-from untrace.interpreters.diverging.moments import Site
+from untrace.interpreters.diverging.moments import CONDITION, Site
 from untrace.interpreters.diverging.precision import NAMES, Precision
 from untrace.interpreters.diverging.recording import (
     Recording,
@@ -41,7 +41,8 @@ class Runs:
         same program.
       again: Finds operands in the first run.
       again_other: Finds operands in the other run; None if that cannot be done.
-      notes: What was not as it was asked for.
+      notes: What was not as it was asked for; of a jitted program which values are not
+        known.
     """
 
     sides: tuple[str, str]
@@ -58,21 +59,26 @@ def jitted(call: Call) -> Runs:
     with unchanged(call):
         recording = record(call)
     compiled = Compiled(call, recording, lambda: unchanged(call))
-    notes: tuple[str, ...] = ()
-    if compiled.hidden:
-        hidden = [
-            e
-            for e in recording.entries
-            if (e.moment.site.around, e.moment.site.equation) in compiled.hidden
-        ]
-        n = len({e.moment.site for e in hidden})
-        notes = (
-            f"{n} value{'s' * (n != 1)} of the jitted program cannot be seen without "
-            f"changing what it computes, or were not looked for after "
-            f"{MAX_COMPILATIONS} compilations.",
-        )
     sides = "op by op", "jitted"
+    notes = _not_seen(recording, compiled)
     return Runs(sides, recording, compiled, None, _again(call), None, notes)
+
+
+def _not_seen(recording: Recording, compiled: Compiled) -> tuple[str, ...]:
+    """Say which values of a jitted program are not known."""
+    notes: list[str] = []
+    sites = dict.fromkeys(entry.moment.site for entry in recording.entries)
+    n = sum((site.around, site.equation) in compiled.hidden for site in sites)
+    if n:
+        notes.append(
+            f"{n:,} value{'s' * (n != 1)} of the jitted program could not be seen without "
+            f"a change of what it computes ({compiled.n_compilations} compilations)."
+        )
+    if any(part == CONDITION for site in sites for _, part in site.around):
+        notes.append(
+            "of the conditions of jitted `while` loops the numbers of turns are seen alone."
+        )
+    return tuple(notes)
 
 
 def in_another_type(call: Call, name: str) -> Runs:
@@ -80,8 +86,9 @@ def in_another_type(call: Call, name: str) -> Runs:
     precision = Precision(name)
     with unchanged(call):
         recording = record(call)
+    other = replace(call, inputs=precision.inputs(call))
     with unchanged(call):
-        values = record(call, precision, precision.context())
+        values = record(other, precision, precision.context())
     if not precision.is_other:
         raise CallError(
             f"all of its numbers with a fraction are of type {name} already; ask for "
@@ -96,7 +103,7 @@ def in_another_type(call: Call, name: str) -> Runs:
 
     def again_other(number: int) -> list[Any]:
         with unchanged(call):
-            return operands_at(call, number, precision, precision.context())
+            return operands_at(other, number, precision, precision.context())
 
     return Runs(sides, recording, values, None, _again(call), again_other, notes)
 
@@ -129,7 +136,8 @@ def of_two_programs(call: Call, other: Call) -> Runs:
             recordings.append(record(each))
     names = call.captured.name, other.captured.name
     sides = names if names[0] != names[1] else ("the first", "the second")
-    return Runs(sides, *recordings, sites, _again(call), _again(other))
+    one, two = recordings
+    return Runs(sides, one, two, sites, _again(call), _again(other))
 
 
 def type_name(dtype: Any) -> str:
