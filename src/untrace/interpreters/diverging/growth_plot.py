@@ -14,21 +14,23 @@ WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 76, 28, 64, 52
 MAX_POINTS = 600
 """Points that are drawn; of longer runs the worst of each stretch."""
+MAX_LABEL = 90
 STYLE = """
 .untrace-growth{background:#fff;max-width:100%;height:auto}
 .untrace-growth .ground{fill:#fff}.untrace-growth text{font-size:12px;fill:#555}
 .untrace-growth .title{font-size:15px;fill:#222}
-.untrace-growth .grid{stroke:#e3e3e3}.untrace-growth .path{fill:none;stroke:#9aa7b5}
+.untrace-growth .grid{stroke:#e3e3e3}.untrace-growth .path{fill:none;stroke:#9aa7b5;opacity:.55}
 .untrace-growth .same{fill:#9aa7b5}.untrace-growth .small{fill:#3b6ea5}
 .untrace-growth .beyond{fill:#c8553d}.untrace-growth .limit{stroke:#588157;stroke-dasharray:5 4}
 .untrace-growth .first{fill:none;stroke:#c8553d;stroke-width:1.6}
-.untrace-growth .mark{fill:#a33a25;font-weight:600}.untrace-growth .limits{fill:#48703f}
+.untrace-growth .mark{fill:#a33a25;font-weight:600}
+.untrace-growth .limits{fill:#48703f;stroke:#fff;stroke-width:3;paint-order:stroke}
 @media (prefers-color-scheme:dark){.untrace-growth{background:#1d1f23}
 .untrace-growth .ground{fill:#1d1f23}.untrace-growth text{fill:#b4b8be}
 .untrace-growth .title{fill:#f0f0f0}.untrace-growth .grid{stroke:#35383e}
 .untrace-growth .small{fill:#7fb0e6}.untrace-growth .beyond{fill:#ff8a6b}
 .untrace-growth .first{stroke:#ff8a6b}.untrace-growth .mark{fill:#ff9f85}
-.untrace-growth .limit{stroke:#8fc07f}.untrace-growth .limits{fill:#9fd08f}}
+.untrace-growth .limit{stroke:#8fc07f}.untrace-growth .limits{fill:#9fd08f;stroke:#1d1f23}}
 """
 
 
@@ -46,16 +48,15 @@ def growth_svg(
     errors = [row.distance.rel for row in rows]
     scale = _Scale(len(rows), [*errors, *limits])
     parts = [_frame(title), *_error_axis(scale), *_value_axis(len(rows), scale)]
-    for limit in limits:
-        if limit > 0:
-            y = scale.y(limit)
-            parts.append(_line("limit", LEFT, WIDTH - RIGHT, y))
-            said = f"tolerance {limit:.2g}"
-            parts.append(_text(WIDTH - RIGHT, y - 5, said, "limits", "end"))
+    heights = [(limit, scale.y(limit)) for limit in limits if limit > 0]
+    parts += [_line("limit", LEFT, WIDTH - RIGHT, y) for _, y in heights]
     shown = _shown(errors, first)
     points = " ".join(f"{scale.x(i):.1f},{scale.y(errors[i]):.1f}" for i in shown)
     parts.append(f'<polyline class="path" points="{points}"/>')
     parts += [_point(i, rows[i], scale) for i in shown]
+    for limit, y in heights:
+        said = f"tolerance {limit:.2g}"
+        parts.append(_text(WIDTH - RIGHT, y - 5, said, "limits", "end"))
     if first is not None:
         parts += _marked(first, rows[first], scale)
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -143,21 +144,13 @@ def _point(index: int, row: Row, scale: _Scale) -> str:
 
 
 def _marked(index: int, row: Row, scale: _Scale) -> list[str]:
-    x, y = scale.x(index), scale.y(row.distance.rel)
     place = f", {row.origin.place}" if row.origin else ""
     turn = f", {row.turn}" if row.turn else ""
-    is_right = x > WIDTH * 0.6
-    at = (x - 10 if is_right else x + 10), y + 4 - 16 * (y > TOP + 30)
-    said = f"{row.variable or row.name}{place}{turn}"
+    said = f"first: {row.variable or row.name}{place}{turn}"
     if len(said) > MAX_LABEL:
         said = said[: MAX_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    return [
-        f'<circle class="first" cx="{x:.1f}" cy="{y:.1f}" r="7"/>',
-        _text(*at, said, "mark", "end" if is_right else "start"),
-    ]
-
-
-MAX_LABEL = 60
+    at = f'cx="{scale.x(index):.1f}" cy="{scale.y(row.distance.rel):.1f}"'
+    return [f'<circle class="first" {at} r="7"/>', _text(LEFT, 48, said, "mark")]
 
 
 def _power(exponent: int) -> str:
