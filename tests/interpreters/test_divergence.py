@@ -460,6 +460,8 @@ def test_bad_calls_are_refused() -> None:
         untrace.divergence(variance, devices=("cpu", 3))(X)
     with pytest.raises(CallError, match="ask for another"):
         untrace.divergence(variance, dtype="float32")(X)
+    with pytest.raises(CallError, match="types alone"):
+        untrace.divergence(variance)(jax.ShapeDtypeStruct((3,), jnp.float32))
     with pytest.raises(TypeError, match="neither true nor false"):
         bool(untrace.divergence(variance)(X))
 
@@ -489,7 +491,7 @@ def test_infinite_and_no_errors_are_drawn() -> None:
     assert "all equal" in str(same)
     empty = untrace.divergence(lambda x: x, lambda x: x)(X)
     drawn(empty.plot())
-    assert empty.first is None and "0 values" in str(empty)
+    assert empty.first is None and "No value but the results" in str(empty)
 
 
 def test_long_runs_are_shown_in_few_lines() -> None:

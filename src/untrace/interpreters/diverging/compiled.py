@@ -53,7 +53,6 @@ class Compiled:
 
     Attributes:
       outputs: What the program returned, flat.
-      hidden: The places whose values disturb what is computed, or were not asked for.
       n_compilations: How often the program was compiled.
     """
 
@@ -76,7 +75,6 @@ class Compiled:
             for e in recording.entries
             if all(part != CONDITION for _, part in e.moment.site.around)
         )
-        self.hidden: set[tuple[Around, int]] = set()
         self._look(list(places))
 
     def at(self, moment: Moment, occurrence: int) -> Value | None:
@@ -107,15 +105,12 @@ class Compiled:
     def _look(self, places: list[tuple[Around, int]]) -> None:
         """See values, all at once or by halves."""
         if self.n_compilations >= MAX_COMPILATIONS:
-            self.hidden.update(places)
             return
         self.n_compilations += 1
         outputs, seen = self._run(frozenset(places))
         if _are_same(self._bits, list(map(as_array, outputs))):
             self._seen.update(seen)
-        elif len(places) < 2:
-            self.hidden.update(places)
-        else:
+        elif len(places) > 1:
             middle = len(places) // 2
             self._look(places[:middle])
             self._look(places[middle:])

@@ -11,7 +11,7 @@ from untrace.errors import CallError
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
 from untrace.interpreters.diverging.distances import Tolerance
-from untrace.interpreters.diverging.moments import Moment
+from untrace.interpreters.diverging.moments import CONDITION, Moment
 from untrace.interpreters.diverging.operands import operands_of
 from untrace.interpreters.diverging.recording import Entry
 from untrace.interpreters.diverging.result import Divergence, Operand
@@ -167,6 +167,10 @@ def diverge(call: Call, other: Call | None, options: Options) -> Divergence:
             raise CallError(
                 "divergence needs values; it cannot be called while JAX traces."
             )
+        if any(value is None for value in each.inputs):
+            raise CallError(
+                "divergence needs values; it is called with types alone. Call it with arrays."
+            )
     with jaxapi.quiet_callbacks():
         runs = _run(call, other, options)
         return _found(call, runs, options.tolerance)
@@ -254,13 +258,16 @@ def _notes(made: Compared, names: Names, runs: Runs) -> list[str]:
     """Say what was not compared."""
     notes: list[str] = []
     n_outputs, n_others = len(runs.recording.outputs), len(runs.values.outputs)
-    if made.alone and runs.sites is not None:
-        shown = [_named(entry, names) for entry in made.alone[:MAX_NAMED]]
-        more = ", …" if len(made.alone) > MAX_NAMED else ""
-        n = len(made.alone)
+    alone = [entry for entry in made.alone if not _is_condition(entry)]
+    if alone:
+        shown = [_named(entry, names) for entry in alone[:MAX_NAMED]]
+        more = ", …" if len(alone) > MAX_NAMED else ""
+        n = len(alone)
+        said = runs.lost.format(have="have" if n != 1 else "has")
+        notes.append(f"{n:,} value{'s' * (n != 1)} {said}: {', '.join(shown)}{more}.")
+    if len(alone) < len(made.alone) and runs.sites is None:
         notes.append(
-            f"{n:,} value{'s' * (n != 1)} of the first run ha{'ve' if n != 1 else 's'} no "
-            f"counterpart in the other: {', '.join(shown)}{more}."
+            "of the conditions of `while` loops only the numbers of turns were compared."
         )
     if made.n_not_reached:
         notes.append(
@@ -272,6 +279,10 @@ def _notes(made: Compared, names: Names, runs: Runs) -> list[str]:
             f"the first program returns {n_outputs} arrays, the other {n_others}."
         )
     return notes
+
+
+def _is_condition(entry: Entry) -> bool:
+    return any(part == CONDITION for _, part in entry.moment.site.around)
 
 
 def _named(entry: Entry, names: Names) -> str:

@@ -26,6 +26,7 @@ from untrace.interpreters.evaluate import (
     body_param,
     rows_where,
     scan_sizes,
+    solver,
     split,
 )
 
@@ -48,6 +49,12 @@ class Observer:
     ) -> None:
         self._places = places
         self._limits = limits
+        self._tracers: dict[str, Callable[..., _Made]] = {
+            "scan": self._scan,
+            "while": self._while,
+            "cond": self._cond,
+            "custom_linear_solve": self._solve,
+        }
         self._entered = {
             (around[:depth], equation)
             for around, _ in places
@@ -101,14 +108,16 @@ class Observer:
             return self._checkpoint
         if body_param(step.equation) is not None:
             return self._call
-        return {"scan": self._scan, "while": self._while, "cond": self._cond}.get(
-            step.name
-        )
+        return self._tracers.get(step.name)
 
     def _call(self, step: Step, operands: Sequence[Any], around: Around) -> _Made:
         key = body_param(step.equation) or ""
         inside = (*around, (id(step.equation), None))
         return self.run(step.params[key], operands, inside)
+
+    def _solve(self, step: Step, operands: Sequence[Any], around: Around) -> _Made:
+        inside = (*around, (id(step.equation), None))
+        return self.run(*solver(step.params, operands), inside)
 
     def _checkpoint(self, step: Step, operands: Sequence[Any], around: Around) -> _Made:
         """Trace the body anew: the call itself says what is computed again."""

@@ -200,14 +200,18 @@ class Divergence:
 
     def _of_small(self) -> Iterator[str]:
         n = len(self.rows)
+        if not n:
+            yield "  No value but the results was compared."
         differing = [row for row in (*self.rows, *self.results) if row.distance.rel]
         if not differing:
-            yield f"  {n:,} value{'s' * (n != 1)} compared, all equal."
+            if n:
+                yield f"  {n:,} value{'s' * (n != 1)} compared, all equal."
             return
         worst = max(differing, key=lambda row: row.distance.rel)
         place = f" at {worst.origin.place}" if worst.origin else ""
         n_other = sum(bool(row.distance.n_other) for row in self.rows)
-        yield f"  {n:,} value{'s' * (n != 1)} compared, {n_other:,} not equal to the last bit."
+        if n:
+            yield f"  {n:,} value{'s' * (n != 1)} compared, {n_other:,} not equal to the last bit."
         yield f"  The largest difference: {_named(worst)}{place}: {worst.words}{_size(worst)}"
 
     def _of_results(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ from untrace.interpreters.called import Call
 from untrace.interpreters.diverging.compiled import Compiled
 from untrace.interpreters.diverging.corresponding import corresponding_sites
 from untrace.interpreters.diverging.devices import OnDevice, device_of
-from untrace.interpreters.diverging.moments import CONDITION, Site
+from untrace.interpreters.diverging.moments import Site
 from untrace.interpreters.diverging.precision import NAMES, Precision
 from untrace.interpreters.diverging.recording import (
     Recording,
@@ -41,8 +41,8 @@ class Runs:
         same program.
       again: Finds operands in the first run.
       again_other: Finds operands in the other run; None if that cannot be done.
-      notes: What was not as it was asked for; of a jitted program which values are not
-        known.
+      lost: What to say of values that the other run does not have.
+      notes: What was not as it was asked for.
     """
 
     sides: tuple[str, str]
@@ -51,6 +51,7 @@ class Runs:
     sites: Mapping[Site, Site] | None
     again: Again
     again_other: Again | None
+    lost: str = "of the first run {have} no counterpart in the other"
     notes: tuple[str, ...] = ()
 
 
@@ -60,25 +61,10 @@ def jitted(call: Call) -> Runs:
         recording = record(call)
     compiled = Compiled(call, recording, lambda: unchanged(call))
     sides = "op by op", "jitted"
-    notes = _not_seen(recording, compiled)
-    return Runs(sides, recording, compiled, None, _again(call), None, notes)
-
-
-def _not_seen(recording: Recording, compiled: Compiled) -> tuple[str, ...]:
-    """Say which values of a jitted program are not known."""
-    notes: list[str] = []
-    sites = dict.fromkeys(entry.moment.site for entry in recording.entries)
-    n = sum((site.around, site.equation) in compiled.hidden for site in sites)
-    if n:
-        notes.append(
-            f"{n:,} value{'s' * (n != 1)} of the jitted program could not be seen without "
-            f"a change of what it computes ({compiled.n_compilations} compilations)."
-        )
-    if any(part == CONDITION for site in sites for _, part in site.around):
-        notes.append(
-            "of the conditions of jitted `while` loops the numbers of turns are seen alone."
-        )
-    return tuple(notes)
+    lost = (
+        "of the jitted program could not be seen without a change of what it computes"
+    )
+    return Runs(sides, recording, compiled, None, _again(call), None, lost)
 
 
 def in_another_type(call: Call, name: str) -> Runs:
@@ -105,7 +91,7 @@ def in_another_type(call: Call, name: str) -> Runs:
         with unchanged(call):
             return operands_at(other, number, precision, precision.context())
 
-    return Runs(sides, recording, values, None, _again(call), again_other, notes)
+    return Runs(sides, recording, values, None, _again(call), again_other, notes=notes)
 
 
 def on_two_devices(call: Call, names: tuple[Any, Any]) -> Runs:
