@@ -341,10 +341,20 @@ def test_values_that_disturb_the_jitted_program_are_not_shown(
 # ---- devices -------------------------------------------------------------------------
 
 
-def test_two_devices_are_compared() -> None:
+def test_a_device_is_named_or_given() -> None:
     for devices in (("cpu", "cpu:0"), jax.devices("cpu")[:1] * 2):
         found = untrace.divergence(chain, devices=devices)(X)
         assert found.first is None and found.sides == ("cpu:0", "cpu:0")
+
+
+@pytest.mark.skipif(len(jax.devices("cpu")) < 2, reason="needs two devices")
+def test_two_devices_are_compared_wherever_arrays_are() -> None:
+    away = jax.device_put(X, jax.devices("cpu")[1])
+    for x, kept in ((X, away), (away, X)):
+        found = untrace.divergence(
+            lambda x, kept=kept: chain(x) + kept, devices=("cpu", "cpu:1")
+        )(x)
+        assert found.first is None and found.sides == ("cpu:0", "cpu:1")
 
 
 # ---- what values may be --------------------------------------------------------------

@@ -17,6 +17,7 @@ _OWN_ORDER = frozenset(
         *("cummax", "cummin", "cumprod", "cumsum", "cumlogsumexp", "dot_general"),
         *("dynamic_slice", "dynamic_update_slice", "fft", "gather", "lu", "pad", "rev"),
         *("scan", "scatter", "scatter-add", "slice", "sort", "transpose", "while"),
+        *("eig", "eigh", "geqrf", "householder_product", "qr", "schur", "svd"),
         *("triangular_solve", "custom_linear_solve", "cond"),
     }
 )
