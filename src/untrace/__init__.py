@@ -20,6 +20,8 @@ from untrace.errors import (
 )
 from untrace.extension import register
 from untrace.interpreters.comparing.comparison import Comparison
+from untrace.interpreters.diverging.divergence import divergence
+from untrace.interpreters.diverging.result import Divergence
 from untrace.interpreters.interpret import interpret
 from untrace.interpreters.inverse import inverse, inverse_and_log_det
 from untrace.interpreters.inverse_rules.registering import register_inverse
@@ -35,6 +37,7 @@ __all__ = [
     "CaptureError",
     "Comparison",
     "CompileWatch",
+    "Divergence",
     "InverseError",
     "KeepError",
     "LiftingError",
@@ -49,6 +52,7 @@ __all__ = [
     "Watched",
     "__version__",
     "diff",
+    "divergence",
     "interpret",
     "inverse",
     "inverse_and_log_det",

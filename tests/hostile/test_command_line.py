@@ -68,6 +68,7 @@ WHOLE = {
     "reduce": REDUCE,
     "watch": ["watch", "model.py", "f(d)"],
     "nan-origin": ["nan-origin", "model.py", "f(d)"],
+    "divergence": ["divergence", "model.py", "f(d)"],
     "diff": ["diff", "model.py", "model.py", "f(d)", "f(d)"],
     "watch-compiles": ["watch-compiles", "model.py"],
 }

@@ -1,6 +1,6 @@
 """The command line: `untrace show` and the other tools.
 
-Exit status: 0 verified or no NaN, 1 a difference or a NaN, 2 usage or input error.
+Exit status: 0 verified, or nothing found, 1 a difference or a NaN, 2 usage or input error.
 Source goes to standard output, everything else to standard error.
 """
 
@@ -9,7 +9,13 @@ from __future__ import annotations
 import click
 
 from untrace._version import __version__
-from untrace.cli.interpreters import diff, nan_origin, watch, watch_compiles
+from untrace.cli.interpreters import (
+    diff,
+    divergence,
+    nan_origin,
+    watch,
+    watch_compiles,
+)
 from untrace.cli.reducing import reduce
 from untrace.cli.showing import show, verify
 
@@ -29,8 +35,13 @@ def main() -> None:
     untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
     untrace nan-origin model.py 'train_step(params, batch)'
     untrace watch model.py 'loss(params, batch)' --name 'logits*'
+    untrace divergence model.py 'loss(params, batch)' --float64
     """
 
 
-for _command in (show, verify, diff, reduce, nan_origin, watch, watch_compiles):
+_COMMANDS = (
+    *(show, verify, diff, divergence, reduce),
+    *(nan_origin, watch, watch_compiles),
+)
+for _command in _COMMANDS:
     main.add_command(_command)

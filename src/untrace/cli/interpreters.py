@@ -1,9 +1,10 @@
-"""`untrace diff`, `watch`, `nan-origin` and `watch-compiles`."""
+"""`untrace diff`, `divergence`, `watch`, `nan-origin` and `watch-compiles`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -14,6 +15,7 @@ from untrace.cli.messages import (
     VERIFIED,
     Status,
     explained,
+    fail,
     fail_in_user_code,
     say,
 )
@@ -136,6 +138,93 @@ def nan_origin(target: str, call: str, kind: str) -> None:
         sys.exit(VERIFIED)
     click.echo(str(found))
     sys.exit(DIFFERENT)
+
+
+@click.command()
+@click.argument("target", metavar="FILE_OR_MODULE")
+@click.argument("call", metavar="'F(X, Y)'")
+@click.option(
+    "--against", metavar="'G(X, Y)'", help="Another program, also run op by op."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float16", "bfloat16", "float32", "float64"]),
+    help="Compute the second run in this type.",
+)
+@click.option(
+    "--float64", "dtype", flag_value="float64", help="The same as --dtype float64."
+)
+@click.option(
+    "--devices",
+    nargs=2,
+    metavar="A B",
+    help="Run on two devices or platforms, such as cpu gpu:1.",
+)
+@click.option(
+    "--rtol",
+    "--tolerance",
+    "rtol",
+    type=click.FloatRange(min=0),
+    help="What is tolerated, relative; by default 64 units of the last place.",
+)
+@click.option(
+    "--atol",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="What is tolerated besides.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.svg",
+    help="Draw how the error grows.",
+)
+def divergence(
+    target: str,
+    call: str,
+    against: str | None,
+    dtype: str | None,
+    devices: tuple[str, str] | None,
+    rtol: float | None,
+    atol: float,
+    plot: str | None,
+) -> None:
+    """Find the first value in which two runs part, and how the error grows.
+
+    \b
+    untrace divergence model.py 'loss(params, x)'
+    untrace divergence model.py 'loss(params, x)' --float64 --plot growth.svg
+    untrace divergence model.py 'loss(params, x)' --against 'fast_loss(params, x)'
+
+    The call is evaluated as by `untrace show`, but its function is traced and RUN: jitted
+    and op by op, or as the options say.
+
+    Exit status: 0 nothing differs beyond the tolerance, 1 a value does, 2 trouble.
+    """
+    from untrace.interpreters.called import tool
+    from untrace.interpreters.diverging.divergence import diverge, options_of
+
+    try:
+        options = options_of(against, dtype, devices, rtol, atol)
+    except ValueError as error:
+        fail(str(error))
+    calls: list[Any] = []
+    for text in (call, *([] if against is None else [against])):
+        function, args, kwargs = evaluate(target, text)
+        with explained(text):
+            calls.append(tool(function, lambda call: call)(*args, **kwargs))
+    with Status(), explained(call):
+        found = diverge(calls[0], calls[1] if len(calls) > 1 else None, options)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(found)
+    else:
+        click.echo(str(found))
+    if plot is not None:
+        with explained():
+            found.plot(plot)
+        say(f"wrote {plot}")
+    sys.exit(VERIFIED if found.first is None else DIFFERENT)
 
 
 @click.command(

@@ -284,6 +284,13 @@ def body_param(equation: Any) -> str | None:
     return next((key for key in _BODIES if key in equation.params), None)
 
 
+def is_entered(equation: Any) -> bool:
+    """Return whether an equation is evaluated by its sub-programs."""
+    name = equation.primitive.name
+    is_call = name in CALLS | _OLD_CALLS
+    return name in _ENTERED and (not is_call or body_param(equation) is not None)
+
+
 def _call(step: Step, operands: Sequence[Any]) -> list[Any] | None:
     """Evaluate a call; while it is traced it stays one, with its derivative rules."""
     key = body_param(step.equation)

@@ -77,8 +77,8 @@ def _compare_statements(
     with jaxapi.deep_recursion():
         for captured in (after, before):  # as the checker does, what it is to remember
             walk.graph.program(captured.jaxpr)
-        names = _input_texts(before), _input_texts(after)
-        inputs = _paired_inputs(names, [len(block.inputs) for block in blocks])
+        names = input_texts(before), input_texts(after)
+        inputs = paired_inputs(names, [len(block.inputs) for block in blocks])
         own = [] if is_same else _input_changes(before, after, inputs, names)
         walk.programs(*blocks, inputs, names, is_same)
     walk.changes[:0] = own
@@ -88,7 +88,7 @@ def _compare_statements(
         )
 
 
-def _input_texts(captured: Captured) -> list[str]:
+def input_texts(captured: Captured) -> list[str]:
     """How each input of a program is written: `params["w"]`."""
     texts = [f"x{k}" for k in range(len(captured.values))]
     for parameter in captured.parameters:
@@ -97,7 +97,7 @@ def _input_texts(captured: Captured) -> list[str]:
     return texts
 
 
-def _paired_inputs(
+def paired_inputs(
     names: tuple[Sequence[str], Sequence[str]], sizes: Sequence[int]
 ) -> dict[int, int]:
     """Which inputs are the same: by position, or by name if there are not as many."""

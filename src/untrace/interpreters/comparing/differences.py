@@ -125,7 +125,7 @@ class Walk:
           The matched blocks, and how many calls were opened.
         """
         n_opened = 0
-        found = self._match(before, after, inputs)
+        found = self.match_blocks(before, after, inputs)
         for _ in range(MAX_ROUNDS):
             if not all(map(may_be_opened, (found.before.block, found.after.block))):
                 break
@@ -136,7 +136,7 @@ class Walk:
                 with_opened(side.block, some) if some else side.block
                 for side, some in zip((found.before, found.after), calls)
             ]
-            tried = self._match(blocks[0], blocks[1], inputs)
+            tried = self.match_blocks(blocks[0], blocks[1], inputs)
             if _n_left(tried) >= _n_left(found):
                 break
             n_opened += sum(map(len, calls))
@@ -146,9 +146,10 @@ class Walk:
                     self._hints |= source_names(block)
         return found, n_opened
 
-    def _match(
+    def match_blocks(
         self, before: Block, after: Block, inputs: Mapping[int, int]
     ) -> Matching:
+        """Match two blocks as they are, over inputs of which some are the same."""
         numbers = [self._new_numbers(input_count(block)) for block in (before, after)]
         for position, other in inputs.items():
             numbers[1][other] = numbers[0][position]

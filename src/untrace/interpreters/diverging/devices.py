@@ -1,0 +1,77 @@
+"""Compute the equations of a program on one device."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import jax
+
+from untrace.errors import CallError
+from untrace.interpreters.evaluate import Step, is_traced
+
+
+def device_of(name: Any) -> Any:
+    """Find a device.
+
+    Args:
+      name: A device of JAX, or the name of a platform, with a number if it is not the
+        first: "cpu", "gpu:1".
+
+    Raises:
+      CallError: If there is none such.
+    """
+    if not isinstance(name, str):
+        if not isinstance(name, jax.Device):
+            raise CallError(
+                f"{name!r} is no device: give two such as jax.devices()[0], or names such "
+                'as "cpu" and "gpu:1".'
+            )
+        return name
+    platform, _, number = name.partition(":")
+    try:
+        found = jax.devices(platform)
+    except RuntimeError as error:
+        here = ", ".join(sorted({device.platform for device in jax.devices()}))
+        raise CallError(
+            f"there is no platform {platform!r} here; JAX has {here} and cpu."
+        ) from error
+    index = int(number) if number.isdecimal() and len(number) < 6 else not number and 0
+    if index is False or index >= len(found):
+        raise CallError(
+            f"there is no device {name!r}: {platform} has those from {platform}:0 to "
+            f"{platform}:{len(found) - 1}."
+        )
+    return found[index]
+
+
+class OnDevice:
+    """Computes equations on a device.
+
+    Args:
+      device: The device.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    @property
+    def label(self) -> str:
+        """What the device is called."""
+        return f"{self._device.platform}:{self._device.id}"
+
+    def context(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which new arrays are on the device."""
+        return jax.default_device(self._device)
+
+    def __call__(self, step: Step, *operands: Any) -> Any:
+        """Compute an equation that has no sub-programs, with its operands on the device."""
+        return step.bind(*[self._moved(operand) for operand in operands])
+
+    def _moved(self, value: Any) -> Any:
+        is_elsewhere = (
+            isinstance(value, jax.Array)
+            and not is_traced([value])
+            and value.devices() != {self._device}
+        )
+        return jax.device_put(value, self._device) if is_elsewhere else value
