@@ -310,6 +310,22 @@ def test_the_loaded_function_is_transposed_as_the_original() -> None:
     np.testing.assert_array_equal(jax.grad(execute(str(src)).f)(X), 3 * jnp.cos(X))
 
 
+def test_a_primitive_with_nothing_but_a_transpose_is_bound_by_the_loaded_function() -> (
+    None
+):
+    # Batched, it is what it computes; which operands it is linear in its rule alone knows.
+    f = jax.custom_jvp(lambda x: jnp.sin(x) * 3)
+    f.defjvp(lambda primals, dots: (f(*primals), 3 * slope_p.bind(*dots, *primals)))
+    batching.primitive_batchers[slope_p] = lambda args, dims: (
+        jax.vmap(lambda t, x: t * jnp.cos(x), dims)(*args),
+        0,
+    )
+    src = untrace.source(lambda x: f(x).sum(), level="lax")(X)
+    assert src.report.is_verified
+    wanted = jax.grad(lambda x: f(x).sum())(X)
+    np.testing.assert_array_equal(jax.grad(src.load())(X), wanted)
+
+
 def test_anonymous_files_do_not_name_the_library() -> None:
     def f(x: Any) -> Any:
         return unbatched_p.bind(jnp.sin(x), why="secret")

@@ -177,6 +177,8 @@ def transforms_otherwise(
     inner = _implementation(primitive, params, avals, out_avals)
     if inner is None:
         return False
+    if primitive not in _ad.primitive_jvps and primitive in _ad.primitive_transposes:
+        return True  # it is linear, in operands that only its rule knows
     functions = bound(primitive, params), _evaluating(inner)
     pairs = _batched(functions, avals)
     return any(

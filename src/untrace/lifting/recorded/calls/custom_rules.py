@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
 
 # Rules of rules that are written; the proof follows them about as deep.
-MAX_NESTED = 2
+MAX_NESTED = 1
 
 
 def custom_term(
