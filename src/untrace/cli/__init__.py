@@ -10,6 +10,7 @@ import click
 
 from untrace._version import __version__
 from untrace.cli.interpreters import diff, nan_origin, watch, watch_compiles
+from untrace.cli.inverting import inverse
 from untrace.cli.reducing import reduce
 from untrace.cli.showing import show, verify
 
@@ -29,8 +30,18 @@ def main() -> None:
     untrace reduce model.py 'train_step(params, batch)' --keep "nan()"
     untrace nan-origin model.py 'train_step(params, batch)'
     untrace watch model.py 'loss(params, batch)' --name 'logits*'
+    untrace inverse model.py 'flow(x)' --log-det
     """
 
 
-for _command in (show, verify, diff, reduce, nan_origin, watch, watch_compiles):
+for _command in (
+    show,
+    verify,
+    diff,
+    reduce,
+    nan_origin,
+    watch,
+    watch_compiles,
+    inverse,
+):
     main.add_command(_command)

@@ -20,8 +20,7 @@ from untrace.interpreters.inverse_rules.table import (
     flat,
     solve_elementwise,
 )
-from untrace.interpreters.inverting.network import Rule
-from untrace.interpreters.inverting.step import Step
+from untrace.interpreters.inverting.step import Rule, Step
 
 
 def body_of(eqn: Any) -> Any:

@@ -236,16 +236,19 @@ def _fft(step: Step) -> None:
 
 # ---- factorizations ----------------------------------------------------------------
 
+NOT_UNIQUE = {"qr", "eigh", "svd", "lu", "schur", "eig"}
+"""Their factors can be scaled or exchanged: others make the same matrix."""
+
 
 @solves("cholesky", "the matrix is taken to be symmetric")
 def _cholesky(step: Step) -> None:
-    """Multiply the factor out; its lower triangle may be all that is known of it."""
+    """Multiply the factor out: its lower triangle, above which anything may stand."""
     result = step.results[0]
     if not (np.tril(~result.known()) == 0).all():
         raise NotInvertible(WAITS)
 
     def product(y: Any) -> Any:
-        lower = y if result.mask is None else jnp.tril(y)
+        lower = jnp.tril(y)
         return lower @ jnp.conj(jnp.swapaxes(lower, -1, -2))
 
     step.solve(0, product, result.loose())
