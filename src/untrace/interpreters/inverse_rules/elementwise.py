@@ -97,6 +97,8 @@ def _integer_root(value: Any, *, y: int) -> Any:
         return 1 / value
     if y == 3 and not jnp.iscomplexobj(value):
         return jnp.cbrt(value)
+    if jnp.iscomplexobj(value):
+        return value ** (1 / y)
     root = jnp.abs(value) ** (1 / y)
     return root if y % 2 == 0 else jnp.sign(value) * root
 
@@ -105,18 +107,21 @@ def _power_refusal(eqn: Any) -> str | None:
     power, dtype = eqn.params["y"], eqn.invars[0].aval.dtype
     if not power:
         return "information lost: every number to the power 0 is 1"
-    if jnp.issubdtype(dtype, jnp.complexfloating) and abs(power) != 1:
-        return f"not injective: complex numbers have {abs(power)} roots"
     if not jnp.issubdtype(dtype, jnp.inexact) and power != 1:
         return "powers of whole numbers overflow"
     return None
+
+
+def _has_several_roots(eqn: Any) -> bool:
+    power = eqn.params["y"]
+    return power % 2 == 0 or (is_complex(eqn) and abs(power) != 1)
 
 
 unary(
     "integer_pow",
     _integer_root,
     on="x >= 0, for even powers",
-    principal=lambda eqn: eqn.params["y"] % 2 == 0,
+    principal=_has_several_roots,
     when=_power_refusal,
 )
 unary("square", jnp.sqrt, on="x >= 0", principal=True)

@@ -82,7 +82,8 @@ def _dot_general(step: Step) -> None:
         return jnp.transpose(x.reshape(made_shape), place)
 
     def log_det(x: Any, y: Any, a: Any) -> Any:
-        return -n_columns * log_abs_det(matrix(a))
+        exact = a.astype(jnp.result_type(a, x))  # products may be of mixed precision
+        return -n_columns * log_abs_det(matrix(exact))
 
     step.solve(i, solved, y, known, log_det=log_det if is_square else None)
 
@@ -262,7 +263,9 @@ def _qr(step: Step) -> None:
 
 
 @solves("eigh", "values and vectors are known; the matrix is taken to be symmetric")
-def _eigh(step: Step) -> None:
+def solve_eigh(step: Step) -> None:
+    """Multiply values and vectors out."""
+
     def product(v: Any, w: Any) -> Any:
         return (v * w[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2))
 

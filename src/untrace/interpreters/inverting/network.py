@@ -191,13 +191,17 @@ class Network:
         body = None if node.eqn is None else self.calls(node.eqn)
         if body is None or node.is_open:
             return False
+        self.open(node, body, node.operands)
+        return True
+
+    def open(self, node: Node, body: Any, inputs: Sequence[Cell]) -> None:
+        """Let a body take the place of an equation, with some of its operands."""
         node.is_open = True
         for cell in {id(c): c for c in (*node.operands, *node.results)}.values():
             cell.nodes.remove(node)
-        outputs = self.add(body, node.operands, node)
+        outputs = self.add(body, inputs, node)
         for inner, outer in zip(outputs, node.results, strict=True):
             self.tie(inner, outer, node)
-        return True
 
     # ---- solving it ----------------------------------------------------------------
 

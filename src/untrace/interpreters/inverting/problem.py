@@ -19,7 +19,7 @@ from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverse_rules.linear import NOT_UNIQUE
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.lazy import Lazy, is_tracer
-from untrace.interpreters.inverting.network import Network
+from untrace.interpreters.inverting.network import Network, Node
 from untrace.interpreters.inverting.reasons import explained
 from untrace.interpreters.inverting.solver import new_network
 from untrace.interpreters.inverting.tracing import traced
@@ -139,9 +139,12 @@ class Problem:
             return True
         if is_needed:
             name = function_name(self.asked.function)
+            returned, given = _types(self.traced.types), _types(leaves)
+            if returned == given:
+                returned, given = str(self.traced.result), str(tree)
             raise InverseError(
-                f"`{name}` returns {_types(self.traced.types)}, and its inverse was given "
-                f"{_types(leaves)}. {_EXAMPLES}"
+                f"`{name}` returns {returned}, and its inverse was given {given}. "
+                f"{_EXAMPLES}"
             )
         return False
 
@@ -219,14 +222,15 @@ class Problem:
         if any(map(is_tracer, jax.tree.leaves((args, keywords, self.given)))):
             return
         made = jax.tree.leaves(self.asked.function(*args, **keywords))
+        rtol = _tolerance([*jax.tree.leaves(args), *self.given])
         for i, (one, other) in enumerate(zip(made, self.given, strict=True)):
-            if is_tracer(one) or not is_array(one) or _are_close(one, other):
+            if is_tracer(one) or not is_array(one) or _are_close(one, other, rtol):
                 continue
             raise InverseError(
                 f"`{function_name(self.asked.function)}` of what the inverse found is not "
                 f"what it was given, in result {i}: {_shown(one)} instead of "
-                f"{_shown(other)}. The results may contradict each other, the values lie "
-                "outside of the domain of the inverse, or the problem be ill-conditioned; "
+                f"{_shown(other)}. The results may contradict each other, or lie outside of "
+                "the domain of the inverse, or the problem is ill-conditioned. "
                 "`check=False` takes what was found."
             )
 
@@ -256,12 +260,25 @@ def n_numbers(values: Sequence[Any]) -> int:
     )
 
 
-def _are_close(one: Any, other: Any) -> bool:
-    """Compare two arrays with a tolerance of half the digits; NaN is what it is."""
+def _called(node: Node) -> str:
+    """Return the name of what an equation calls: a jitted function, or its primitive."""
+    params = {} if node.eqn is None else node.eqn.params
+    return str(params.get("name", node.name))
+
+
+def _tolerance(values: Sequence[Any]) -> float:
+    """Return half the digits of the coarsest of some arrays, as a relative error."""
+    types = [jnp.result_type(value) for value in values]
+    inexact = [each for each in types if jnp.issubdtype(each, jnp.inexact)]
+    return max((float(jnp.finfo(each).eps) for each in inexact), default=0.0) ** 0.5
+
+
+def _are_close(one: Any, other: Any, rtol: float) -> bool:
+    """Compare two arrays; NaN is what it is."""
     one, other = _plain(one), _plain(other)
-    rtol = 0.0 if one.dtype.kind in "iub" else float(jnp.finfo(one.dtype).eps) ** 0.5
-    finite = np.abs(other[np.isfinite(other)]) if rtol else other
-    scale = finite.max(initial=0) if rtol else 0
+    if one.dtype.kind in "iub":
+        return np.array_equal(one, other)
+    scale = np.abs(other[np.isfinite(other)]).max(initial=0)
     return np.allclose(one, other, rtol=rtol, atol=rtol * scale, equal_nan=True)
 
 

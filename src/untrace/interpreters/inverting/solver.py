@@ -7,6 +7,7 @@ from untrace.interpreters.inverse_rules import (
     cumulative,
     elementwise,
     linear,
+    permutations,
     structure,
 )
 from untrace.interpreters.inverse_rules.calls import body_of, call_rule
@@ -16,7 +17,7 @@ from untrace.interpreters.inverting.elements import follow_elements
 from untrace.interpreters.inverting.network import Network, Node
 from untrace.interpreters.inverting.step import NotInvertible, Step
 
-TABLES = elementwise, structure, linear, cumulative, control
+TABLES = elementwise, structure, permutations, linear, cumulative, control
 """The modules that hold rules, so that they are filled."""
 
 
