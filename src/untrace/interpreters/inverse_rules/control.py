@@ -227,9 +227,37 @@ def _all_to_all(step: Step) -> None:
 
 
 lost(
-    "psum psum_invariant pmax pmin all_gather reduce_scatter",
+    "psum psum_invariant pmax pmin all_gather reduce_scatter unreduced_psum "
+    "unreduced_pmax unreduced_pmin unreduced_reduce_scatter all_gather_invariant "
+    "all_gather_reduced",
     "information lost: values of several devices become one",
 )
+lost(
+    "preduced reduced_vary_cast vary_unreduced_cast",
+    "how devices share a value is not taken back",
+)
 lost("axis_index platform_index", "it computes nothing of values")
-lost("pure_callback io_callback debug_callback", "a function of the host")
-lost("pallas_call", "a kernel: register an inverse for the function that calls it")
+lost("ragged_all_to_all", "no formula for its inverse")
+lost(
+    "pure_callback io_callback debug_callback debug_print buffer_callback "
+    "inspect_sharding",
+    "a function of the host",
+)
+lost("ffi_call", "native code: register an inverse for the function that calls it")
+lost("check", "it computes nothing of values")
+
+# ---- what is not followed ----------------------------------------------------------
+
+lost(
+    "pallas_call core_map",
+    "a kernel: register an inverse for the function that calls it",
+)
+lost(
+    "program_id num_programs multiple_of dma_start dma_wait masked_load masked_swap",
+    "a part of a kernel",
+)
+lost(
+    "new_ref empty_ref free_ref freeze get swap addupdate run_state run_scoped",
+    "a mutable array: what is written to it is not followed",
+)
+lost("compute_on call_hi_primitive", "its body is not followed")

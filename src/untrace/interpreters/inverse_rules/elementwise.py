@@ -11,6 +11,7 @@ import jax.scipy.special
 import numpy as np
 
 from untrace.interpreters.inverse_rules.table import (
+    ELEMENTWISE,
     Inverse,
     binary,
     flat,
@@ -256,7 +257,14 @@ unary(
 unary("abs", lambda y: y, on="x >= 0", principal=True)
 lost("sign", "information lost: only the sign is left")
 lost("floor ceil round", "information lost: fractions are rounded away")
-lost("max min clamp", "information lost: one of its operands is left out")
+for _name, _on in (("max", "it is the greater one"), ("min", "it is the smaller one")):
+    _shown = Inverse(lambda y, bound: y, flat, _on, is_principal=True)
+    binary(_name, _shown, _shown)
+ELEMENTWISE["clamp"] = (
+    None,
+    Inverse(lambda y, low, high: y, flat, "it lies in between", is_principal=True),
+    None,
+)
 lost("rem", "not injective: numbers that differ by the divisor have the same rest")
 lost("and or", "not injective: bits are hidden by the other operand")
 lost(

@@ -15,6 +15,7 @@ import numpy as np
 
 from untrace.interpreters.evaluate import evaluate
 from untrace.interpreters.inverse_rules.table import lost, solves
+from untrace.interpreters.inverting.combinations import EVALUATED
 from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
 
 
@@ -38,6 +39,8 @@ def solvable(matrix: Any) -> Any:
 def _dot_general(step: Step) -> None:
     """Solve a product with a matrix for the vectors, whatever the axes are called."""
     y, i = step.needed_result(), step.only_unknown()
+    if (EVALUATED, id(step.node)) in step.network.memory:
+        raise NotInvertible("its result was computed of other elements")
     if not jnp.issubdtype(step.operands[i].aval.dtype, jnp.inexact):
         raise NotInvertible("matrices of whole numbers have no inverse in them")
     contract, batch = step.params["dimension_numbers"]
@@ -326,6 +329,7 @@ def _eig(step: Step) -> None:
 
 
 lost("symmetric_product cholesky_update", "no formula for its inverse")
+lost("ormqr ragged_dot_general", "no formula for its inverse")
 lost("householder_product", "not injective: its factors can be scaled")
 lost(
     "lu_pivots_to_permutation geqrf geqp3 hessenberg tridiagonal",

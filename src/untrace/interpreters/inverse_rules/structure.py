@@ -76,6 +76,12 @@ def _broadcast(step: Step) -> None:
     step.solve(i, first, step.needed_result(), log_det=0.0 if is_whole else None)
 
 
+@solves("tile", "the copies are taken to be equal")
+def _tile(step: Step) -> None:
+    index = tuple(slice(0, n) for n in step.operands[0].shape)
+    step.solve(0, lambda y: y[index], step.needed_result())
+
+
 @solves("bitcast_convert_type", "always")
 def _bitcast(step: Step) -> None:
     aval = step.operands[0].aval
@@ -90,7 +96,8 @@ def _bitcast(step: Step) -> None:
 
 @solves(
     "optimization_barrier device_put sharding_constraint "
-    "layout_constraint stop_gradient name pin unpin random_clone pbroadcast pvary reshard",
+    "layout_constraint stop_gradient name pin unpin random_clone pbroadcast pvary reshard "
+    "xla_metadata_value",
     "always: values stay what they are",
 )
 def _same(step: Step) -> None:
@@ -371,6 +378,8 @@ def _select(step: Step) -> None:
 # ---- what has no inverse -----------------------------------------------------------
 
 lost("scatter-min scatter-max", "information lost: one of its operands is left out")
+lost("approx_top_k", "information lost: small elements are left out")
+lost("after_all create_token dce_sink empty", "it computes nothing of values")
 lost("argmax argmin", "information lost: only the position of one element is left")
 lost("iota rng_bit_generator rng_uniform random_bits", "it computes nothing of values")
 lost("random_seed random_fold_in random_split random_gamma threefry2x32", "a hash")

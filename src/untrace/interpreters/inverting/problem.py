@@ -211,7 +211,7 @@ class Problem:
         wanted = [args[i] for i in self.wanted]
         return n_numbers(self.traced.types) > n_numbers(
             jax.tree.leaves(wanted)
-        ) and not any(node.name in NOT_UNIQUE for node in network.nodes)
+        ) and not any(_called(node) in NOT_UNIQUE for node in network.nodes)
 
     def _check(self, args: Any, keywords: Any) -> None:
         """Apply the function to what was found, if that is known now.
