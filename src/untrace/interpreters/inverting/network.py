@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverting.cells import Box, Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
@@ -271,8 +269,6 @@ class Network:
 
 
 def _constant(aval: Any, value: Any) -> Cell:
-    if isinstance(value, np.ndarray) and value.dtype != aval.dtype:
-        value = value.astype(aval.dtype)  # traced with 64 bits off, NumPy's stay wide
     cell = Cell(aval)
     cell.learn(Lazy.of(value, is_static=True))
     return cell
