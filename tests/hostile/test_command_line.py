@@ -25,7 +25,11 @@ def f(d):
             x = jnp.log(jnp.sin(d[key]) - 2)
     return {{key: x for key in STRINGS}}
 
+def g(d):
+    return {{key: jnp.sinh(d[key]) for key in STRINGS}}
+
 f.__name__ = f.__qualname__ = STRINGS[0]
+g.__name__ = g.__qualname__ = STRINGS[1]
 d = dict.fromkeys(STRINGS, x)
 """
 SHOW = ["show", "model.py", "f(d)"]
@@ -71,6 +75,7 @@ WHOLE = {
     "divergence": ["divergence", "model.py", "f(d)"],
     "diff": ["diff", "model.py", "model.py", "f(d)", "f(d)"],
     "watch-compiles": ["watch-compiles", "model.py"],
+    "inverse": ["inverse", "model.py", "g(d)"],
 }
 
 

@@ -160,7 +160,8 @@ REFUSED = [
         "which branch was taken",
     ),
     (lambda x: jax.lax.scan(lambda c, r: (c + r, c), 0.0, x)[0], "turn of the loop"),
-    (lambda x: jax.nn.relu(x), "`max`.*left out"),
+    (lambda x: jax.nn.relu(x), "`max`.*principal branch where it is the greater one"),
+    (lambda x: jnp.clip(x, -1, 1), "principal=True"),
     (jax.lax.lgamma, "not injective"),
     (lambda x: x.at[2].set(0.0), "`scatter`.*elements that were replaced"),
 ]
@@ -185,8 +186,15 @@ def test_refusal_names_the_argument_and_the_line() -> None:
 
 
 def test_unknown_primitives_are_named() -> None:
-    with pytest.raises(untrace.InverseError, match="register_inverse"):
-        untrace.inverse(lambda x: jax.lax.approx_max_k(x, 6)[0])(X)
+    from jax.extend.core import Primitive
+
+    unknown_p = Primitive("unknown_to_inverse")
+    unknown_p.def_impl(lambda x: x)
+    unknown_p.def_abstract_eval(lambda x: x)
+    with pytest.raises(
+        untrace.InverseError, match="`unknown_to_inverse`.*register_inverse"
+    ):
+        untrace.inverse(lambda x: unknown_p.bind(x))(X)
 
 
 # ---- rules of libraries ------------------------------------------------------------

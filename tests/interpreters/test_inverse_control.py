@@ -172,6 +172,32 @@ def test_mapped_bodies_are_inverted_on_their_devices() -> None:
         untrace.inverse(total)(X)
 
 
+def test_log_dets_of_all_devices_add_up() -> None:
+    n = min(4, jax.device_count())
+    mesh = jax.make_mesh((n,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec, rows = jax.P("i"), jnp.stack([X * (i + 1) for i in range(n)])
+    ring = [(i, (i + 1) % n) for i in range(n)]
+
+    def body(x: Any) -> Any:
+        return jax.lax.ppermute(jnp.exp(x) * (1 + jax.lax.axis_index("i")), "i", ring)
+
+    f = jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec)
+    wanted = -(rows.sum() + 6 * jnp.log(jnp.arange(1.0, n + 1)).sum())
+    for wrap in (lambda g: g, jax.jit):
+        found, log_det = wrap(untrace.inverse_and_log_det(f))(f(rows))
+        np.testing.assert_allclose(found, rows, atol=1e-5)
+        np.testing.assert_allclose(log_det, wanted, rtol=1e-4)
+    mapped = jax.pmap(lambda x: jnp.sinh(x) * 2, devices=jax.devices()[:n])
+    found, log_det = untrace.inverse_and_log_det(mapped)(mapped(rows))
+    np.testing.assert_allclose(found, rows, atol=1e-5)
+    wanted = -jnp.log(2 * jnp.cosh(rows)).sum()
+    np.testing.assert_allclose(log_det, wanted, rtol=1e-4)
+    kept = jax.shard_map(jnp.exp, mesh=mesh, in_specs=jax.P(), out_specs=jax.P())
+    np.testing.assert_allclose(untrace.inverse(kept)(kept(X)), X, atol=1e-5)
+    with pytest.raises(untrace.InverseError, match="no cheap formula"):
+        untrace.inverse_and_log_det(kept)(kept(X))
+
+
 def test_vmapped_loops_are_inverted() -> None:
     rows = jnp.stack([X, X * 2]) * 0.3
     for f in (autoregressive, counted, with_rows):

@@ -36,8 +36,8 @@ def are_close(one: Any, other: Any) -> bool:
     wide = jnp.complex64 if jnp.iscomplexobj(one) else jnp.float32
     a, b = np.asarray(one).astype(wide), np.asarray(other).astype(wide)
     scale = np.abs(b[np.isfinite(b)]).max(initial=1.0)
-    rtol = 5e-2 if is_narrow else 2e-3
-    return np.allclose(a, b, rtol=rtol, atol=1e-3 * scale, equal_nan=True)
+    rtol, atol = (5e-2, 2e-2) if is_narrow else (2e-3, 1e-3)
+    return np.allclose(a, b, rtol=rtol, atol=atol * scale, equal_nan=True)
 
 
 def outcome(case: Any, args: Any, ys: Any, argnum: int | None) -> str:

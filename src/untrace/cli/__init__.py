@@ -16,6 +16,7 @@ from untrace.cli.interpreters import (
     watch,
     watch_compiles,
 )
+from untrace.cli.inverting import inverse
 from untrace.cli.reducing import reduce
 from untrace.cli.showing import show, verify
 
@@ -36,12 +37,13 @@ def main() -> None:
     untrace nan-origin model.py 'train_step(params, batch)'
     untrace watch model.py 'loss(params, batch)' --name 'logits*'
     untrace divergence model.py 'loss(params, batch)' --float64
+    untrace inverse model.py 'flow(x)' --log-det
     """
 
 
 _COMMANDS = (
     *(show, verify, diff, divergence, reduce),
-    *(nan_origin, watch, watch_compiles),
+    *(nan_origin, watch, watch_compiles, inverse),
 )
 for _command in _COMMANDS:
     main.add_command(_command)

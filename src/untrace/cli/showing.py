@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
 
 from untrace.cli.calls import evaluate
 from untrace.cli.messages import (
@@ -19,6 +18,7 @@ from untrace.cli.messages import (
     fail,
     say,
 )
+from untrace.cli.sources import deliver
 from untrace.errors import UntraceError
 
 
@@ -116,8 +116,6 @@ def show(
     The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
     outermost function is traced and not run.
     """
-    from untrace.highlight import to_terminal
-
     function, args, kwargs = evaluate(target, call)
     with Status() as status:
         make = _source(
@@ -139,11 +137,7 @@ def show(
         )
         with explained(call):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
-    if output is None:
-        to_terminal(str(src), Console(highlight=False, soft_wrap=True))
-    else:
-        _save(src, output)
-    _report(src)
+    deliver(src, output)
 
 
 @click.command()
@@ -223,26 +217,3 @@ def _carries_inputs(function: Any) -> bool:
     from untrace import jaxapi
 
     return jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
-
-
-def _save(src: Any, output: str) -> None:
-    with explained():
-        path = src.save(output)
-    n_lines = str(src).count("\n")
-    stored = src.module.stored
-    sidecar = (
-        f" and {path.with_suffix('.safetensors').name} ({len(stored)} arrays)"
-        if stored
-        else ""
-    )
-    say(f"wrote {path} ({n_lines} lines){sidecar}")
-
-
-def _report(src: Any) -> NoReturn:
-    report = src.report
-    if report.strength == "unverified":
-        sys.exit(VERIFIED)
-    style = "green" if report.is_verified else "bold red"
-    n = report.n_equations
-    ERR.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
-    sys.exit(VERIFIED if report.is_verified else DIFFERENT)

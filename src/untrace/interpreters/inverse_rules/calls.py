@@ -14,14 +14,14 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.interpreters.evaluate import body_param, split
+from untrace.interpreters.inverse_rules.linear import solve_eigh
 from untrace.interpreters.inverse_rules.table import (
     CALLS,
     Inverse,
     flat,
     solve_elementwise,
 )
-from untrace.interpreters.inverting.network import Rule
-from untrace.interpreters.inverting.step import Step
+from untrace.interpreters.inverting.step import Rule, Step
 
 
 def body_of(eqn: Any) -> Any:
@@ -168,3 +168,10 @@ def _cholesky(step: Step) -> None:
         step.solve(
             0, lambda y: y @ jnp.conj(jnp.swapaxes(y, -1, -2)), step.needed_result()
         )
+
+
+@called_as("eigh", "values and vectors are known; the matrix is taken to be symmetric")
+def _eigh(step: Step) -> None:
+    """Multiply the factors out; `symmetrize_input` would hide the matrix."""
+    if len(step.operands) == 1 and len(step.results) == 2:
+        solve_eigh(step)

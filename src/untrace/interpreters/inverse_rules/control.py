@@ -56,6 +56,11 @@ def note_log_det(step: Step, lazy: Lazy, solved: Solved) -> None:
 @solves("cond", "the branch that was taken is known, and can be solved")
 def _cond(step: Step) -> None:
     index, branches = step.operand(0), step.params["branches"]
+    platforms = step.params.get("branches_platforms")
+    if platforms and None in platforms:  # they compute the same on several platforms
+        default = branches[platforms.index(None)]
+        step.network.open(step.node, default, step.operands[1:])
+        return
     if index is None:
         raise NotInvertible("which branch was taken is not known from its results")
     inputs = [cell.whole for cell in step.operands[1:]]
@@ -150,27 +155,49 @@ def _shard_map(step: Step) -> None:
     in_specs, out_specs = list(params["in_specs"]), list(params["out_specs"])
     known_specs = [spec for spec, lazy in zip(in_specs, inputs) if lazy is not None]
 
+    # Each device has a part of what is solved, and of log |det|: all parts together.
+    axes = tuple(params["newly_manual_axes"])
+    is_apart = all(set(_axes(in_specs[i])) == set(axes) for i in gains)
+    has_term = is_apart and bool(plan.network.log_dets) and not plan.without_formula()
+
     def turn(*values: Any) -> Any:
         rest = iter(values)
         given = [None if each is None else Lazy.of(next(rest)) for each in inputs]
         solved = solve_body(step.network, body, given, [Lazy.of(v) for v in rest])
-        found = [solved.inputs[i] for i in gains]
-        return tuple([each.value for each in found if each])
+        found = [each.value for i in gains if (each := solved.inputs[i])]
+        return tuple(found), solved.log_det()[None] if has_term else None
 
     def run(*values: Any) -> Any:
         mapped: Any = jax.shard_map(
             turn,
             mesh=mesh,
             in_specs=(*known_specs, *out_specs),
-            out_specs=tuple([in_specs[i] for i in gains]),
-            axis_names=set(params["newly_manual_axes"]),
+            out_specs=(
+                tuple([in_specs[i] for i in gains]),
+                jax.P(axes) if has_term else None,
+            ),
+            axis_names=set(axes),
             check_vma=params["check_vma"],
         )
-        return jax.jit(mapped)(*values)
+        made, terms = jax.jit(mapped)(*values)
+        return [*made, jnp.sum(terms) if has_term else None]
 
     whole = Lazy(run, [*known, *made])
     for k, i in enumerate(gains):
-        step.solve(i, lambda value: value, item(whole, k))
+        step.network.learn(step.operands[i], item(whole, k))
+    if not is_apart and plan.network.log_dets:
+        step.network.log_dets.append((step.node, None))
+    note_log_det(step, item(whole, len(gains)), plan)
+
+
+def _axes(spec: Any) -> list[Any]:
+    """List the axes of the mesh over which a value is split."""
+    return [
+        axis
+        for part in spec
+        if part is not None
+        for axis in (part if isinstance(part, tuple) else (part,))
+    ]
 
 
 @solves("ppermute", "every device sends to another one")
@@ -200,9 +227,37 @@ def _all_to_all(step: Step) -> None:
 
 
 lost(
-    "psum psum_invariant pmax pmin all_gather reduce_scatter",
+    "psum psum_invariant pmax pmin all_gather reduce_scatter unreduced_psum "
+    "unreduced_pmax unreduced_pmin unreduced_reduce_scatter all_gather_invariant "
+    "all_gather_reduced",
     "information lost: values of several devices become one",
 )
-lost("axis_index", "it computes nothing of values")
-lost("pure_callback io_callback debug_callback", "a function of the host")
-lost("pallas_call", "a kernel: register an inverse for the function that calls it")
+lost(
+    "preduced reduced_vary_cast vary_unreduced_cast",
+    "how devices share a value is not taken back",
+)
+lost("axis_index platform_index", "it computes nothing of values")
+lost("ragged_all_to_all", "no formula for its inverse")
+lost(
+    "pure_callback io_callback debug_callback debug_print buffer_callback "
+    "inspect_sharding",
+    "a function of the host",
+)
+lost("ffi_call", "native code: register an inverse for the function that calls it")
+lost("check", "it computes nothing of values")
+
+# ---- what is not followed ----------------------------------------------------------
+
+lost(
+    "pallas_call core_map",
+    "a kernel: register an inverse for the function that calls it",
+)
+lost(
+    "program_id num_programs multiple_of dma_start dma_wait masked_load masked_swap",
+    "a part of a kernel",
+)
+lost(
+    "new_ref empty_ref free_ref freeze get swap addupdate run_state run_scoped",
+    "a mutable array: what is written to it is not followed",
+)
+lost("compute_on call_hi_primitive", "its body is not followed")

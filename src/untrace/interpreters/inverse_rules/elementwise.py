@@ -11,6 +11,7 @@ import jax.scipy.special
 import numpy as np
 
 from untrace.interpreters.inverse_rules.table import (
+    ELEMENTWISE,
     Inverse,
     binary,
     flat,
@@ -97,6 +98,8 @@ def _integer_root(value: Any, *, y: int) -> Any:
         return 1 / value
     if y == 3 and not jnp.iscomplexobj(value):
         return jnp.cbrt(value)
+    if jnp.iscomplexobj(value):
+        return value ** (1 / y)
     root = jnp.abs(value) ** (1 / y)
     return root if y % 2 == 0 else jnp.sign(value) * root
 
@@ -105,18 +108,21 @@ def _power_refusal(eqn: Any) -> str | None:
     power, dtype = eqn.params["y"], eqn.invars[0].aval.dtype
     if not power:
         return "information lost: every number to the power 0 is 1"
-    if jnp.issubdtype(dtype, jnp.complexfloating) and abs(power) != 1:
-        return f"not injective: complex numbers have {abs(power)} roots"
     if not jnp.issubdtype(dtype, jnp.inexact) and power != 1:
         return "powers of whole numbers overflow"
     return None
+
+
+def _has_several_roots(eqn: Any) -> bool:
+    power = eqn.params["y"]
+    return power % 2 == 0 or (is_complex(eqn) and abs(power) != 1)
 
 
 unary(
     "integer_pow",
     _integer_root,
     on="x >= 0, for even powers",
-    principal=lambda eqn: eqn.params["y"] % 2 == 0,
+    principal=_has_several_roots,
     when=_power_refusal,
 )
 unary("square", jnp.sqrt, on="x >= 0", principal=True)
@@ -251,7 +257,14 @@ unary(
 unary("abs", lambda y: y, on="x >= 0", principal=True)
 lost("sign", "information lost: only the sign is left")
 lost("floor ceil round", "information lost: fractions are rounded away")
-lost("max min clamp", "information lost: one of its operands is left out")
+for _name, _on in (("max", "it is the greater one"), ("min", "it is the smaller one")):
+    _shown = Inverse(lambda y, bound: y, flat, _on, is_principal=True)
+    binary(_name, _shown, _shown)
+ELEMENTWISE["clamp"] = (
+    None,
+    Inverse(lambda y, low, high: y, flat, "it lies in between", is_principal=True),
+    None,
+)
 lost("rem", "not injective: numbers that differ by the divisor have the same rest")
 lost("and or", "not injective: bits are hidden by the other operand")
 lost(

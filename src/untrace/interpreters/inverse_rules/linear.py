@@ -15,6 +15,7 @@ import numpy as np
 
 from untrace.interpreters.evaluate import evaluate
 from untrace.interpreters.inverse_rules.table import lost, solves
+from untrace.interpreters.inverting.combinations import EVALUATED
 from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
 
 
@@ -38,6 +39,8 @@ def solvable(matrix: Any) -> Any:
 def _dot_general(step: Step) -> None:
     """Solve a product with a matrix for the vectors, whatever the axes are called."""
     y, i = step.needed_result(), step.only_unknown()
+    if (EVALUATED, id(step.node)) in step.network.memory:
+        raise NotInvertible("its result was computed of other elements")
     if not jnp.issubdtype(step.operands[i].aval.dtype, jnp.inexact):
         raise NotInvertible("matrices of whole numbers have no inverse in them")
     contract, batch = step.params["dimension_numbers"]
@@ -82,7 +85,8 @@ def _dot_general(step: Step) -> None:
         return jnp.transpose(x.reshape(made_shape), place)
 
     def log_det(x: Any, y: Any, a: Any) -> Any:
-        return -n_columns * log_abs_det(matrix(a))
+        exact = a.astype(jnp.result_type(a, x))  # products may be of mixed precision
+        return -n_columns * log_abs_det(matrix(exact))
 
     step.solve(i, solved, y, known, log_det=log_det if is_square else None)
 
@@ -236,16 +240,19 @@ def _fft(step: Step) -> None:
 
 # ---- factorizations ----------------------------------------------------------------
 
+NOT_UNIQUE = {"qr", "eigh", "svd", "lu", "schur", "eig"}
+"""Their factors can be scaled or exchanged: others make the same matrix."""
+
 
 @solves("cholesky", "the matrix is taken to be symmetric")
 def _cholesky(step: Step) -> None:
-    """Multiply the factor out; its lower triangle may be all that is known of it."""
+    """Multiply the factor out: its lower triangle, above which anything may stand."""
     result = step.results[0]
     if not (np.tril(~result.known()) == 0).all():
         raise NotInvertible(WAITS)
 
     def product(y: Any) -> Any:
-        lower = y if result.mask is None else jnp.tril(y)
+        lower = jnp.tril(y)
         return lower @ jnp.conj(jnp.swapaxes(lower, -1, -2))
 
     step.solve(0, product, result.loose())
@@ -259,7 +266,9 @@ def _qr(step: Step) -> None:
 
 
 @solves("eigh", "values and vectors are known; the matrix is taken to be symmetric")
-def _eigh(step: Step) -> None:
+def solve_eigh(step: Step) -> None:
+    """Multiply values and vectors out."""
+
     def product(v: Any, w: Any) -> Any:
         return (v * w[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2))
 
@@ -320,6 +329,7 @@ def _eig(step: Step) -> None:
 
 
 lost("symmetric_product cholesky_update", "no formula for its inverse")
+lost("ormqr ragged_dot_general", "no formula for its inverse")
 lost("householder_product", "not injective: its factors can be scaled")
 lost(
     "lu_pivots_to_permutation geqrf geqp3 hessenberg tridiagonal",

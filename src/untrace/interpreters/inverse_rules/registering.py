@@ -17,8 +17,7 @@ from untrace.interpreters.inverse_rules.table import (
     solve_elementwise,
     with_params,
 )
-from untrace.interpreters.inverting.network import Rule
-from untrace.interpreters.inverting.step import NotInvertible, Step
+from untrace.interpreters.inverting.step import NotInvertible, Rule, Step
 
 Function = Callable[..., Any]
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
-from untrace.interpreters.inverse_rules.table import lost, solves
+from untrace.interpreters.inverse_rules.table import check_zeros, lost, solves
 from untrace.interpreters.inverting.cells import Box, full_box
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.step import PART, TWO, WAITS, NotInvertible, Step
+from untrace.interpreters.inverting.step import PART, WAITS, NotInvertible, Step
 
 # ---- one operand, the same elements ------------------------------------------------
 
@@ -76,6 +76,12 @@ def _broadcast(step: Step) -> None:
     step.solve(i, first, step.needed_result(), log_det=0.0 if is_whole else None)
 
 
+@solves("tile", "the copies are taken to be equal")
+def _tile(step: Step) -> None:
+    index = tuple(slice(0, n) for n in step.operands[0].shape)
+    step.solve(0, lambda y: y[index], step.needed_result())
+
+
 @solves("bitcast_convert_type", "always")
 def _bitcast(step: Step) -> None:
     aval = step.operands[0].aval
@@ -90,7 +96,8 @@ def _bitcast(step: Step) -> None:
 
 @solves(
     "optimization_barrier device_put sharding_constraint "
-    "layout_constraint stop_gradient name pin unpin random_clone pbroadcast pvary reshard",
+    "layout_constraint stop_gradient name pin unpin random_clone pbroadcast pvary reshard "
+    "xla_metadata_value",
     "always: values stay what they are",
 )
 def _same(step: Step) -> None:
@@ -245,15 +252,22 @@ def _solve_side(step: Step, i: int, y: Lazy, axis: int, start: int, stop: int) -
 @solves("pad", "nothing is cut off")
 def _pad(step: Step) -> None:
     y, config = step.needed_result(), step.params["padding_config"]
+    shape = step.operands[0].shape
     if any(low < 0 or high < 0 for low, high, _ in config):
         raise NotInvertible("information lost: negative padding cuts elements off")
-    if step.operands[0].is_known:
-        raise NotInvertible("only the padding is not known")
     index = tuple(
         slice(low, low + n + max(n - 1, 0) * inner, inner + 1)
-        for (low, _, inner), n in zip(config, step.operands[0].shape)
+        for (low, _, inner), n in zip(config, shape)
     )
-    step.solve(0, lambda y: y[index], y, log_det=0.0)
+    if not step.operands[0].is_known:
+        step.solve(0, lambda y: y[index], y, log_det=0.0)
+    outside = np.ones(step.results[0].shape, bool)
+    outside[index] = False
+    if not step.operands[1].is_known and outside.any():
+        place = tuple(int(i) for i in np.argwhere(outside)[0])
+        step.solve(1, lambda y: y[place], y, log_det=0.0)
+    if not step.operands[1].is_known:
+        raise NotInvertible("information lost: nothing is padded")
 
 
 @solves("stack", "always")
@@ -294,11 +308,11 @@ def _scatter_combined(step: Step) -> None:
     if step.operands[0].is_known:
         raise NotInvertible("what is added is taken out of no single element")
     indices, update = step.needed_operands(range(1, 3))
+    if step.name == "scatter-mul":
+        check_zeros(update)
     eqn, is_product = step.node.eqn, step.name == "scatter-mul"
     if is_product and not jnp.issubdtype(step.operands[0].aval.dtype, jnp.inexact):
         raise NotInvertible("products of whole numbers overflow")
-    if is_product and not eqn.params["unique_indices"]:
-        raise NotInvertible("the indices may repeat")
 
     def undone(y: Any, indices: Any, update: Any) -> Any:
         opposite = 1 / update if is_product else -update
@@ -306,7 +320,11 @@ def _scatter_combined(step: Step) -> None:
             return eqn.primitive.bind(y, indices, opposite, **eqn.params)
 
     def log_det(x: Any, y: Any, indices: Any, update: Any) -> Any:
-        return -jnp.sum(jnp.log(jnp.abs(update)))
+        # Those outside of the operand are dropped; several may meet at one place.
+        terms = jnp.log(jnp.abs(update))
+        numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
+        zero = jnp.zeros(y.shape, terms.dtype)
+        return -jnp.sum(jax.lax.scatter_add(zero, indices, terms, numbers, mode=mode))
 
     step.solve(
         0,
@@ -344,80 +362,7 @@ def _real_or_imag(step: Step) -> None:
     step.solve(0, jax.lax.complex, found["real"], found["imag"], log_det=0.0)
 
 
-# ---- sorting -----------------------------------------------------------------------
-
-
-@solves("sort", "the permutation is known, as the sorted positions are a result")
-def _sort(step: Step) -> None:
-    axis, operands = step.params["dimension"], step.operands
-    positions = [
-        (i, step.result(i))
-        for i, cell in enumerate(operands)
-        if cell.whole is not None and _is_iota(cell.whole.concrete(), axis)
-    ]
-    order = next((lazy for _, lazy in positions if lazy is not None), None)
-    if order is None:
-        raise NotInvertible("information lost: the order of the elements is not known")
-    news = False
-    for i, cell in enumerate(operands):
-        ys = step.result(i) or _sorted_elsewhere(step, i)
-        if not cell.is_known and ys is not None:
-            _solve_sorted(step, i, ys, order, axis)
-            news = True
-    if not news:
-        raise NotInvertible("information lost: the sorted elements are not known")
-
-
-def _solve_sorted(step: Step, i: int, ys: Lazy, order: Lazy, axis: int) -> None:
-    step.solve(i, lambda y, o: unsorted(y, o, axis), ys, order, log_det=0.0)
-
-
-def _is_iota(values: Any, axis: int) -> bool:
-    if values is None or values.dtype.kind not in "iu":
-        return False
-    shape = [1] * values.ndim
-    shape[axis] = -1
-    return bool((values == np.arange(values.shape[axis]).reshape(shape)).all())
-
-
-def _sorted_elsewhere(step: Step, i: int) -> Lazy | None:
-    """Find the same operand sorted alone, as by `jnp.sort` beside `jnp.argsort`."""
-    cell, params = step.operands[i], step.params
-    for node in cell.nodes:
-        if node.name != "sort" or node is step.node or i:
-            continue
-        same = node.eqn.params["dimension"] == params["dimension"]
-        if same and node.operands[0] is cell and node.results[0].whole is not None:
-            return node.results[0].whole
-    return None
-
-
-def unsorted(y: Any, order: Any, axis: int) -> Any:
-    """Put sorted elements back to their places."""
-    return jnp.take_along_axis(y, jnp.argsort(order, axis=axis), axis=axis)
-
-
-@solves("top_k", "all elements are kept, and the positions are known")
-def _top_k(step: Step) -> None:
-    y, order = step.needed_result(0), step.needed_result(1)
-    axis = step.params.get("axis", -1)
-    if step.operands[0].shape != step.results[0].shape:
-        raise NotInvertible("information lost: small elements are left out")
-    step.solve(0, lambda y, order: unsorted(y, order, axis), y, order, log_det=0.0)
-
-
-@solves("gather", "the indices are constant, or a permutation that was sorted for")
-def _gather(step: Step) -> None:
-    y = step.needed_result()
-    if step.operands[0].is_known or step.operands[1].whole is None:
-        raise NotInvertible(TWO)
-    raise NotInvertible(
-        "the indices are not constants"
-        if step.operands[1].whole.concrete() is None
-        else PART
-        if y
-        else WAITS
-    )
+# ---- selections ------------------------------------------------------------------
 
 
 @solves("select_n", "the mask is constant")
@@ -430,17 +375,11 @@ def _select(step: Step) -> None:
     raise NotInvertible("information lost: what was not selected")
 
 
-@solves("scatter", "the indices are constant; as parts")
-def _scatter(step: Step) -> None:
-    indices = step.operand(1)
-    if indices is None or indices.concrete() is None:
-        raise NotInvertible("the indices are not constants")
-    raise NotInvertible("information lost: the elements that were replaced")
-
-
 # ---- what has no inverse -----------------------------------------------------------
 
 lost("scatter-min scatter-max", "information lost: one of its operands is left out")
+lost("approx_top_k", "information lost: small elements are left out")
+lost("after_all create_token dce_sink empty", "it computes nothing of values")
 lost("argmax argmin", "information lost: only the position of one element is left")
 lost("iota rng_bit_generator rng_uniform random_bits", "it computes nothing of values")
 lost("random_seed random_fold_in random_split random_gamma threefry2x32", "a hash")

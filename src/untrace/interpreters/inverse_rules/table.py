@@ -20,8 +20,7 @@ import jax.numpy as jnp
 
 from untrace.interpreters.inverting.cells import Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.network import Rule
-from untrace.interpreters.inverting.step import NotInvertible, Step
+from untrace.interpreters.inverting.step import NotInvertible, Rule, Step
 
 Function = Callable[..., Any]
 When = Callable[[Any], "str | None"]

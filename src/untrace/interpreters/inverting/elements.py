@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -24,6 +23,13 @@ from untrace.interpreters.inverse_rules.table import (
     with_params,
 )
 from untrace.interpreters.inverting.cells import Cell, Mask
+from untrace.interpreters.inverting.combinations import (
+    COMBINING,
+    RUNNING,
+    follow_combining,
+    follow_product,
+    follow_running,
+)
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network, Node, evaluated
 from untrace.interpreters.inverting.step import NotInvertible, Step
@@ -88,7 +94,11 @@ def _follow(network: Network, node: Node) -> bool:
     if node.is_open or node.is_spent or not _is_array_node(node):
         return False
     if node.name in COMBINING:
-        return _follow_untouched(network, node)
+        return follow_combining(network, node)
+    if node.name == "dot_general":
+        return follow_product(network, node)
+    if node.name in RUNNING:
+        return follow_running(network, node)
     moved = _moved(node)
     if moved is not None:
         return _follow_moves(network, node, moved)
@@ -119,34 +129,6 @@ def _moved(node: Node) -> list[int] | None:
     others = [node.operands[i].whole for i in operands if i not in moved]
     is_static = all(o is not None and o.concrete() is not None for o in others)
     return moved if is_static else None
-
-
-COMBINING = {"scatter-add", "scatter-sub", "scatter-mul"}
-"""`x.at[i].add(v)` and its like; the elements that they do not touch stay."""
-
-
-def _follow_untouched(network: Network, node: Node) -> bool:
-    operand, indices, update = node.operands
-    result = node.results[0]
-    where = None if indices.whole is None else indices.whole.concrete()
-    if where is None or not result.is_touched or operand.is_known:
-        return False
-    key = "untouched", id(node)
-    if key not in network.memory:
-        params = node.eqn.params
-        with jax.ensure_compile_time_eval():
-            touched = jax.lax.scatter(
-                np.zeros(operand.shape, np.int32),
-                where,
-                np.ones(update.shape, np.int32),
-                params["dimension_numbers"],
-                mode=params["mode"],
-            )
-            network.memory[key] = np.asarray(touched) == 0
-    mask = network.memory[key] & result.known()
-    if not (mask & ~operand.known()).any():
-        return False
-    return bool(network.learn_part(operand, mask, result.filled()))
 
 
 def _numbers(network: Network, node: Node, moved: list[int]) -> list[Mask]:
@@ -346,13 +328,14 @@ def _learn_elements(
     needs: list[Lazy],
 ) -> bool:
     cell, y = node.operands[i], _harmless(node, node.results[0])
-    compute = with_params(inverse.compute, node.eqn.params)
+    params = {} if node.eqn is None else node.eqn.params
+    compute = with_params(inverse.compute, params)
     if node.name == "mul" and _are_ones(node.operands[1 - i], mask):
         return bool(network.learn_part(cell, mask, y))
     lazy = Lazy(compute, [y, *needs])
     n_new = network.learn_part(cell, mask, lazy)
     if n_new and inverse.slope is not flat:
-        slope = slopes(inverse, compute, node.eqn.params)
+        slope = slopes(inverse, compute, params)
         log_det = masked_slope(slope, cell, mask)
         Step(node, network).record(log_det, [lazy, y, *needs], cell)
     return bool(n_new)

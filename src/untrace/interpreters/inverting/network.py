@@ -19,9 +19,6 @@ from typing import Any
 from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverting.cells import Box, Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.step import NotInvertible, Step
-
-Rule = Callable[[Step], None]
 
 IDENTITY = "copy"
 """The name of a node without an equation, which says that two values are one."""
@@ -110,7 +107,7 @@ class Network:
     """A program that is solved.
 
     Args:
-      rules: How equations are solved, by the names of primitives.
+      invert: Solves an equation for what it lacks, or notes in it why it does not.
       calls: Which sub-program stands for an equation and can be entered, if one can.
       later: What is tried, in this order, when the rules lead no further; each returns
         whether anything became known.
@@ -127,13 +124,13 @@ class Network:
 
     def __init__(
         self,
-        rules: Callable[[Node], Rule | None],
+        invert: Callable[[Network, Node], None],
         calls: Callable[[Any], Any],
         later: Sequence[Callable[[Network], bool]] = (),
         is_principal: bool = False,
         has_log_det: bool = False,
     ) -> None:
-        self.rules = rules
+        self.invert = invert
         self.calls = calls
         self.later = later
         self.is_principal = is_principal
@@ -147,7 +144,7 @@ class Network:
     def like(self) -> Network:
         """Return an empty network that is solved in the same way, for a sub-program."""
         return Network(
-            self.rules, self.calls, self.later, self.is_principal, self.has_log_det
+            self.invert, self.calls, self.later, self.is_principal, self.has_log_det
         )
 
     # ---- making it -----------------------------------------------------------------
@@ -194,13 +191,17 @@ class Network:
         body = None if node.eqn is None else self.calls(node.eqn)
         if body is None or node.is_open:
             return False
+        self.open(node, body, node.operands)
+        return True
+
+    def open(self, node: Node, body: Any, inputs: Sequence[Cell]) -> None:
+        """Let a body take the place of an equation, with some of its operands."""
         node.is_open = True
         for cell in {id(c): c for c in (*node.operands, *node.results)}.values():
             cell.nodes.remove(node)
-        outputs = self.add(body, node.operands, node)
+        outputs = self.add(body, inputs, node)
         for inner, outer in zip(outputs, node.results, strict=True):
             self.tie(inner, outer, node)
-        return True
 
     # ---- solving it ----------------------------------------------------------------
 
@@ -249,14 +250,7 @@ class Network:
             for cell, lazy in zip(node.results, node.forward()):
                 self.learn(cell, lazy)
             return
-        rule = self.rules(node)
-        node.refusal = ""
-        if rule is None:
-            return
-        try:
-            rule(Step(node, self))
-        except NotInvertible as reason:
-            node.refusal = str(reason)
+        self.invert(self, node)
 
     def _enter_one(self) -> bool:
         """Enter calls whose results are known, or else those with a known operand."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 
 from untrace.interpreters.inverting.cells import Box, Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
-
-if TYPE_CHECKING:  # it gives the rules what this file describes
-    from untrace.interpreters.inverting.network import Network, Node
+from untrace.interpreters.inverting.network import Network, Node
 
 LogDet = Callable[..., Any] | float | None
 """Computes log |det| of what a rule solves from what it solved and the values that it was
@@ -155,3 +153,6 @@ class Step:
 PART = "information lost: elements outside of the slice reach no result"
 WAITS = "its result is not known"
 TWO = "two unknowns: several of its operands are not known"
+
+Rule = Callable[[Step], None]
+"""Solves an equation; raises `NotInvertible`."""
