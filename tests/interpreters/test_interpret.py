@@ -70,7 +70,7 @@ def test_it_takes_what_source_takes() -> None:
 
 def test_other_arguments_than_were_traced_are_refused() -> None:
     jaxpr = jax.make_jaxpr(jnp.add)(1.0, 2.0)
-    with pytest.raises(CallError, match="has 2 inputs; 1 are given"):
+    with pytest.raises(CallError, match="has 2 inputs, without names; 1 are given"):
         untrace.interpret(jaxpr, as_it_is)(1.0)
     traced = jax.jit(layer).trace(P, X)
     with pytest.raises(CallError, match="was traced with"):

@@ -399,7 +399,7 @@ def solver(params: Any, operands: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
-    """Evaluate the body on all devices of a mesh, where values are traced."""
+    """Evaluate the body, traced, on all devices of a mesh: op by op, as JAX does."""
     params = step.params
     mapped: Any = jax.shard_map(
         step.body(params["jaxpr"]),
@@ -409,7 +409,7 @@ def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
         axis_names=set(params["newly_manual_axes"]),
         check_vma=params["check_vma"],
     )
-    return jax.jit(mapped)(*operands)
+    return mapped(*operands)
 
 
 _Entered = Callable[[Step, Sequence[Any]], "list[Any] | None"]

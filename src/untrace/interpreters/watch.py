@@ -118,7 +118,8 @@ def watch(
     one value. The function is evaluated op by op.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced` or a `Source`.
+      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+        file that untrace saved, which is EXECUTED.
       names: Patterns as in a shell; what has such a name, in the recovered source at
         level "lax" or as a variable of the user's, is listed.
       functions: Patterns; what comes from such functions of the user's is listed.
@@ -134,6 +135,7 @@ def watch(
     Raises:
       CallError: If an argument is traced: the values are not known inside `jax.jit`.
       CaptureError: If the arguments cannot be traced.
+      LoadError: If a file cannot be read.
 
     >>> import jax.numpy as jnp
     >>> watched = watch(lambda x: jnp.sin(x) * 2, expr=jnp.std)(jnp.zeros(3))

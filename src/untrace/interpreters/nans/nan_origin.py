@@ -121,8 +121,9 @@ def nan_origin(
     programs, whatever their size. What it prints or calls on the host, it does in each.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced` or a `Source`; for a backward
-        pass, `jax.grad(loss)` or a whole training step.
+      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+        file that untrace saved, which is EXECUTED; for a backward pass,
+        `jax.grad(loss)` or a whole training step.
       kind: "nan"; "inf", the first value that is not finite and reaches a result; or
         "overflow", the first infinity that is none in exact arithmetic, also if no
         result shows it.
@@ -136,6 +137,7 @@ def nan_origin(
     Raises:
       ValueError: If there is no such kind.
       CaptureError: If the arguments cannot be traced.
+      LoadError: If a file cannot be read.
 
     >>> import jax, jax.numpy as jnp
     >>> found = nan_origin(jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)))(0.0)
