@@ -32,7 +32,7 @@ from untrace.interpreters.evaluate import Step
 from untrace.interpreters.interpret import interpret
 
 GOOD = ("equal", "equal to its jaxpr")
-NOT_OURS = ("untraceable", "no reference", "not installed")
+NOT_OURS = ("untraceable", "no reference", "no values", "not installed")
 
 
 class Outcome(NamedTuple):
@@ -55,6 +55,8 @@ def compared(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> 
         jaxpr = jax.make_jaxpr(function)(*args)
     except Exception as error:  # what JAX itself cannot trace is not ours
         return Outcome(name, "untraceable", said(error))
+    if any(isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves(args)):
+        return Outcome(name, "no values")
     try:
         found = jax.block_until_ready(interpret(function, as_it_is)(*args))
     except Exception as error:

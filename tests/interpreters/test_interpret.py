@@ -78,6 +78,8 @@ def test_other_arguments_than_were_traced_are_refused() -> None:
     abstract = untrace.source(jnp.sin)(jax.ShapeDtypeStruct((3,), np.float32))
     with pytest.raises(CallError, match="carries no inputs"):
         untrace.interpret(abstract, as_it_is)()
+    with pytest.raises(CallError, match="needs values"):
+        untrace.interpret(jnp.sin, as_it_is)(jax.ShapeDtypeStruct((3,), np.float32))
 
 
 def test_exceptions_of_the_handler_come_through_with_the_users_line() -> None:

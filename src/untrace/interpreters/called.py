@@ -122,6 +122,8 @@ def _call(
         else:
             static = static_argnums, static_argnames
             captured = captured_program(function, args, kwargs, *static)
+    if any(value is None for value in captured.values):
+        raise CallError("a program that is evaluated needs values, not types alone.")
     return _called(captured, given)
 
 

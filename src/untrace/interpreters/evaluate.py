@@ -13,7 +13,7 @@ Also run by path, by Python installations without this package: it imports JAX a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -231,6 +231,16 @@ def _prepared(jaxpr: Any) -> _Body:
 def split(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
     """Return the open jaxpr and its constants (jax 0.11 made both one class)."""
     return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
+
+
+def all_equations(jaxpr: Any) -> Iterator[Any]:
+    """Yield the equations of a jaxpr and of all that are in their params."""
+    for equation in split(jaxpr)[0].eqns:
+        yield equation
+        for param in equation.params.values():
+            for part in param if isinstance(param, (tuple, list)) else (param,):
+                if hasattr(split(part)[0], "eqns"):
+                    yield from all_equations(part)
 
 
 def _evaluated(step: Step, *operands: Any) -> Any:

@@ -1,0 +1,50 @@
+"""`untrace.nan_origin` finds nothing in programs without a NaN, and something in others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import untrace
+from tests.corpus import programs
+from tests.corpus.interpreted import NOT_OURS, compared
+
+
+def has_nan(result: Any) -> bool:
+    floats = [
+        x
+        for x in jax.tree.leaves(result)
+        if jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+    ]
+    return any(bool(jnp.isnan(x).any()) for x in floats)
+
+
+def wrong(case: Any) -> str:
+    """Say what is wrong with what is found in a program; nothing if it is right."""
+    with case.context():
+        if compared(case.name, case.function, case.args).verdict in NOT_OURS:
+            return ""  # JAX does not run it
+        found = untrace.nan_origin(case.function)(*case.args)
+        is_bad = has_nan(jax.jit(lambda *args: case.function(*args))(*case.args))
+        if is_bad or found is None:
+            return (
+                "" if is_bad == (found is not None) else f"{case.name}: nothing found"
+            )
+        return f"{case.name}: {found!r}"
+
+
+def check(cases: list[Any]) -> None:
+    bad = [text for text in map(wrong, cases) if text]
+    assert not bad, "\n".join(bad)
+
+
+def test_sample_of_the_programs_has_no_false_origin() -> None:
+    check(programs.chosen(kinds="base", step=40))
+
+
+@pytest.mark.corpus
+def test_no_program_has_a_false_origin() -> None:
+    check(programs.chosen(kinds="base,grad"))
