@@ -17,8 +17,9 @@ from untrace import jaxapi
 from untrace.errors import CallError
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
-from untrace.interpreters.evaluate import Step, body_param, evaluate, is_traced
+from untrace.interpreters.evaluate import Step, evaluate
 from untrace.interpreters.places import Origin, origin_of
+from untrace.interpreters.sub_programs import body_param, is_traced
 from untrace.interpreters.summaries import Summary, summary
 from untrace.lifting.value_names import value_names
 from untrace.printable import printable

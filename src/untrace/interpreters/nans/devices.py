@@ -6,7 +6,7 @@ Also run by path, by Python installations without this package: it imports JAX a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from ..evaluate import Evaluator, Step, all_equations
+from ..evaluate import Evaluator, Step
+from ..sub_programs import all_equations
 from .grading import badness
 
 _SAME_ON_ONE_DEVICE = frozenset({"pvary", "pcast"})
@@ -36,7 +37,7 @@ def bind_alone(step: Step, *operands: Any) -> Any:
 
 
 @contextlib.contextmanager
-def own_context_alone(equation: Any) -> Iterator[None]:
+def own_context_alone(equation: Any) -> Generator[None, None, None]:
     """Enter the context of an equation, but not the mesh of its `shard_map`."""
     with equation.ctx.manager:
         if not _is_mapped(equation):

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.core
 
-from ..evaluate import Evaluator, Place, Step, body_param, solver
+from ..evaluate import Evaluator, Place, Step
+from ..sub_programs import body_param, solver
 from .devices import (
     Devices,
     bind_alone,

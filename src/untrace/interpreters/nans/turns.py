@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..evaluate import evaluate, rows_where, scan_sizes
+from ..evaluate import evaluate
+from ..sub_programs import rows_where, scan_sizes
 from .devices import bind_alone, own_context_alone
 
 Badness = Callable[[Any], Any]
