@@ -29,7 +29,10 @@ def wrong(case: Any) -> str:
         except Exception:  # JAX does not run it
             return ""
         is_bad = has_nan(result)
-        found = untrace.nan_origin(case.function)(*case.args)
+        try:
+            found = untrace.nan_origin(case.function)(*case.args)
+        except Exception as error:
+            return f"{case.name}: {type(error).__name__}: {str(error)[:300]}"
         if is_bad or found is None:
             return (
                 "" if is_bad == (found is not None) else f"{case.name}: nothing found"

@@ -295,6 +295,21 @@ def test_backward_passes_of_mapped_bodies_are_searched() -> None:
     assert untrace.nan_origin(jax.grad(loss))(ROWS) is None
 
 
+def test_values_in_several_memories_and_shardings_are_searched() -> None:
+    def f(x: Any) -> Any:
+        on_host = jax.device_put(x * 2.0, jax.memory.Space.Host)
+        return jnp.log(jax.device_put(on_host, jax.memory.Space.Device) - 3.0), on_host
+
+    found = untrace.nan_origin(f)(X)
+    assert found is not None and found.primitive == "log"
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        rows = jax.device_put(ROWS, jax.P("d"))
+        g = lambda x, y: (jnp.sqrt(x - 2.0) + jax.reshard(y, jax.P("d")), y * 2.0)
+        found = untrace.nan_origin(g)(rows, ROWS)
+    assert found is not None and found.primitive == "sqrt"
+
+
 # ---- where the search ends ---------------------------------------------------------------
 
 

@@ -8,6 +8,8 @@ Also run by path, by Python installations without this package: it imports JAX a
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -102,15 +104,22 @@ def same_badness(
 def groups(
     numbers: Iterable[int], values: Mapping[int, Any] | Sequence[Any], level: int
 ) -> list[list[int]]:
-    """Put values of one shape together, in order, as many as have flags in a word."""
+    """Put values of one shape together, in order, as many as have flags in a word.
+
+    They are of one sharding and in one memory, too: JAX combines no others.
+    """
     found: list[list[int]] = []
-    last: dict[tuple[int, ...], list[int]] = {}
+    last: dict[tuple[object, ...], list[int]] = {}
     for n in numbers:
-        shape = jnp.shape(values[n])
-        if len(last.get(shape, ())) % (BITS // _n_bits(level)) == 0:
-            last[shape] = []
-            found.append(last[shape])
-        last[shape].append(n)
+        aval = getattr(values[n], "aval", None)
+        sharding, memory = (
+            getattr(aval, name, None) for name in ("sharding", "memory_space")
+        )
+        like = jnp.shape(values[n]), str(sharding), str(memory)
+        if len(last.get(like, ())) % (BITS // _n_bits(level)) == 0:
+            last[like] = []
+            found.append(last[like])
+        last[like].append(n)
     return found
 
 
@@ -129,13 +138,14 @@ def packed(values: Sequence[Any], level: int, is_split: bool = False) -> Any:
       level: From which grade on they are told apart.
       is_split: Whether they may lie on several devices, where XLA reduces no words.
     """
-    word: Any = jnp.uint32(0)
+    parts: list[Any] = []
     for i, value in enumerate(values):
         is_nan, is_infinite = _is_nan_or_infinite(value)
         at = i * _n_bits(level)
-        word |= is_nan.astype(jnp.uint32) << at
+        parts.append(is_nan.astype(jnp.uint32) << at)
         if level != NAN:
-            word |= is_infinite.astype(jnp.uint32) << (at + 1)
+            parts.append(is_infinite.astype(jnp.uint32) << (at + 1))
+    word = functools.reduce(operator.or_, parts)
     axes = tuple(range(word.ndim))
     if not is_split:
         return jax.lax.reduce(word, np.uint32(0), jax.lax.bitwise_or, axes)
