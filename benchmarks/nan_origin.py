@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import untrace
-from untrace.interpreters.nans import search, turns
+from untrace.interpreters.nans import flagging, turns
 
 SIZE, LAYERS, STEPS = 512, 8, 32
 
@@ -65,7 +65,7 @@ def ratio(loss: Callable[..., Any], bad: float, repetitions: int = 5) -> float:
         theirs.append(time.process_time() - start)
         taken.clear()
         with (
-            mock.patch.object(search, "compiled", timed),
+            mock.patch.object(flagging, "compiled", timed),
             mock.patch.object(turns, "compiled", timed),
         ):
             found = untrace.nan_origin(jax.grad(loss))(*args)

@@ -27,6 +27,7 @@ LAYERS = [
         "drop_in",
         "result",
         "saved",
+        "saved_program",
         "highlight",
         "static_check",
         "static_tables",

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from untrace import jaxapi
-from untrace.capture.capture import capture
-from untrace.capture.captured import Captured
-from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
-from untrace.capture.user_code import user_code
 from untrace.extension import load_entry_points
 from untrace.interpreters.comparing.compare import compare_programs
 from untrace.interpreters.comparing.comparison import Comparison
-from untrace.ir import to_jaxpr
-from untrace.reduction.loading import load_program
-from untrace.result import Source
+from untrace.interpreters.doors import captured_program, is_known, is_path
 
 
 def diff(
@@ -62,7 +54,7 @@ def diff(
         calls = [Call(each, args, kwargs) for each in (before, after)]
         return diff_calls(calls[0], calls[1], context, *static)
 
-    if carries_inputs(before) and carries_inputs(after):
+    if is_known(before) and is_known(after):
         return with_arguments()
     return with_arguments
 
@@ -85,36 +77,7 @@ def diff_calls(
     """Compare two programs that each have arguments of their own (see `diff`)."""
     load_entry_points()
     static = static_argnums, static_argnames
-    are_anew = any(isinstance(c.program, str | os.PathLike) for c in (before, after))
+    are_anew = is_path(before.program) or is_path(after.program)
     with jaxapi.outside_traces():
-        sides = [_captured(*call, *static) for call in (before, after)]
+        sides = [captured_program(*call, *static) for call in (before, after)]
         return compare_programs(sides[0], sides[1], context, are_anew)
-
-
-def carries_inputs(program: Any) -> bool:
-    """Whether a program needs no arguments to be known."""
-    return (
-        jaxapi.is_jaxpr(program)
-        or jaxapi.is_traced(program)
-        or isinstance(program, (Source, str, os.PathLike))
-    )
-
-
-def _captured(
-    program: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    static_argnums: int | Sequence[int] | None,
-    static_argnames: str | Sequence[str] | None,
-) -> Captured:
-    if isinstance(program, Source):
-        return program.captured
-    if isinstance(program, str | os.PathLike):
-        loaded = load_program(Path(program))
-        return with_trees(capture_jaxpr(to_jaxpr(loaded.block), loaded.name))
-    if jaxapi.is_jaxpr(program):
-        return with_trees(capture_jaxpr(program))
-    if jaxapi.is_traced(program):
-        return capture_traced(program)
-    with user_code():
-        return capture(program, args, kwargs, static_argnums, static_argnames)

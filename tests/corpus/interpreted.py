@@ -1,15 +1,18 @@
 """Evaluating the corpora with a handler that does nothing gives the bits of JAX.
 
-    python -m tests.corpus.interpreted --step 1
+    python -m tests.corpus.interpreted --corpus harness --step 40
 
-The reference is the function itself under `jax.disable_jit()`, op by op; or its jaxpr as
-JAX evaluates it, where Python computed with numbers that are arrays when it is traced.
+The reference is the function itself under `jax.disable_jit()`, where JAX runs loops turn
+by turn. Python and NumPy then compute with numbers that are arrays when the function is
+traced, and some of JAX's functions compile all the same; where the results differ from
+that, the reference is the traced program, each of its equations by itself (`op_by_op`).
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,13 +22,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.readability import corpus as readability
 from tests.corpus import harness, programs
+from tests.corpus.op_by_op import op_by_op
+from tests.corpus.packages import run as packages
+from tests.corpus.packages.cases import Call
+from tests.corpus.packages.judge import flat
 from untrace.interpreters.evaluate import Step
 from untrace.interpreters.interpret import interpret
 
+GOOD = ("equal", "equal to its jaxpr")
+NOT_OURS = ("untraceable", "no reference", "no values", "not installed")
+
 
 class Outcome(NamedTuple):
-    """What came of one case: "equal", "different", "error", or why it was left out."""
+    """What came of one case: one of `GOOD`, of `NOT_OURS`, "different" or "error"."""
 
     name: str
     verdict: str
@@ -43,24 +54,44 @@ def compared(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> 
     try:
         jaxpr = jax.make_jaxpr(function)(*args)
     except Exception as error:  # what JAX itself cannot trace is not ours
-        return Outcome(name, "untraceable", f"{type(error).__name__}: {error}"[:200])
+        return Outcome(name, "untraceable", said(error))
+    if any(isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves(args)):
+        return Outcome(name, "no values")
     try:
-        with jax.disable_jit():
-            wanted = jax.block_until_ready(function(*args))
+        found = jax.block_until_ready(interpret(function, as_it_is)(*args))
     except Exception as error:
-        return Outcome(name, "no reference", f"{type(error).__name__}: {error}"[:200])
+        ours = error
+    else:
+        return _judged(name, function, args, jaxpr, found)
     try:
-        found = interpret(function, as_it_is)(*args)
+        op_by_op(jaxpr, jax.tree.leaves(args))
+    except Exception as error:  # such as an operation that CPUs do not have
+        if type(error) is type(ours):
+            return Outcome(name, "no reference", said(error))
+    return Outcome(name, "error", said(ours))
+
+
+def _judged(
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    jaxpr: Any,
+    found: Any,
+) -> Outcome:
+    with contextlib.suppress(Exception), jax.disable_jit():
+        if not difference(function(*args), found):
+            return Outcome(name, "equal")
+    try:
+        wanted = op_by_op(jaxpr, jax.tree.leaves(args))
     except Exception as error:
-        return Outcome(name, "error", f"{type(error).__name__}: {error}"[:500])
-    differs = difference(wanted, found)
-    if differs:
-        with jax.disable_jit():
-            outputs = jax.core.eval_jaxpr(
-                jaxpr.jaxpr, jaxpr.consts, *jax.tree.leaves(args)
-            )
-        differs = difference(outputs, jax.tree.leaves(found))
-    return Outcome(name, "different" if differs else "equal", differs)
+        return Outcome(name, "error", f"of the reference: {said(error)}")
+    differs = difference(wanted, jax.tree.leaves(found))
+    return Outcome(name, "different" if differs else "equal to its jaxpr", differs)
+
+
+def said(error: Exception) -> str:
+    """Return the class and the start of the message of an exception."""
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def difference(wanted: Any, found: Any) -> str:
@@ -90,45 +121,89 @@ def bits(value: Any) -> Any:
     return array.shape, str(array.dtype), array.tobytes()
 
 
-COMPILED = frozenset(
-    {"bicgstab", "cg", "gmres", "kalman_filter", "random_ball", "random_old_ball"}
-)
-"""Programs without a reference: solvers and a sampler that JAX compiles even under
-`disable_jit`, and a loop that computes with numbers of Python."""
+def of_programs(step: int, kinds: str = "base") -> Iterator[Outcome]:
+    """Run every `step`-th documented program, or all variants if `kinds` is empty."""
+    for case in programs.chosen(kinds=kinds, step=step):
+        with case.context():
+            yield compared(case.name, case.function, case.args)
 
 
-def of_programs(step: int) -> Iterator[Outcome]:
-    """Run every `step`-th documented program."""
-    for name in sorted(programs.PROGRAMS)[::step]:
-        program = programs.PROGRAMS[name]
-        if name not in COMPILED:
-            with program.context():
-                yield compared(name, program.function, program.args)
+def of_variants(step: int) -> Iterator[Outcome]:
+    """Run every `step`-th of the documented programs, their derivatives and batches."""
+    return of_programs(step, "")
 
 
 def of_harness(step: int) -> Iterator[Outcome]:
     """Run every `step`-th case of JAX's harness."""
-    for position, case in enumerate(harness.sampled(step)):
-        if position % 500 == 499:
-            jax.clear_caches()
+    for case in harness.sampled(step):
         args = case.dyn_args_maker(np.random.RandomState(0))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield compared(case.fullname, case.dyn_fun, tuple(args))
+        yield compared(case.fullname, case.dyn_fun, tuple(args))
+
+
+def of_readability(step: int) -> Iterator[Outcome]:
+    """Run every `step`-th program of the benchmark of readability."""
+    for name in readability.names()[::step]:
+        try:
+            program = readability.load(name)
+        except readability.MissingError as error:
+            yield Outcome(name, "not installed", said(error))
+        else:
+            yield of_arrays(name, Call(program.function, program.args))
+
+
+def of_packages(step: int) -> Iterator[Outcome]:
+    """Run every `step`-th program of the packages that are installed."""
+    for case in packages.chosen(step=step):
+        with jax.enable_x64(case.x64):
+            try:
+                call = case.make()
+                jax.block_until_ready(call.function(*call.args, **call.kwargs))
+            except Exception as error:
+                yield Outcome(case.name, "not installed", said(error))
+            else:
+                yield of_arrays(case.name, call)
+
+
+def of_arrays(name: str, call: Call) -> Outcome:
+    """Compare a function of the arrays in what it is called with: all else is fixed."""
+    function, args = flat(call, call.function)
+    return compared(name, function, tuple(args))
+
+
+CORPORA: dict[str, Callable[[int], Iterator[Outcome]]] = {
+    "harness": of_harness,
+    "programs": of_variants,
+    "readability": of_readability,
+    "packages": of_packages,
+}
+
+
+def outcomes(name: str, step: int) -> Iterator[Outcome]:
+    """Run every `step`-th case of a corpus; free compiled code from time to time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for position, outcome in enumerate(CORPORA[name](step)):
+            if position % 300 == 299:
+                jax.clear_caches()
+            yield outcome
 
 
 def main() -> None:
-    """Print counts of verdicts and what differs."""
+    """Print what differs, and counts of verdicts."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", choices=CORPORA, action="append")
     parser.add_argument("--step", type=int, default=1, help="take every STEP-th case")
-    counts: collections.Counter[str] = collections.Counter()
-    step = parser.parse_args().step
-    for outcome in (*of_programs(step), *of_harness(step)):
-        counts[outcome.verdict] += 1
-        if outcome.verdict in ("different", "error"):
-            print(outcome.verdict, outcome.name, outcome.detail)
-    print(dict(counts))
-    sys.exit(bool(counts["different"] or counts["error"]))
+    options = parser.parse_args()
+    is_good = True
+    for name in options.corpus or CORPORA:
+        counts: collections.Counter[str] = collections.Counter()
+        for outcome in outcomes(name, options.step):
+            counts[outcome.verdict] += 1
+            if outcome.verdict not in GOOD:
+                print(*outcome, flush=True)
+            is_good &= outcome.verdict in GOOD + NOT_OURS
+        print(f"jax {jax.__version__}, {name}: {dict(counts)}", flush=True)
+    sys.exit(not is_good)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def test_it_takes_what_source_takes() -> None:
 
 def test_other_arguments_than_were_traced_are_refused() -> None:
     jaxpr = jax.make_jaxpr(jnp.add)(1.0, 2.0)
-    with pytest.raises(CallError, match="has 2 inputs; 1 are given"):
+    with pytest.raises(CallError, match="has 2 inputs, without names; 1 are given"):
         untrace.interpret(jaxpr, as_it_is)(1.0)
     traced = jax.jit(layer).trace(P, X)
     with pytest.raises(CallError, match="was traced with"):
@@ -78,6 +78,8 @@ def test_other_arguments_than_were_traced_are_refused() -> None:
     abstract = untrace.source(jnp.sin)(jax.ShapeDtypeStruct((3,), np.float32))
     with pytest.raises(CallError, match="carries no inputs"):
         untrace.interpret(abstract, as_it_is)()
+    with pytest.raises(CallError, match="needs values"):
+        untrace.interpret(jnp.sin, as_it_is)(jax.ShapeDtypeStruct((3,), np.float32))
 
 
 def test_exceptions_of_the_handler_come_through_with_the_users_line() -> None:

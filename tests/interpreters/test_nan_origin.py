@@ -215,3 +215,125 @@ def test_command_line(tmp_path: Path) -> None:
         main, ["nan-origin", str(path), "jnp.log(x)", "--kind", "inf"]
     )
     assert made.exit_code == 1 and "log(0)" in made.stdout
+
+
+# ---- on several devices ------------------------------------------------------------------
+
+ROWS = jnp.arange(16.0) + 1
+
+
+def on_devices(body: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.P("d")
+    return jax.shard_map(
+        body, mesh=mesh, **{"in_specs": spec, "out_specs": spec, **options}
+    )
+
+
+def found_on_devices(body: Callable[..., Any], x: Any, **options: Any) -> Any:
+    found = untrace.nan_origin(on_devices(body, **options))(x)
+    assert found is not None and found.origin is not None
+    assert found.origin.path[0] == "shard_map", str(found)
+    return found
+
+
+def test_mapped_bodies_are_searched_on_all_devices() -> None:
+    def body(x: Any) -> Any:
+        y = jnp.log(x - 5.0) * 2.0
+        return jax.lax.psum(jnp.where(x > 0, y, 0.0).sum(), "d")
+
+    found = found_on_devices(body, ROWS.at[10].set(4.0), out_specs=jax.P())
+    assert found.primitive == "log" and found.values == (-4.0,)
+    assert found.origin.text == "y = jnp.log(x - 5.0) * 2.0"
+    assert found.trap == "log of a negative number"
+    assert untrace.nan_origin(on_devices(jnp.log))(ROWS) is None
+
+
+def test_what_devices_exchange_may_be_the_origin() -> None:
+    def body(x: Any) -> Any:
+        huge = jnp.where(x > 9, jnp.inf, jnp.where(x > 7, -jnp.inf, x))
+        return jax.lax.psum(huge, "d")
+
+    found = found_on_devices(body, ROWS, out_specs=jax.P())
+    assert found.primitive.startswith("psum") and np.isnan(found.result).any()
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_loops_of_mapped_bodies_are_looked_into(is_checked: bool) -> None:
+    def body(x: Any) -> Any:
+        def step(total: Any, row: Any) -> Any:
+            total = jax.lax.cond(
+                row > 3, lambda t: t * 0.5 + jnp.sqrt(row - 9), abs, total
+            )
+            return total, None
+
+        return jax.lax.scan(step, x.sum() * 0.0, x)[0][None]
+
+    found = found_on_devices(body, ROWS, check_vma=is_checked)
+    assert found.primitive == "sqrt"
+    assert list(found.origin.path) == ["shard_map", "scan[1]", "cond[1]"]
+
+
+def test_loops_in_which_devices_exchange_values_are_the_end() -> None:
+    def body(x: Any) -> Any:
+        def step(total: Any, row: Any) -> Any:
+            return total + jax.lax.psum(jnp.log(row), "d"), None
+
+        return jax.lax.scan(step, 0.0, x - 5)[0]
+
+    found = found_on_devices(body, ROWS, out_specs=jax.P())
+    assert found.primitive == "scan" and found.trap == "several devices"
+
+
+def test_backward_passes_of_mapped_bodies_are_searched() -> None:
+    def loss(x: Any) -> Any:
+        return on_devices(lambda x: jnp.linalg.norm(x)[None])(x).sum()
+
+    found = untrace.nan_origin(jax.grad(loss))(ROWS.at[6:8].set(0.0))
+    assert found is not None and found.trap == "sqrt" and found.origin is not None
+    assert found.origin.path[0] == "shard_map" and found.origin.is_backward
+    assert untrace.nan_origin(jax.grad(loss))(ROWS) is None
+
+
+def test_values_in_several_memories_and_shardings_are_searched() -> None:
+    def f(x: Any) -> Any:
+        on_host = jax.device_put(x * 2.0, jax.memory.Space.Host)
+        return jnp.log(jax.device_put(on_host, jax.memory.Space.Device) - 3.0), on_host
+
+    found = untrace.nan_origin(f)(X)
+    assert found is not None and found.primitive == "log"
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        rows = jax.device_put(ROWS, jax.P("d"))
+        g = lambda x, y: (jnp.sqrt(x - 2.0) + jax.reshard(y, jax.P("d")), y * 2.0)
+        found = untrace.nan_origin(g)(rows, ROWS)
+    assert found is not None and found.primitive == "sqrt"
+
+
+# ---- where the search ends ---------------------------------------------------------------
+
+
+def test_kernels_are_named() -> None:
+    pallas = pytest.importorskip("jax.experimental.pallas")
+
+    def log_kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = jnp.log(x_ref[...])
+
+    kernel = pallas.pallas_call(
+        log_kernel, out_shape=jax.ShapeDtypeStruct((3,), np.float32), interpret=True
+    )
+    found = untrace.nan_origin(lambda x: kernel(x) * 2.0)(X - 1.0)
+    assert found is not None and found.primitive == "pallas_call"
+    assert found.trap == "inside of a kernel" and "log_kernel" in str(found)
+
+
+def test_host_functions_are_named() -> None:
+    def on_host(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.log(np.asarray(x))
+
+    def f(x: Any) -> Any:
+        return jax.pure_callback(on_host, jax.ShapeDtypeStruct((3,), np.float32), x)
+
+    found = untrace.nan_origin(f)(X - 1.0)
+    assert found is not None and found.trap == "on the host"

@@ -47,6 +47,11 @@ def evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, An
         )
 
 
+def taken(target: str, call: str | None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return what a tool is given: a call, or a file that untrace saved, with its inputs."""
+    return (Path(target), (), {}) if call is None else evaluate(target, call)
+
+
 def load(target: str) -> ModuleType:
     """Import a file or module, without running its main block."""
     path = Path(target)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from untrace.cli.calls import evaluate
+from untrace.cli.calls import taken
 from untrace.cli.messages import (
     DIFFERENT,
     VERIFIED,
@@ -61,9 +61,7 @@ def diff(
 
     calls: list[Call] = []
     for target, text in ((before, call), (after, call_after or call)):
-        calls.append(
-            Call(Path(target)) if text is None else Call(*evaluate(target, text))
-        )
+        calls.append(Call(*taken(target, text)))
     with Status() as status:
         status.update("comparing")
         with explained(call or before):
@@ -79,7 +77,7 @@ def diff(
 
 @click.command()
 @click.argument("target", metavar="FILE_OR_MODULE")
-@click.argument("call", metavar="'F(X, Y)'")
+@click.argument("call", metavar="['F(X, Y)']", required=False)
 @click.option("--name", "names", multiple=True, help="Names, as in a shell.")
 @click.option(
     "--function", "functions", multiple=True, help="Functions that values come from."
@@ -87,21 +85,26 @@ def diff(
 @click.option("--line", "lines", multiple=True, type=int, help="Lines of your files.")
 def watch(
     target: str,
-    call: str,
+    call: str | None,
     names: tuple[str, ...],
     functions: tuple[str, ...],
     lines: tuple[int, ...],
 ) -> None:
     """List the values that a call computes, and what each is like.
 
+    \b
+    untrace watch model.py 'loss(params, batch)' --name 'logits*'
+    untrace watch saved.py
+
     The call is evaluated as by `untrace show`, but its function is traced and RUN, op by
-    op. The options may be given several times; a value is listed by the name that it has
-    in the recovered source (--level lax) or by that of your variable.
+    op. Without a call it is a file that untrace saved, which is EXECUTED. The options may
+    be given several times; a value is listed by the name that it has in the recovered
+    source (--level lax) or by that of your variable.
     """
     from untrace.interpreters.watch import watch as watching
 
-    function, args, kwargs = evaluate(target, call)
-    with explained(call):
+    function, args, kwargs = taken(target, call)
+    with explained(call or target):
         watched = watching(
             function, names=names or "*", functions=functions or "*", lines=lines
         )(*args, **kwargs)
@@ -114,7 +117,7 @@ def watch(
 
 @click.command("nan-origin")
 @click.argument("target", metavar="FILE_OR_MODULE")
-@click.argument("call", metavar="'F(X, Y)'")
+@click.argument("call", metavar="['F(X, Y)']", required=False)
 @click.option(
     "--kind",
     type=click.Choice(["nan", "inf", "overflow"]),
@@ -122,16 +125,23 @@ def watch(
     show_default=True,
     help="What to look for.",
 )
-def nan_origin(target: str, call: str, kind: str) -> None:
+def nan_origin(target: str, call: str | None, kind: str) -> None:
     """Find the equation that first makes a NaN which reaches a result.
 
+    \b
+    untrace nan-origin model.py 'jax.grad(loss)(params, batch)'
+    untrace nan-origin saved.py
+
     The call is evaluated as by `untrace show`, but its function is traced and RUN, two or
-    three times. For a backward pass write the gradient: 'jax.grad(loss)(params, x)'.
+    three times. For a backward pass write the gradient. Without a call it is a file that
+    untrace saved, which is EXECUTED.
+
+    Exit status: 0 nothing is found, 1 it is found, 2 trouble.
     """
     from untrace.interpreters.nans.nan_origin import nan_origin as find
 
-    function, args, kwargs = evaluate(target, call)
-    with Status(), explained(call):
+    function, args, kwargs = taken(target, call)
+    with Status(), explained(call or target):
         found = find(function, kind=kind)(*args, **kwargs)
     if found is None:
         say("no NaN." if kind == "nan" else f"no {kind}.", "green")

@@ -11,20 +11,20 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.capture.capture import capture
-from untrace.capture.jaxprs import capture_jaxpr, capture_traced
 from untrace.capture.trees import accessors
-from untrace.capture.user_code import user_code
 from untrace.drop_in import as_inputs, update
 from untrace.errors import CallError
+from untrace.interpreters.doors import captured_program, is_known, is_path
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
+from untrace.saved_program import open_saved
 
 Result = TypeVar("Result")
 
@@ -69,52 +69,62 @@ def tool(
     """Return a function of the arguments of `function` that uses its captured program.
 
     Args:
-      function: A callable, a jaxpr or a `jax.stages.Traced` (called with the arguments
-        that are not static), or a `Source` (called as its original is, or without
-        arguments, at the inputs that it carries).
+      function: A callable; a jaxpr or a `jax.stages.Traced` (called with the arguments
+        that are not static); a `Source` or the path of a saved file, which is EXECUTED
+        (called as its original or its function is, or without arguments, at the inputs
+        that it carries).
       use: Takes the program and its inputs.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
 
     Returns:
       The function. It raises `CallError` if it is given other arguments than the
-      program has, and `CaptureError` if the arguments cannot be traced.
+      program has, `CaptureError` if the arguments cannot be traced, and `LoadError` if
+      a file cannot be read.
     """
-    if jaxapi.is_jaxpr(function):
-        return lambda *inputs: use(_of_jaxpr(function, inputs))
-    if jaxapi.is_traced(function):
-        return lambda *args, **kwargs: use(_of_traced(function, args, kwargs))
-    if isinstance(function, Source):
-
-        def of_source(*args: Any, **kwargs: Any) -> Result:
-            captured = function.captured
-            if not args and not kwargs and captured.values:
-                return use(_of_own_inputs(captured))
-            fixed = _fixed_names(captured)
-            return use(_of_function(function.load(), args, kwargs, None, fixed))
-
-        return of_source
+    static = static_argnums, static_argnames
 
     def called(*args: Any, **kwargs: Any) -> Result:
-        static = static_argnums, static_argnames
-        return use(_of_function(function, args, kwargs, *static))
+        return use(_call(function, args, kwargs, *static))
 
+    if is_known(function):
+        return called
     try:
         return functools.wraps(function)(called)
     except (AttributeError, TypeError):  # a callable without a name
         return called
 
 
-def _of_function(
-    function: Callable[..., Any],
+def _call(
+    function: Any,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     static_argnums: int | Sequence[int] | None,
     static_argnames: str | Sequence[str] | None,
 ) -> Call:
-    with unwatched(), user_code():
-        captured = capture(function, args, kwargs, static_argnums, static_argnames)
-    return _called(captured, {**dict(enumerate(args)), **kwargs})
+    if jaxapi.is_jaxpr(function):
+        return _of_jaxpr(function, args, kwargs)
+    if jaxapi.is_traced(function):
+        return _of_traced(function, args, kwargs)
+    has_arguments = bool(args or kwargs)
+    given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+    if isinstance(function, Source):
+        if not has_arguments and function.captured.values:
+            return _of_own_inputs(function.captured)
+        static_argnums, static_argnames = None, _fixed_names(function.captured)
+        function = function.load()
+    with unwatched():
+        if is_path(function):
+            saved = open_saved(Path(function))
+            captured = (
+                saved.captured_at(args, kwargs) if has_arguments else saved.captured()
+            )
+        else:
+            static = static_argnums, static_argnames
+            captured = captured_program(function, args, kwargs, *static)
+    if any(value is None for value in captured.values):
+        raise CallError("a program that is evaluated needs values, not types alone.")
+    return _called(captured, given)
 
 
 def _called(captured: Captured, given: Mapping[int | str, Any]) -> Call:
@@ -153,17 +163,20 @@ def _of_own_inputs(captured: Captured) -> Call:
     return _called(captured, {})
 
 
-def _of_jaxpr(jaxpr: Any, inputs: Sequence[Any]) -> Call:
-    captured = capture_jaxpr(jaxpr)
-    n_inputs = len(captured.parameters)
-    if len(inputs) != n_inputs:
-        raise CallError(f"the jaxpr has {n_inputs} inputs; {len(inputs)} are given.")
+def _of_jaxpr(jaxpr: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    captured = captured_program(jaxpr)
+    n_inputs = len(captured.values)
+    if len(inputs) != n_inputs or kwargs:
+        n_given = len(inputs) + len(kwargs)
+        raise CallError(
+            f"the jaxpr has {n_inputs} inputs, without names; {n_given} are given."
+        )
     call = _called(captured, {})
     return Call(captured, _inputs(captured, inputs), call.returned)
 
 
 def _of_traced(traced: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
-    captured = capture_traced(traced)
+    captured = captured_program(traced)
     known = jax.tree.structure(traced.args_info)
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     if tree != known:

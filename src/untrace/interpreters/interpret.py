@@ -40,19 +40,22 @@ def interpret(
     branches stay what they are, and the handler sees their bodies once.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced` or a `Source`.
+      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+        file that untrace saved, which is EXECUTED.
       handler: Called with every equation and its operands.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
 
     Returns:
-      A function of the arguments of `function`; for a `Source`, those of its original,
-      or none for the inputs that it carries. It returns what the function returns, in the same containers.
+      A function of the arguments of `function`; for a `Source` those of its original, for a
+      file those of its function, or none for the inputs that it carries. It returns what
+      the function returns, in the same containers.
       Kernels and host functions are evaluated as a whole.
 
     Raises:
       CaptureError: If the arguments cannot be traced.
       CallError: If they are not those that a traced program was traced with.
+      LoadError: If a file cannot be read.
 
     >>> import jax.numpy as jnp
     >>> def with_cosine(step, *operands):

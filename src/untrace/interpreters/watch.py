@@ -17,8 +17,9 @@ from untrace import jaxapi
 from untrace.errors import CallError
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
-from untrace.interpreters.evaluate import Step, body_param, evaluate, is_traced
+from untrace.interpreters.evaluate import Step, evaluate
 from untrace.interpreters.places import Origin, origin_of
+from untrace.interpreters.sub_programs import body_param, is_traced
 from untrace.interpreters.summaries import Summary, summary
 from untrace.lifting.value_names import value_names
 from untrace.printable import printable
@@ -118,7 +119,8 @@ def watch(
     one value. The function is evaluated op by op.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced` or a `Source`.
+      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+        file that untrace saved, which is EXECUTED.
       names: Patterns as in a shell; what has such a name, in the recovered source at
         level "lax" or as a variable of the user's, is listed.
       functions: Patterns; what comes from such functions of the user's is listed.
@@ -134,6 +136,7 @@ def watch(
     Raises:
       CallError: If an argument is traced: the values are not known inside `jax.jit`.
       CaptureError: If the arguments cannot be traced.
+      LoadError: If a file cannot be read.
 
     >>> import jax.numpy as jnp
     >>> watched = watch(lambda x: jnp.sin(x) * 2, expr=jnp.std)(jnp.zeros(3))

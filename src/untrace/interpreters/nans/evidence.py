@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from untrace.interpreters.nans.search import INFINITE, NAN, Row, Stretch
+from untrace.interpreters.nans.flagging import Examined, Row, Stretch
+from untrace.interpreters.nans.grading import INFINITE, NAN
 from untrace.interpreters.nans.traps import Evidence
 from untrace.interpreters.places import origin_of
 
@@ -77,10 +78,10 @@ def gathered(
         for other in _lineage(number, makers)
         for n in (*other.operands, *other.results)
     }
-    given, flags = stretch.examined(index, before if level == NAN else ())
-    operands, result = _again(row, given, level)
+    examined = stretch.examined(index, before if level == NAN else ())
+    operands, result = _again(row, examined, level)
     infinity = None
-    cause = _infinity(row, makers, {**stretch.flags, **flags})
+    cause = _infinity(row, makers, {**stretch.flags, **examined.flags})
     if level == NAN and cause is not None:
         origin = origin_of(cause.equation, cause.path)
         name = cause.equation.primitive.name
@@ -95,6 +96,7 @@ def gathered(
         tuple([tuple(_ancestors(n, makers)) for n in row.operands]),
         bool(row.operands) and _is_difference(row.operands[0], makers),
         infinity,
+        stretch.devices is not None and bool(row.equation.effects),
     )
     return evidence, operands, result
 
@@ -141,16 +143,18 @@ def _at(value: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> float | N
     return float(array[own])
 
 
-def _again(row: Row, operands: Sequence[Any], level: int) -> tuple[list[Any], Any]:
+def _again(row: Row, had: Examined, level: int) -> tuple[list[Any], Any]:
     """Bind the primitive of a row again; its first bad result counts."""
-    primitive = row.equation.primitive
-    params = primitive.get_bind_params(row.equation.params)
-    with row.equation.ctx.manager:
-        made = primitive.bind(*operands, **params)
-    results = made if primitive.multiple_results else [made]
+    results = had.results
+    if results is None:
+        primitive = row.equation.primitive
+        params = primitive.get_bind_params(row.equation.params)
+        with row.equation.ctx.manager:
+            made = primitive.bind(*had.operands, **params)
+        results = made if primitive.multiple_results else [made]
     arrays = [np.asarray(r) for r in results if _is_number(r)]
     bad = [array for array in arrays if bad_elements(array, level)[1]]
-    shown = [np.asarray(x) for x in operands if _is_number(x)]
+    shown = [np.asarray(x) for x in had.operands if _is_number(x)]
     return shown, (bad or arrays or [np.asarray(np.nan)])[0]
 
 

@@ -18,15 +18,9 @@ from untrace.interpreters.nans.evidence import (
     gathered,
     is_overflow,
 )
-from untrace.interpreters.nans.search import (
-    INFINITE,
-    NAN,
-    Found,
-    enter,
-    flagged,
-    origins,
-    search,
-)
+from untrace.interpreters.nans.flagging import Stretch, flagged
+from untrace.interpreters.nans.grading import INFINITE, NAN
+from untrace.interpreters.nans.search import Found, enter, origins, search
 from untrace.interpreters.nans.traps import explain
 from untrace.interpreters.places import Origin, origin_of
 from untrace.printable import printable_lines
@@ -121,8 +115,9 @@ def nan_origin(
     programs, whatever their size. What it prints or calls on the host, it does in each.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced` or a `Source`; for a backward
-        pass, `jax.grad(loss)` or a whole training step.
+      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+        file that untrace saved, which is EXECUTED; for a backward pass,
+        `jax.grad(loss)` or a whole training step.
       kind: "nan"; "inf", the first value that is not finite and reaches a result; or
         "overflow", the first infinity that is none in exact arithmetic, also if no
         result shows it.
@@ -136,6 +131,7 @@ def nan_origin(
     Raises:
       ValueError: If there is no such kind.
       CaptureError: If the arguments cannot be traced.
+      LoadError: If a file cannot be read.
 
     >>> import jax, jax.numpy as jnp
     >>> found = nan_origin(jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)))(0.0)
@@ -159,7 +155,7 @@ def nan_origin(
     return tool(function, find, static_argnums, static_argnames)
 
 
-def _overflow(stretch: Any) -> NanOrigin | None:
+def _overflow(stretch: Stretch) -> NanOrigin | None:
     rows = {row for row in origins(stretch, INFINITE).values() if row >= 0}
     for row in sorted(rows)[:MAX_OVERFLOWS]:
         found = enter(stretch, row, INFINITE)
@@ -189,6 +185,11 @@ def _of_row(kind: str, found: Found) -> NanOrigin:
     why = f"`{name}` makes it of what it is given here."
     if not n_bad:
         why = f"op by op `{name}` makes none of what it is given: the compiled program does."
+    elif trap:
+        why = trap.why
+    called = _foreign_name(row.equation)
+    if called:
+        why = f"`{called}`: {why}"
     return NanOrigin(
         kind,
         name,
@@ -200,6 +201,16 @@ def _of_row(kind: str, found: Found) -> NanOrigin:
         n_bad,
         at_first_bad(operands, result, indices),
         trap.name if trap else "",
-        trap.why if trap else why,
+        why,
         trap.mend if trap else "",
     )
+
+
+def _foreign_name(equation: Any) -> str:
+    """The name of a kernel or of a host function, which is not looked into."""
+    params = equation.params
+    if equation.primitive.name == "pallas_call":
+        body, _ = jaxapi.split_jaxpr(params["jaxpr"])
+        return str(params.get("name") or body.debug_info.func_name or "")
+    host = getattr(params.get("callback"), "callback_func", None)
+    return str(getattr(host, "__name__", ""))

@@ -25,6 +25,7 @@ class Evidence:
         element, the nearest first.
       is_difference: Whether the first operand is a difference with a square.
       infinity: The operation that made an operand infinite.
+      is_exchange: Whether devices exchange values in it.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Evidence:
     ancestors: tuple[tuple[str, ...], ...] = ()
     is_difference: bool = False
     infinity: Evidence | None = field(default=None)
+    is_exchange: bool = False
 
     def has(self, *values: float) -> bool:
         """Return whether some operand has one of these values."""
@@ -231,6 +233,27 @@ TRAPS = (
         lambda e: e.name == "cholesky",
         "the matrix is not positive definite: some eigenvalue is 0 or negative.",
         "add a small multiple of the identity, and make it symmetric.",
+    ),
+    Trap(
+        "inside of a kernel",
+        lambda e: e.name in ("pallas_call", "mosaic_gpu_call", "ffi_call"),
+        "the kernel makes it of what it is given here. The search ends at kernels.",
+        "print in it (`pl.debug_print`; with `interpret=True` it runs on any device), or "
+        "write what it does to a block as a function of arrays and ask for that.",
+    ),
+    Trap(
+        "on the host",
+        lambda e: e.name in ("pure_callback", "io_callback"),
+        "the host function returns it for what it is given here. The search ends there.",
+        "call the function with these operands (`.operands`) and look into it.",
+    ),
+    Trap(
+        "several devices",
+        lambda e: e.name in ("scan", "while", "cond", "shard_map") and e.is_exchange,
+        "the search ends here: what is inside exchanges values between devices, and is not "
+        "run turn by turn.",
+        "return what is computed in each turn as well, or look at it with "
+        "`jax.debug.print`.",
     ),
 )
 """The first that holds counts."""

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..evaluate import Step, evaluate, rows_where, scan_sizes
+from ..evaluate import evaluate
+from ..sub_programs import rows_where, scan_sizes
+from .devices import bind_alone, own_context_alone
 
 Badness = Callable[[Any], Any]
 
@@ -154,10 +156,7 @@ def _run(
 
 
 def _bound(jaxpr: Any, args: Sequence[Any]) -> list[Any]:
-    def handler(step: Step, *operands: Any) -> Any:
-        return step.bind(*operands)
-
-    return evaluate(jaxpr, args, handler)
+    return evaluate(jaxpr, args, bind_alone, own_context_alone)
 
 
 def _of_scan(params: Any, operands: list[Any]) -> _Loop:

@@ -10,7 +10,9 @@ from typing import Any
 
 import jax
 
-from ...interpreters.nans.search import INFINITE, flagged, search
+from ...interpreters.nans.flagging import flagged
+from ...interpreters.nans.grading import INFINITE
+from ...interpreters.nans.search import search
 
 
 def blame(function: Callable[..., Any], args: Sequence[Any]) -> str | None:

@@ -22,7 +22,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from ...interpreters.evaluate import split
+from ...interpreters.sub_programs import split
 from . import wire
 from .blame import blame
 

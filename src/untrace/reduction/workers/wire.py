@@ -6,7 +6,7 @@ so a child that runs a broken program cannot run code in its parent.
 
 This file and its neighbours `child`, `blame` and `server` are run by path, also by
 Python installations without this package: they import the standard library, NumPy, JAX
-and, relatively, each other and the loop and the search of `interpreters`.
+and, relatively, each other and the loop and the search for NaNs of `interpreters`.
 """
 
 from __future__ import annotations
