@@ -65,6 +65,8 @@ def outcomes(step: int) -> dict[str, collections.Counter[str]]:
     wrong: list[str] = []
     for position, case in enumerate(harness.sampled(step)):
         args = case.dyn_args_maker(np.random.RandomState(0))
+        if case.group_name == "pow":  # outside of its domain an inverse is NaN
+            args = [jnp.abs(arg) for arg in args]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
