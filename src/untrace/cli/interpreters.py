@@ -220,7 +220,7 @@ def divergence(
         fail(str(error))
     calls: list[Any] = []
     for text in (call, *([] if against is None else [against])):
-        function, args, kwargs = evaluate(target, text)
+        function, args, kwargs = taken(target, text)
         with explained(text):
             calls.append(tool(function, lambda call: call)(*args, **kwargs))
     with Status(), explained(call):

@@ -16,12 +16,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .sub_programs import CALLS as CALLS
 from .sub_programs import ENTERED, split
-from .sub_programs import body_param as body_param
-from .sub_programs import is_entered as is_entered
-from .sub_programs import is_traced as is_traced
-from .sub_programs import scan_sizes as scan_sizes
 
 Handler = Callable[..., Any]
 """Takes a `Step` and its operands. Returns the result of the equation, or all if its

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from untrace.errors import CallError
-from untrace.interpreters.evaluate import Step, is_traced
+from untrace.interpreters.evaluate import Step
+from untrace.interpreters.sub_programs import is_traced
 
 
 def device_of(name: Any) -> Any:

@@ -30,8 +30,8 @@ from untrace.interpreters.diverging.runs import (
     on_two_devices,
     type_name,
 )
-from untrace.interpreters.evaluate import is_traced
 from untrace.interpreters.places import origin_of
+from untrace.interpreters.sub_programs import is_traced
 
 MAX_NAMED = 4
 """Values without a counterpart that a note names."""

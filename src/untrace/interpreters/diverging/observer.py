@@ -20,9 +20,8 @@ from untrace.interpreters.diverging.moments import (
     Around,
     Site,
 )
-from untrace.interpreters.evaluate import (
-    Evaluator,
-    Step,
+from untrace.interpreters.evaluate import Evaluator, Step
+from untrace.interpreters.sub_programs import (
     body_param,
     rows_where,
     scan_sizes,

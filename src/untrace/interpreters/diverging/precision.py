@@ -20,7 +20,8 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.interpreters.called import Call
-from untrace.interpreters.evaluate import Step, evaluate, is_entered, is_traced, split
+from untrace.interpreters.evaluate import Step, evaluate
+from untrace.interpreters.sub_programs import is_entered, is_traced, split
 
 NAMES = ("float16", "bfloat16", "float32", "float64")
 _BITS = frozenset({"bitcast_convert_type", "nextafter"})

@@ -24,14 +24,8 @@ from untrace.interpreters.diverging.moments import (
     site,
     turns_of,
 )
-from untrace.interpreters.evaluate import (
-    Place,
-    Step,
-    body_param,
-    evaluate,
-    is_entered,
-    is_traced,
-)
+from untrace.interpreters.evaluate import Place, Step, evaluate
+from untrace.interpreters.sub_programs import body_param, is_entered, is_traced
 
 Compute = Callable[..., Any]
 """Takes a `Step` that has nothing inside, and its operands; returns the results."""

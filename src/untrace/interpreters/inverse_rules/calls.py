@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
-from untrace.interpreters.evaluate import body_param, split
 from untrace.interpreters.inverse_rules.linear import solve_eigh
 from untrace.interpreters.inverse_rules.table import (
     CALLS,
@@ -22,6 +21,7 @@ from untrace.interpreters.inverse_rules.table import (
     solve_elementwise,
 )
 from untrace.interpreters.inverting.step import Rule, Step
+from untrace.interpreters.sub_programs import body_param, split
 
 
 def body_of(eqn: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from untrace.interpreters import evaluate
+from untrace.interpreters import sub_programs
 from untrace.interpreters.inverse_rules.table import (
     CALLS,
     ELEMENTWISE,
@@ -22,7 +22,7 @@ def listed() -> str:
     own = {name: when for name, (_, when) in RULES.items() if when != "registered"}
     rows |= {name: ("yes", when) for name, when in own.items()}
     rows |= {name: ("no", why) for name, why in LOST.items()}
-    rows |= {name: ("yes", "its body is") for name in evaluate.CALLS}
+    rows |= {name: ("yes", "its body is") for name in sub_programs.CALLS}
     rows |= {
         f"{name.removeprefix('jax:')} (function)": ("yes", when)
         for name, (_, when) in CALLS.items()

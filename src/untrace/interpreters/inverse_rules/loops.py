@@ -20,11 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from untrace.interpreters.evaluate import scan_sizes, split
 from untrace.interpreters.inverting.body import Solved, planned, solve_body
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network
 from untrace.interpreters.inverting.step import TWO, WAITS, NotInvertible, Step
+from untrace.interpreters.sub_programs import scan_sizes, split
 
 
 class _Turn(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network, Node
+from untrace.interpreters.sub_programs import split
 
 
 class Solved(NamedTuple):

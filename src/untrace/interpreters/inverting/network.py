@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverting.cells import Box, Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
+from untrace.interpreters.sub_programs import split
 
 IDENTITY = "copy"
 """The name of a node without an equation, which says that two values are one."""

@@ -15,7 +15,6 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import InverseError
-from untrace.interpreters.evaluate import split
 from untrace.interpreters.inverse_rules.linear import NOT_UNIQUE
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.lazy import Lazy, is_tracer
@@ -24,6 +23,7 @@ from untrace.interpreters.inverting.reasons import explained
 from untrace.interpreters.inverting.solver import new_network
 from untrace.interpreters.inverting.tracing import traced
 from untrace.interpreters.log_det import log_det
+from untrace.interpreters.sub_programs import split
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import jax
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.origins import function_name
 from untrace.capture.user_code import user_code
-from untrace.interpreters.evaluate import split
+from untrace.interpreters.sub_programs import split
 
 
 class Traced(NamedTuple):
