@@ -37,6 +37,23 @@ class SavedProgram:
     name: str
     module: Any
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Call its main function in the context that the file says."""
+        with entered(self.module, self.name, self.text):
+            return getattr(self.module, self.name)(*args, **kwargs)
+
+    def example_args(self) -> dict[str, Any]:
+        """The inputs that the file carries, by the names of parameters.
+
+        Raises:
+          LoadError: If there are none.
+        """
+        try:
+            with entered(self.module, self.name, self.text):
+                return self.module.example_args()
+        except Exception as error:  # an edited file may fail in any way
+            raise cannot_load(self.path, error) from error
+
     def captured(self) -> Captured:
         """The program at the inputs that the file carries.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
-from untrace.cli.calls import evaluate
+from untrace.cli.calls import taken
 from untrace.cli.messages import Status, explained
 from untrace.cli.sources import deliver
 
@@ -73,9 +72,7 @@ def inverse(
     from untrace.interpreters import inverse as tools
     from untrace.interpreters.inverting.programs import program_of
 
-    function, args, kwargs = (
-        evaluate(target, call) if call is not None else (Path(target), (), {})
-    )
+    function, args, kwargs = taken(target, call)
     with Status() as status, explained(call or target):
         program = program_of(function)
         if program.examples and not args:

@@ -7,7 +7,6 @@ Static arguments are left out: their values are fixed in the program.
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +19,9 @@ from untrace.capture.convention import TRACED, Convention
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced
 from untrace.capture.trees import build, is_builtin
 from untrace.errors import InverseError
-from untrace.parsing import parse
+from untrace.interpreters.doors import is_path
 from untrace.result import Source
-from untrace.saved import entered, main_name
-from untrace.verification.retrace import execute, restored_settings
+from untrace.saved_program import open_saved
 
 
 class Program(NamedTuple):
@@ -49,6 +47,7 @@ def program_of(what: Any) -> Program:
 
     Raises:
       InverseError: If it is none of these.
+      LoadError: If a file cannot be read or executed.
     """
     if jaxapi.is_jaxpr(what):
         return _of_jaxpr(capture_jaxpr(what))
@@ -56,13 +55,13 @@ def program_of(what: Any) -> Program:
         return _of_traced(what)
     if isinstance(what, Source):
         return _of_source(what)
-    if isinstance(what, os.PathLike):
+    if is_path(what):
         return _of_file(Path(what))
     if callable(what):
         return Program(what)
     raise InverseError(
         f"an object of {type(what).__name__} is no program: give a function, a jaxpr, a "
-        "jax.stages.Traced, an untrace.Source, or the pathlib.Path of a saved file"
+        "jax.stages.Traced, an untrace.Source, or the path of a saved file"
     )
 
 
@@ -121,26 +120,15 @@ def _of_convention(captured: Captured, convention: Convention) -> Program:
 
 def _of_file(path: Path) -> Program:
     """Execute a file that untrace saved."""
-    text = path.read_text(encoding="utf-8")
-    name = main_name(text) if _is_python(text) else None
-    if name is None:
-        raise InverseError(
-            f"{path} has no fingerprint in its docstring: it was not written by "
-            "`untrace`. Give the function itself (on the command line: a call, 'f(x)')."
-        )
-    with restored_settings():
-        module = execute(text, str(path), str(path.resolve()))
-        with entered(module, name, text):
-            values: Mapping[str, Any] = module.example_args()
-    main = getattr(module, name)
+    saved = open_saved(path)
+    values = saved.example_args()
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        with entered(module, name, text):
-            return main(*args, **kwargs)
+        return saved.main(*args, **kwargs)
 
-    signature = inspect.signature(main)
+    signature = inspect.signature(getattr(saved.module, saved.name))
     given = [(each, values[each.name]) for each in signature.parameters.values()]
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = saved.name
     function.__dict__["__signature__"] = signature
     return Program(function, *_by_kind(given))
 
@@ -152,14 +140,6 @@ def _by_kind(
     kind = inspect.Parameter.KEYWORD_ONLY
     positional = tuple([v for p, v in values if p.kind is not kind])
     return positional, {p.name: v for p, v in values if p.kind is kind}
-
-
-def _is_python(text: str) -> bool:
-    try:
-        parse(text)
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 # ---- captured programs -------------------------------------------------------------
