@@ -320,7 +320,7 @@ def test_a_primitive_with_nothing_but_a_transpose_is_bound_by_the_loaded_functio
         jax.vmap(lambda t, x: t * jnp.cos(x), dims)(*args),
         0,
     )
-    src = untrace.source(lambda x: f(x).sum(), level="lax")(X)
+    src = untrace.source(lambda x: f(x).sum())(X)
     assert src.report.is_verified
     wanted = jax.grad(lambda x: f(x).sum())(X)
     np.testing.assert_array_equal(jax.grad(src.load())(X), wanted)

@@ -54,6 +54,7 @@ def inverse(
       InverseError: When called, if the function is not invertible. The message names the
         equation, its line, and why; or if the check finds that applying the function
         does not give back what was given.
+      LoadError: If a file cannot be read or executed.
 
     >>> import jax, jax.numpy as jnp
     >>> f = lambda x: jnp.exp(jnp.tanh(x))
