@@ -309,6 +309,38 @@ def test_bodies_that_are_called_twice_are_fingerprinted_once(
     assert costs[2] <= 2 * costs[1] <= 4 * costs[0] <= 200
 
 
+def branching(scale: float, last: Any, depth: int = 0) -> Any:
+    """Return a long function whose rule makes four others like it, and so without end."""
+
+    @jax.custom_jvp
+    def long(x: Any) -> Any:
+        for _ in range(12):
+            x = jnp.sin(x) * scale
+        return x
+
+    @long.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        parts = [branching(scale + n, last, depth + 1)(x) for n in range(4)]
+        return long(x), (last if depth == 1 else jnp.sin)(sum(parts)) * t
+
+    return long
+
+
+def test_rules_that_make_several_others_are_not_all_followed(count: Counted) -> None:
+    """Four long functions in each, four deep: 170 traces of two programs otherwise."""
+    first, second, other = (
+        jax.make_jaxpr(branching(1.0, last))(1.0)
+        for last in (jnp.sin, jnp.sin, jnp.cos)
+    )
+    unproved: list[str] = []
+    assert equivalent(first, second, unproved) is None
+    assert "rules of rules of rules" in str(unproved)
+    assert count() <= 90
+    assert equivalent(first, other) is not None
+    assert fingerprint(first) == fingerprint(second) != fingerprint(other)
+
+
 # ---- batching rules ----------------------------------------------------------------
 
 

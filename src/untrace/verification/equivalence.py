@@ -47,29 +47,44 @@ def equivalent(
       None if they are equivalent, else the first place in the data flow, searched from
       the results upwards, where they part.
     """
-    graph = graph_of(expected, actual, opened, are_refs_anew)
+    notes: list[str] = []
+
+    def compared(followed: rules.FollowedRules) -> Difference | None:
+        graph = graph_of(expected, actual, opened, are_refs_anew, followed)
+        found, notes[:] = _difference(graph, expected, actual)
+        return found
+
+    found = rules.with_depth(compared)
+    if unproved is not None:
+        unproved.extend(note for note in notes if note not in unproved)
+    return found
+
+
+def _difference(
+    graph: Graph, expected: Any, actual: Any
+) -> tuple[Difference | None, list[str]]:
+    """Number two programs; return where they part, and what is taken on trust."""
     with jaxapi.deep_recursion():
         second = graph.program(actual)  # first, for what stands in for others there
         meshes, shared = graph.meshes, graph.shared_objects()
         raising = graph.raising
         first = graph.program(expected)
-    if unproved is not None:
-        notes = dict.fromkeys([*first.notes, *second.notes])
-        unproved.extend(note for note in notes if note not in unproved)
+    notes = list(dict.fromkeys([*first.notes, *second.notes]))
     # A text may do without calls that the original made under a mesh.
     if meshes and graph.meshes and meshes != graph.meshes:
         texts = [repr(sorted(map(str, each))) for each in (graph.meshes, meshes)]
         expected_text, actual_text = map(difference.shorten, texts)
-        return Difference("", (), expected_text, actual_text, "meshes differ")
+        found = Difference("", (), expected_text, actual_text, "meshes differ")
+        return found, notes
     parting = find_difference(graph.nodes, first, second)
     if parting is None and shared != graph.shared_objects():
-        return Difference("", (), "", "", "host functions share other objects")
+        return Difference("", (), "", "", "host functions share other objects"), notes
     # What no result needs is differentiated all the same.
     raising -= graph.raising
     if parting is None and raising:
         raised = difference.shorten(min(raising))
-        return Difference("", (), "", raised, "a derivative rule raises")
-    return parting
+        return Difference("", (), "", raised, "a derivative rule raises"), notes
+    return parting, notes
 
 
 def graph_of(
@@ -77,9 +92,10 @@ def graph_of(
     actual: Any,
     opened: Collection[Any] = (),
     are_refs_anew: bool = False,
+    followed: rules.FollowedRules | None = None,
 ) -> Graph:
     """Return an empty table for the values of two programs, as `equivalent` makes it."""
-    graph = Graph(opened, are_refs_anew)
+    graph = Graph(opened, are_refs_anew, followed)
     graph.cases = SharedCases(
         expected,
         actual,

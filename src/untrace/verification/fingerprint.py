@@ -19,6 +19,7 @@ from untrace.verification.identity import Same
 from untrace.verification.interface import Interface
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.retrace import OWN_MODULE
+from untrace.verification.rules import FollowedRules, with_depth
 
 # Changed whenever equal programs would get another fingerprint than before.
 _FORMAT = "untrace 4"
@@ -32,18 +33,22 @@ def fingerprint(jaxpr: Any, interface: Interface | None = None) -> str:
       64 hexadecimal digits. Renaming, debug info and the order of constants do not
       change it; they may change with the JAX or Python version.
     """
-    maker = _FingerprintMaker()
-    maker.cases = jaxapi.RuleCases(jaxpr)
-    with jaxapi.deep_recursion():
-        _, digest = maker.jaxpr(jaxpr, None)
-        seen = repr(None if interface is None else maker.interface(interface))
-    whole = f"{_FORMAT} {jaxapi.jax_version()} {digest} {seen}"
-    return hashlib.sha256(whole.encode()).hexdigest()
+
+    def digest(followed: FollowedRules) -> str:
+        maker = _FingerprintMaker(followed)
+        maker.cases = jaxapi.RuleCases(jaxpr)
+        with jaxapi.deep_recursion():
+            _, digest = maker.jaxpr(jaxpr, None)
+            seen = repr(None if interface is None else maker.interface(interface))
+        whole = f"{_FORMAT} {jaxapi.jax_version()} {digest} {seen}"
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    return with_depth(digest)
 
 
 class _FingerprintMaker(KeyMaker):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, followed: FollowedRules) -> None:
+        super().__init__(followed)
         self.digests: dict[int, str] = {}
         self.held: dict[int, int] = {}
 

@@ -37,8 +37,13 @@ _DRAWS = frozenset({"rng_uniform"})
 class Graph(StandInKeys):
     """Numbers values; `keys` of variables are these numbers."""
 
-    def __init__(self, opened: Collection[Any], are_refs_anew: bool) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        opened: Collection[Any],
+        are_refs_anew: bool,
+        followed: rules.FollowedRules | None = None,
+    ) -> None:
+        super().__init__(followed)
         self.opened = frozenset(opened)
         self.are_refs_anew = are_refs_anew
         # How often something was drawn anew, and the bodies that do so.

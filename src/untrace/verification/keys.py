@@ -56,7 +56,7 @@ class KeyScope:
 class KeyMaker(abc.ABC):
     """Makes keys and remembers those of shared objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, followed: rules.FollowedRules | None = None) -> None:
         self.notes: list[str] = []
         # How often something outside the jaxpr at hand was used; such keys cannot
         # be remembered.
@@ -66,7 +66,7 @@ class KeyMaker(abc.ABC):
         self._active: list[int] = []
         self._refs: dict[int, int] = {}
         self._rules = RuleStack()
-        self._rule_names: list[str] = []
+        self._followed = followed or rules.FollowedRules(0)
         self.raising: set[str] = set()  # rules that raise, also of what no result needs
         self._batched: list[rules.Batched] = []
         self._check_vma = True
@@ -128,14 +128,16 @@ class KeyMaker(abc.ABC):
         cases = rules.cases_of(eqn, self.cases)
         identity = rules.identify_rules(eqn, self._check_vma)
         name = rules.name_rule(eqn)
-        is_followed = rules.are_followed(self._rule_names, name, eqn)
+        is_followed, is_more = self._followed.reasons(name, eqn)
         cut = "" if is_followed else f"{name}: rules of rules of rules"
 
         def make() -> Key:
-            self._rule_names.append(name)
+            if is_more:
+                self._followed.count_more()
+            self._followed.names.append(name)
             self.notes += filter(None, [rules.cases_left(eqn)])
             keys = [self._derivative_rules(eqn, name, scope, case) for case in cases]
-            self._rule_names.pop()
+            self._followed.names.pop()
             return (cases, tuple(keys))
 
         # All cases at once: a rule may call its own function in each of them.

@@ -9,7 +9,7 @@ compared like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from untrace import jaxapi
 from untrace.verification.identity import identity
@@ -256,15 +256,58 @@ def name_rule(eqn: Any) -> str:
     return f"{jaxapi.primitive_name(eqn.primitive)} of `{name}`"
 
 
-# Rules made anew by every call have no identity; so deep, all are looked at.
+# Rules made anew by every call have no identity; so deep, all are looked at,
 _ALL_DEEP = 4
+# if no more than so many are looked at for no other reason.
+_MAX_MORE = 60
 
 
-def are_followed(names: list[str], name: str, eqn: Any) -> bool:
-    """Tell whether rules that are met inside those of `names` are looked at."""
-    if len(names) < _ALL_DEEP:
-        return True
-    return jaxapi.follows_rules(names, name, eqn.params["call_jaxpr"])
+class TooManyRules(Exception):
+    """Rules ask for others, several each, whose traces would take minutes."""
+
+
+class FollowedRules:
+    """Decides which rules that are met inside others are looked at.
+
+    Args:
+      all_deep: So deep, all are.
+    """
+
+    def __init__(self, all_deep: int = _ALL_DEEP) -> None:
+        self.names: list[str] = []
+        """The names of the rules around, outermost first."""
+        self._all_deep, self._n_more = all_deep, 0
+
+    def reasons(self, name: str, eqn: Any) -> tuple[bool, bool]:
+        """Tell whether rules are looked at, and whether only because all are so deep."""
+        if jaxapi.follows_rules(self.names, name, eqn.params["call_jaxpr"]):
+            return True, False
+        is_more = len(self.names) < self._all_deep
+        return is_more, is_more
+
+    def count_more(self) -> None:
+        """Count one that is looked at only because all are so deep.
+
+        Raises:
+          TooManyRules: If there were too many.
+        """
+        self._n_more += 1
+        if self._n_more > _MAX_MORE:
+            raise TooManyRules
+
+
+T = TypeVar("T")
+
+
+def with_depth(make: Callable[[FollowedRules], T]) -> T:
+    """Make something of rules, of fewer if all that are followed usually are too many.
+
+    The number of rules decides, not time: a program has one result.
+    """
+    try:
+        return make(FollowedRules())
+    except TooManyRules:
+        return make(FollowedRules(0))
 
 
 def identify_rules(eqn: Any, check_vma: bool) -> Hashable:

@@ -17,8 +17,8 @@ from untrace.verification.keys import Key, KeyMaker, KeyScope
 class StandInKeys(KeyMaker):
     """Makes keys of values; the program with the stand-ins has to come first."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, followed: rules.FollowedRules | None = None) -> None:
+        super().__init__(followed)
         # The host functions that others stand in for, by the names they have.
         self.stand_ins: set[str] = set()
         self.leaves_stand_ins: set[Key] = set()  # with the numbers of leaves
