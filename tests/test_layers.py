@@ -108,7 +108,7 @@ def test_syntax_knows_nothing_of_jax():
 
 def test_the_checker_shares_nothing_with_the_writer():
     """It decides what is the same by itself, so that it sees the faults of the writer."""
-    known = {"jaxapi", "capture", "syntax", "printable", "verification"}
+    known = {"jaxapi", "capture", "parsing", "printable", "syntax", "verification"}
     for path in (ROOT / "verification").glob("*.py"):
         for name in _imports(path):
             if name.startswith("untrace."):

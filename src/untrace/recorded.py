@@ -12,6 +12,7 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
 from untrace.capture.stand_ins import with_stand_ins
+from untrace.capture.user_code import MAX_FRAMES
 from untrace.checking import check_module
 from untrace.emission import emit
 from untrace.errors import LiftingError, reason, reworded
@@ -33,6 +34,7 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
+from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
 MAX_ROUNDS = 6
@@ -94,7 +96,8 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
         captured = replace(captured, notes=(*captured.notes, note))
     if is_opened_whole(captured.recording, options.expand):
         return untrace_captured(_without_calls(captured, options), options, progress)
-    with jaxapi.deep_recursion():
+    # As deep as the original: text that calls itself without end is to raise, not crash.
+    with jaxapi.deep_recursion(MAX_FRAMES):
         try:
             if captured.recording.error is not None:
                 raise captured.recording.error
@@ -123,7 +126,7 @@ def _without_calls(captured: Captured, options: Options) -> Captured:
 
 def _best(captured: Captured, options: Options, progress: Progress) -> Source:
     """Write the program until it is proved; what differs is written one step lower."""
-    with jaxapi.paused_collection():
+    with jaxapi.paused_collection(), jaxapi.deep_recursion():
         block = from_jaxpr(captured.jaxpr)
     opener = Opener(options.keep_types)
     plan = Plan(captured.recording, expand=options.expand)
@@ -206,11 +209,15 @@ def _merged_again(
 
 
 def _lines_of(error: object) -> list[str]:
-    """Return the lines of the generated text that an error was raised in, inner first."""
+    """Return what of the generated text an error was raised in, inner first."""
     if not isinstance(error, Exception):
         return []
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.line for frame in frames if frame.filename.startswith("<untrace")]
+    lines = [
+        statement_at(frame.filename, frame.lineno)
+        for frame in frames
+        if frame.filename.startswith("<untrace") and frame.lineno
+    ]
     return [line for line in reversed(lines) if line]
 
 
@@ -225,7 +232,7 @@ def _attempt(
 ) -> tuple[Source, Program]:
     """Write the program and verify it."""
     progress("writing")
-    with jaxapi.paused_collection():
+    with jaxapi.paused_collection(), jaxapi.deep_recursion():
 
         def rewrite(block: Block) -> Block:
             return rewriter.block(opener.block(block))

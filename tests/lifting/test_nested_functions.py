@@ -134,3 +134,25 @@ def test_inner_functions_see_those_around():
 
     text = recover(f, W, XS)
     assert text.count("def unit") == 1 and "unit_2" not in text
+
+
+def test_local_function_does_not_hide_one_that_a_lambda_in_it_calls():
+    """Without loops the lambda was not looked into: the local function called itself."""
+
+    def move(x, by):
+        y = jnp.sin(x)
+        return y * by + jnp.cos(y)
+
+    def walk(x, bys):
+        start = move(x, 2.0)
+
+        def step(x, by):
+            return jax.lax.cond(by > 0, lambda x: x, lambda x: move(x, by), x), start
+
+        step.__name__ = "move"
+        return jax.lax.scan(step, x, bys)
+
+    for reroll in ("none", "auto"):
+        text = recover(walk, 1.0, np.arange(3, dtype=np.float32), reroll=reroll)
+        assert "    def move_2(x, by):" in text
+        assert "lambda x: move(x, by)" in text

@@ -105,3 +105,16 @@ def test_loops_over_the_rows_of_arrays():
     assert "x, y = y * row, jnp.sin(x)" in text
     recover(jax.grad(lambda w, x: over_one(w, x).sum()), X, X[0])
     recover(jax.grad(over_two), {"a": X, "b": X + 1})
+
+
+def test_rows_alone_are_no_loop():
+    """A loop of nothing but rows had an empty body, and the step that writes it raised."""
+
+    def listed(x):
+        rows = []
+        for row in x:
+            rows.append(row)
+        return rows[0] + 1, rows[1] * 2, rows[2]
+
+    text = recover(listed, X)
+    assert "for " not in text and "return row + 1, row_2 * 2, row_3" in text

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace.printable import printable, printable_lines
+from untrace.verification.difference import shorten
+
+MAX_STATEMENT = 200  # characters of a statement that is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Report:
         (not asked for).
       difference: The first difference, if there is one, or the error of text that
         does not run.
-      line: Line of the generated text that made the differing equation.
+      line: Statement of the generated text that made the differing equation.
       unproved: What could not be compared, such as host callbacks.
       notes: What the header mentions: stand-ins, replaced classes.
       n_equations: Equations of the program, nested ones included.
@@ -54,7 +57,11 @@ class Report:
             return [printable(f"{type(error).__name__}: {error}")]
         return [
             printable_lines(str(self.parting or self.difference)),
-            *([printable(f"  made by {self.line}")] if self.line else []),
+            *(
+                [printable(f"  made by {shorten(self.line, MAX_STATEMENT)}")]
+                if self.line
+                else []
+            ),
         ]
 
     def __str__(self) -> str:

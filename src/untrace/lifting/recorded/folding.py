@@ -111,7 +111,7 @@ def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
     used = [waiting[id(r.name)] for r in term.refs() if id(r.name) in waiting]
     order = {position: index for index, position in enumerate(used)}
     first = after = len(pending)
-    while order.get(first - 1, after) < order.get(first, len(used)):
+    while first and order.get(first - 1, after) < order.get(first, len(used)):
         first -= 1
     is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
     is_full = is_split = False

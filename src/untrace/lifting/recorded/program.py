@@ -150,8 +150,6 @@ class Program:
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
-        if line.endswith("("):  # the first line of an assignment
-            line = line.partition(" = ")[2] or line
         module, names = self.lifter.imports.module, self.numbers.names()
         texts = [
             (readable(term.render(), lambda: module("jax.numpy"), names), item)
@@ -364,8 +362,16 @@ class Program:
 
 def _is_in(text: str, line: str) -> bool:
     """Tell whether an expression is written in a line, or the line is a part of it."""
-    text, line = "".join(text.split()), "".join(line.split()).rstrip(",")
+    text, line = _without_layout(text), _without_layout(line).rstrip(",")
     return text in line or (len(line) > 3 and line in text)
+
+
+def _without_layout(text: str) -> str:
+    """Leave out spaces, and the commas that end what stands on several lines."""
+    text = "".join(text.split())
+    for end in ")]}":
+        text = text.replace(f",{end}", end)
+    return text
 
 
 def _shapes(draft: Draft) -> dict[str, tuple[int, ...]]:

@@ -7,6 +7,7 @@ the rules for equations write it, with marks in place of the operands.
 from __future__ import annotations
 
 import ast
+import collections
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -124,8 +125,12 @@ def expression(
 
 
 def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Term:
-    """Put operands in the places of their marks."""
+    """Put operands, each counted as used once, in the places of their marks."""
     pieces = _MARK.split(text)
+    n_uses = collections.Counter(map(int, pieces[1::2]))
+    for position, operand in enumerate(operands):
+        for ref in operand.refs():
+            ref.name.uses += n_uses[position] - 1
     parts: list[Part] = []
     for index, piece in enumerate(pieces):
         if index % 2:

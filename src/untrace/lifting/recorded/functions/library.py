@@ -233,4 +233,4 @@ def lambda_term(draft: Draft) -> Term:
         seen.add(name.text)
     head = draft.parameter_text()
     text = f"lambda {head}: " if head else "lambda: "
-    return Term([text, *placed(draft.result, LAMBDA)], LAMBDA)
+    return Term([text, *placed(draft.result.whole(), LAMBDA)], LAMBDA)

@@ -78,6 +78,8 @@ def _is_loop(run: Run, is_complete: bool) -> bool:
     """
     if run.n_turns == 1 or not _is_closed(run):
         return False
+    if all(statement.row is not None for statement in run.turns[0]):
+        return False  # it only takes an array apart
     if run.n_turns >= MIN_TURNS and _is_plain(run):
         return True
     return is_complete and _are_of_loop(run.turns) and is_shorter(run)
