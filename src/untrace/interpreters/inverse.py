@@ -13,7 +13,7 @@ from typing import Any
 from untrace.extension import load_entry_points
 from untrace.interpreters.inverting.naming import named
 from untrace.interpreters.inverting.problem import Asked, Problem
-from untrace.interpreters.inverting.programs import program_of
+from untrace.interpreters.programs import program_of
 
 
 def inverse(
