@@ -180,7 +180,7 @@ class Network:
             return cells[atom]
 
         for eqn in body.eqns:
-            self._add_node(
+            self.add_node(
                 Node(
                     eqn,
                     [cell(a) for a in eqn.invars],
@@ -190,7 +190,8 @@ class Network:
             )
         return [cell(atom) for atom in body.outvars]
 
-    def _add_node(self, node: Node) -> None:
+    def add_node(self, node: Node) -> None:
+        """Add an equation."""
         self.nodes.append(node)
         for each in {id(c): c for c in (*node.operands, *node.results)}.values():
             each.nodes.append(node)
@@ -198,7 +199,7 @@ class Network:
 
     def tie(self, one: Cell, other: Cell, parent: Node | None = None) -> None:
         """Say that two values are one."""
-        self._add_node(Node(None, [one], [other], parent))
+        self.add_node(Node(None, [one], [other], parent))
 
     def enter(self, node: Node) -> bool:
         """Let the body of a call take its place; return whether it has one."""
