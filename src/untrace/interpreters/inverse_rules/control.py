@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.interpreters.inverse_rules.loops import solve_scan
+from untrace.interpreters.inverse_rules.loops import placed_like, solve_scan
 from untrace.interpreters.inverse_rules.table import lost, solves
 from untrace.interpreters.inverse_rules.while_loops import Loop
 from untrace.interpreters.inverting.body import (
@@ -103,8 +103,8 @@ def _cond(step: Step) -> None:
             solved = solve_body(
                 step.network,
                 branches[k],
-                alike(inputs, values[: len(known)]),
-                alike(results, values[len(known) :]),
+                placed_like(inputs, values[: len(known)]),
+                placed_like(results, values[len(known) :]),
             )
             found = [
                 solved.inputs[i - 1] if is_operand else solved.outputs[i]
@@ -124,12 +124,6 @@ def _cond(step: Step) -> None:
 
     whole = Lazy(run, [index, *known, *made])
     learn_together(step, whole, gains, longest)
-
-
-def alike(lazies: Sequence[Lazy | None], values: Sequence[Any]) -> list[Lazy | None]:
-    """Put values in the places of those that are known, inside of a traced body."""
-    rest = iter(values)
-    return [None if each is None else Lazy.like(next(rest), each) for each in lazies]
 
 
 # ---- loops with a condition --------------------------------------------------------

@@ -332,6 +332,7 @@ def split_values(values: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]
 def placed_like(
     lazies: Sequence[Lazy | None], values: Sequence[Any], static: bool = True
 ) -> list[Lazy | None]:
+    """Put values in the places of those that are known, inside of a traced body."""
     rest = iter(values)
     return [
         None
