@@ -18,7 +18,7 @@ from tests.hostile.strings import STRINGS
 from tests.interpreters.parting import CASES, CONSTANTS, PARAMS, Parting, in_step
 from untrace.cli import main
 from untrace.errors import CallError, SaveError
-from untrace.interpreters.diverging import recording, runs
+from untrace.interpreters.diverging import recording, runs, store
 from untrace.interpreters.diverging.distances import Tolerance, distance
 
 X = jnp.linspace(0.2, 1.7, 6)
@@ -579,3 +579,40 @@ def test_mutable_arrays_that_are_closed_over_are_as_they_were() -> None:
     with runs.unchanged(call):
         ref[...] = jnp.zeros(3)
     assert np.array_equal(ref[...], np.ones(3))
+
+
+# ---- memory --------------------------------------------------------------------------
+
+
+def looping(x: Any) -> Any:
+    def step(state: Any, row: Any) -> Any:
+        state = jnp.sin(state) * 1.5 + row.sum().astype(jnp.bfloat16)
+        return state, (state - jnp.exp(row)) > 0.1
+
+    state, kept = jax.lax.scan(step, x[0], x)
+    return jnp.where(kept, state, 1.0).sum() - 1e4 * (1.0 + state.sum() - state.sum())
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": "float64"}])
+def test_what_is_too_much_for_memory_is_kept_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, options: Any
+) -> None:
+    x = jnp.linspace(0.0, 1.0, 32).reshape(8, 4)
+    whole = untrace.divergence(looping, **options)(x)
+    monkeypatch.setattr(store, "MAX_BYTES", 64)
+    in_file = untrace.divergence(looping, **options)(x)
+    assert len(whole.rows) > 50 and str(in_file) == str(whole)
+    assert [row.distance for row in in_file.rows] == [r.distance for r in whole.rows]
+
+
+def test_values_that_are_in_a_file_are_read_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store, "MAX_BYTES", 100)
+    kept = store.Store()
+    dtypes = [np.float32, np.bool_, np.int64, jnp.bfloat16, np.complex64]
+    arrays = [np.arange(24).reshape(2, 3, 4).T.astype(dtype) for dtype in dtypes]
+    arrays += [np.float64(0.5).reshape(()), np.zeros((3, 0))]
+    for array, read in [(a, kept.keep(a)) for a in arrays * 2]:
+        assert (read.shape, read.dtype) == (array.shape, array.dtype)
+        np.testing.assert_array_equal(read.array, array)

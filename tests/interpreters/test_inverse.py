@@ -153,7 +153,10 @@ REFUSED = [
     (lambda x: jnp.zeros(6), "input `x` reaches no result"),
     (lambda x: jnp.ones((5, 6)) @ x, "`dot_general`.*6 numbers become 5"),
     (lambda x: x.astype(jnp.float16), "float16 does not hold every float32"),
-    (lambda x: jnp.where(x > 0, x, 2 * x), "`select_n`.*depends on what is not known"),
+    (
+        lambda x: jnp.where(x[::-1] > 0, x, 2 * x),
+        "`select_n`.*depends on what is not known",
+    ),
     (jnp.sort, "`sort`.*the order of the elements"),
     (
         lambda x: jax.lax.cond(x.sum() > 0, jnp.exp, jnp.tanh, x),
@@ -203,7 +206,7 @@ def test_unknown_primitives_are_named() -> None:
 def test_functions_are_registered_in_one_line() -> None:
     @jax.jit
     def shear(x: Any, y: Any) -> Any:
-        return jnp.where(x > 0, x, 3 * x) + y
+        return 2 * x - jnp.abs(x) + y
 
     with pytest.raises(untrace.InverseError):
         untrace.inverse(shear, argnums=0)(X, X)
@@ -274,5 +277,5 @@ def test_source_of_a_loop_runs_backwards() -> None:
         return jax.lax.fori_loop(0, 4, lambda i, c: jnp.sinh(c) + i, x)
 
     made = text(untrace.inverse(f), X)
-    assert "reverse=True" in made and "jnp.arange(4" in made and "asinh" in made
+    assert "reverse=True" in made and "jnp.arange(4" in made and "arcsinh" in made
     assert "log" not in made

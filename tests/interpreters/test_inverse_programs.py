@@ -12,6 +12,7 @@ import pytest
 
 import untrace
 from tests.interpreters.inverting import vector
+from untrace.errors import CallError
 
 X = vector()
 
@@ -103,7 +104,7 @@ def test_sources_of_inverses_are_inverted_again() -> None:
 
 
 def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(untrace.InverseError, match="int is no program"):
+    with pytest.raises(CallError, match="int is no program"):
         untrace.inverse(3)
     path = tmp_path / "other.py"
     for text, said in (("x = 1\n", "not written by"), ("not python (", "SyntaxError")):

@@ -285,6 +285,74 @@ def test_loops_in_which_devices_exchange_values_are_the_end() -> None:
     assert found.primitive == "scan" and found.trap == "several devices"
 
 
+def nested(inner: Callable[..., Any], is_checked: bool, loops: bool = False) -> Any:
+    """Map a function over the columns of what is mapped over rows."""
+    auto = jax.sharding.AxisType.Auto
+    mesh = jax.make_mesh((4, 2), ("rows", "columns"), axis_types=(auto, auto))
+    options: Any = {"check_vma": is_checked}
+    columns, rows = jax.P(None, "columns"), jax.P("rows", None)
+
+    def outer(x: Any) -> Any:
+        def mapped(y: Any) -> Any:
+            return jax.shard_map(
+                inner,
+                in_specs=columns,
+                out_specs=columns,
+                axis_names={"columns"},
+                **options,
+            )(y)
+
+        if loops:
+            return jax.lax.scan(lambda c, y: (c, mapped(y)), 0.0, x[None])[1][0]
+        return mapped(x * 2.0) + 1.0
+
+    return jax.jit(
+        jax.shard_map(
+            outer,
+            mesh=mesh,
+            in_specs=rows,
+            out_specs=rows,
+            axis_names={"rows"},
+            **options,
+        )
+    )
+
+
+MATRIX = jnp.arange(8.0, 72.0).reshape(8, 8)
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_maps_inside_of_maps_are_searched(is_checked: bool) -> None:
+    def inner(y: Any) -> Any:
+        z = jnp.log(y - 5.0)
+        return jnp.where(y > 3, z, jax.lax.psum(y, "rows"))
+
+    f = nested(inner, is_checked)
+    assert untrace.nan_origin(f)(MATRIX) is None
+    assert untrace.nan_origin(f)(MATRIX.at[4, 6].set(1.0)) is None  # not selected
+    found = untrace.nan_origin(f)(MATRIX.at[5, 6].set(2.0))
+    assert found is not None and found.origin is not None
+    assert found.primitive == "log" and found.values == (-1.0,)
+    assert [p for p in found.origin.path if p == "shard_map"] == ["shard_map"] * 2
+
+
+def test_loops_in_maps_inside_of_maps_are_searched() -> None:
+    def inner(y: Any) -> Any:
+        return jax.lax.scan(lambda c, row: (c + jnp.sqrt(row - 3), c), y[0] * 0, y)[1]
+
+    f = nested(inner, True)
+    assert untrace.nan_origin(f)(MATRIX) is None
+    found = untrace.nan_origin(f)(MATRIX.at[4, 6].set(1.0))
+    assert found is not None and found.origin is not None
+    assert found.primitive == "sqrt" and found.origin.path[-1] == "scan[0]"
+
+
+def test_loops_in_which_devices_are_mapped_over_again_are_the_end() -> None:
+    found = untrace.nan_origin(nested(jnp.log, True, loops=True))(MATRIX - 9)
+    assert found is not None and found.primitive == "scan"
+    assert found.trap == "several devices"
+
+
 def test_backward_passes_of_mapped_bodies_are_searched() -> None:
     def loss(x: Any) -> Any:
         return on_devices(lambda x: jnp.linalg.norm(x)[None])(x).sum()

@@ -16,6 +16,7 @@ import untrace
 from tests.interpreters.planted_recompilations import PLANTED, Planted
 from untrace import jaxapi
 from untrace.cli import main
+from untrace.errors import CallError
 
 
 def explained(planted: Planted) -> Any:
@@ -219,3 +220,50 @@ def test_large_arrays_that_are_closed_over_are_not_copied() -> None:
     kinds = [one.causes[0].kind for one in watch.recompilations]
     assert kinds == ["function", "closure"]
     assert "a float32[512,512] of other values" in str(watch)
+
+
+# ---- other than jitted functions -----------------------------------------------------
+
+
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_a_function_that_is_not_jitted_is_explained_as_if_it_were() -> None:
+    found = untrace.why_recompiled(doubled)(jnp.ones(3))(jnp.ones(4))
+    assert isinstance(found, untrace.Recompilation) and not found.is_jitted
+    assert [(cause.kind, cause.where) for cause in found.causes] == [("shape", "x")]
+    assert "is not jitted" in str(found) and "With `jax.jit` around it" in str(found)
+    same = untrace.why_recompiled(doubled)(jnp.ones(3))(jnp.ones(3))
+    assert "is not jitted" in str(same) and not same.causes
+
+
+def test_functions_that_jit_are_run() -> None:
+    def train(n: int) -> Any:
+        return jax.jit(lambda x: x * n)(1.0)
+
+    found = untrace.why_recompiled(train)(1)(2)
+    assert [cause.kind for cause in found.recompilations[0].causes] == ["closure"]
+
+
+def test_programs_know_their_first_call(tmp_path: Path) -> None:
+    source = untrace.source(doubled)(jnp.ones(3))
+    source.save(tmp_path / "saved.py")
+    for program in (
+        jax.jit(doubled).trace(jnp.ones(3)),
+        jax.make_jaxpr(doubled)(jnp.ones(3)),
+        source,
+        tmp_path / "saved.py",
+        str(tmp_path / "saved.py"),
+    ):
+        why = untrace.why_recompiled(program)()
+        assert not why(jnp.ones(3)).causes
+        (cause,) = why(jnp.ones(4)).causes
+        assert (cause.kind, cause.where) == ("shape", "x")
+        given = untrace.why_recompiled(program)(jnp.ones(4))
+        assert not given(jnp.ones(4)).causes
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(CallError, match="int is no program"):
+        untrace.why_recompiled(3)

@@ -6,7 +6,11 @@ import functools
 import inspect
 from typing import Any
 
+from untrace.folder import OWN_FOLDER
 from untrace.syntax.names import identifier
+
+ORIGIN = "__untrace_origin__"
+"""The attribute of functions that this package makes: what `origin` says of them."""
 
 
 def function_name(function: Any) -> str:
@@ -24,11 +28,18 @@ def origin(function: Any) -> str:
     name = identifier(function_name(function), "function")
     while isinstance(function, functools.partial):
         function = function.func
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
+    plain = inspect.unwrap(function, stop=_has_origin)
+    if _has_origin(plain):
+        return plain.__dict__[ORIGIN]
+    code = getattr(plain, "__code__", None)
+    if code is None or code.co_filename.startswith(OWN_FOLDER):
         return f"`{name}`"
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
     place = "".join(
         c if c.isascii() and (c.isalnum() or c in "._-<>") else "_" for c in file
     )
     return f"`{name}` from {place}:{code.co_firstlineno}"
+
+
+def _has_origin(function: Any) -> bool:
+    return ORIGIN in getattr(function, "__dict__", ())

@@ -70,7 +70,7 @@ def inverse(
     """
     from untrace.api import source
     from untrace.interpreters import inverse as tools
-    from untrace.interpreters.inverting.programs import program_of
+    from untrace.interpreters.programs import program_of
 
     function, args, kwargs = taken(target, call)
     with Status() as status, explained(call or target):

@@ -7,14 +7,13 @@ function: it can be jitted, mapped, differentiated, inverted, and written as sou
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untrace.capture.origins import function_name
 from untrace.extension import load_entry_points
+from untrace.interpreters.inverting.naming import named
 from untrace.interpreters.inverting.problem import Asked, Problem
-from untrace.interpreters.inverting.programs import program_of
+from untrace.interpreters.programs import program_of
 
 
 def inverse(
@@ -69,10 +68,10 @@ def inverse(
     def inverted(*given: Any, **keywords: Any) -> Any:
         return Problem(asked, given, keywords).solve(False)[0]
 
-    named = _named(inverted, "inverse_of", asked)
+    made = named(inverted, "inverse", asked)
     if argnums is None and not principal:
-        named.__dict__["__inverse_of__"] = asked.function
-    return named
+        made.__dict__["__inverse_of__"] = asked.function
+    return made
 
 
 def inverse_and_log_det(
@@ -114,39 +113,10 @@ def inverse_and_log_det(
     def inverted(*given: Any, **keywords: Any) -> Any:
         return Problem(asked, given, keywords).solve(True)
 
-    return _named(inverted, "inverse_and_log_det_of", asked)
+    return named(inverted, "inverse_and_log_det", asked)
 
 
 def _asked(function: Any, examples: tuple[Any, ...], *options: Any) -> Asked:
     load_entry_points()
     program = program_of(function)
     return Asked(program.function, examples or program.examples, *options)
-
-
-def _named(inverted: Any, prefix: str, asked: Asked) -> Any:
-    """Give an inverse its name, and names to what it is given: `y`, known arguments."""
-    name = f"{prefix}_{function_name(asked.function)}"
-    inverted.__name__ = inverted.__qualname__ = name
-    try:
-        parameters = list(inspect.signature(asked.function).parameters.values())
-    except (TypeError, ValueError):
-        return inverted
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        return inverted
-    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    known: list[str] = []
-    n_results = len(asked.examples) or len(positional)
-    if asked.argnums is not None:
-        argnums = asked.argnums
-        wanted = [argnums] if isinstance(argnums, int) else list(argnums)
-        places = [i % len(positional) for i in wanted if positional]
-        known = [name for i, name in enumerate(positional) if i not in places]
-        n_results = 1
-    ys = ["y"] if n_results == 1 else [f"y_{i + 1}" for i in range(n_results)]
-    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-    taken = {*known, *[p.name for p in keywords]}
-    ys = [f"{y}_" if y in taken else y for y in ys]
-    kind = inspect.Parameter.POSITIONAL_ONLY
-    made = [inspect.Parameter(each, kind) for each in (*ys, *known)]
-    inverted.__signature__ = inspect.Signature([*made, *keywords])
-    return inverted

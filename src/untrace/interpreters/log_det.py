@@ -12,11 +12,11 @@ Jacobian below the diagonal blocks does not count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 
 from untrace.errors import InverseError
+from untrace.interpreters.inverting.body import summed
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network
@@ -46,16 +46,7 @@ def log_det(network: Network, inputs: Sequence[Cell], outputs: Sequence[Cell]) -
                 "jnp.linalg.slogdet(jax.jacobian(untrace.inverse(f))(y))[1]."
             )
     terms = [lazy for _, lazy in network.log_dets if lazy is not None]
-    return Lazy(_summed, terms)
-
-
-def _summed(*terms: Any) -> Any:
-    if not terms:
-        return jnp.zeros(())
-    whole = terms[0]
-    for term in terms[1:]:
-        whole = whole + term
-    return jnp.asarray(whole)
+    return Lazy(lambda *values: summed(values), terms)
 
 
 def _count(cells: Sequence[Cell]) -> int:

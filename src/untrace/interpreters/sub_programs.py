@@ -29,10 +29,15 @@ def all_equations(jaxpr: Any) -> Iterator[Any]:
     """Yield the equations of a jaxpr and of all that are in their params."""
     for equation in split(jaxpr)[0].eqns:
         yield equation
-        for param in equation.params.values():
-            for part in param if isinstance(param, (tuple, list)) else (param,):
-                if hasattr(split(part)[0], "eqns"):
-                    yield from all_equations(part)
+        yield from inner_equations(equation)
+
+
+def inner_equations(equation: Any) -> Iterator[Any]:
+    """Yield the equations of all jaxprs that are in the params of one."""
+    for param in equation.params.values():
+        for part in param if isinstance(param, (tuple, list)) else (param,):
+            if hasattr(split(part)[0], "eqns"):
+                yield from all_equations(part)
 
 
 def is_traced(values: Sequence[Any]) -> bool:

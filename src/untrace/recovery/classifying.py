@@ -8,6 +8,8 @@ import os
 import re
 import sysconfig
 import types
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jaxlib
@@ -15,12 +17,29 @@ import numpy as np
 
 from untrace.folder import OWN_FOLDER
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_HANDED_OVER: dict[int, types.CodeType] = {}
+"""Code of this package that is recorded, by its `id`."""
+
+
+def recorded(function: Function) -> Function:
+    """Let a function of this package be recorded: a part of the program that it makes.
+
+    Such are the inverses that users call, and the bodies of their loops.
+    """
+    code = function.__code__
+    _HANDED_OVER[id(code)] = code
+    return function
+
 
 def is_recorded(code: types.CodeType) -> bool:
     """Tell whether calls of a function are recorded with all that it does.
 
     Generators and comprehensions are not: what they do belongs to the function around.
     """
+    if is_handed_over(code):
+        return True
     flags = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
     if code.co_flags & flags:
         return False
@@ -29,6 +48,11 @@ def is_recorded(code: types.CodeType) -> bool:
     if reads_attribute(code):
         return False
     return not _is_ignored(code.co_filename)
+
+
+def is_handed_over(code: types.CodeType) -> bool:
+    """Tell whether code of this package is a part of a program: see `recorded`."""
+    return id(code) in _HANDED_OVER
 
 
 def reads_attribute(code: types.CodeType) -> bool:

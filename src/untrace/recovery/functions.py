@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.recovery.classifying import is_inside_jax
+from untrace.recovery.classifying import is_handed_over, is_inside_jax
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,6 +56,9 @@ def peel(function: Any) -> Layer | None:
 
 def _peel_function(function: types.FunctionType) -> Layer:
     code = function.__code__
+    inner = getattr(function, "__wrapped__", None)
+    if type(inner) is types.FunctionType and is_handed_over(inner.__code__):
+        return Layer("wrapper", function, inner)
     if not is_inside_jax(code) and code.co_filename not in jaxapi.SCOPE_FILES:
         return Layer("function", function, None)  # no wrapper of JAX or Python
     made = jaxapi.transformed(function)

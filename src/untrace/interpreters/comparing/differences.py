@@ -14,6 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
+from untrace.interpreters.comparing.block_pairs import (
+    aligned,
+    block_pairs,
+    holds_block,
+    inner_inputs,
+    sub_program_reason,
+    title_of,
+)
 from untrace.interpreters.comparing.changes import Change, Hunks
 from untrace.interpreters.comparing.matching import Matching
 from untrace.interpreters.comparing.opening import called, may_be_opened, with_opened
@@ -27,14 +35,6 @@ from untrace.interpreters.comparing.reasons import (
 from untrace.interpreters.comparing.rows import lay_out, moved
 from untrace.interpreters.comparing.sides import input_count, read_side
 from untrace.interpreters.comparing.statements import Writer, user_line
-from untrace.interpreters.comparing.sub_programs import (
-    aligned,
-    block_pairs,
-    holds_block,
-    inner_inputs,
-    sub_program_reason,
-    title_of,
-)
 from untrace.ir import Block, Equation, Value, from_jaxpr
 from untrace.lifting.names.source_names import source_names
 from untrace.printable import printable

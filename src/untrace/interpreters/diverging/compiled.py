@@ -13,6 +13,8 @@ op had.
 from __future__ import annotations
 
 import contextlib
+import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ import jax
 import numpy as np
 
 from untrace.interpreters.called import Call
+from untrace.interpreters.diverging import store
 from untrace.interpreters.diverging.distances import Array, as_array
 from untrace.interpreters.diverging.moments import (
     BRANCH,
@@ -32,15 +35,27 @@ from untrace.interpreters.diverging.moments import (
 )
 from untrace.interpreters.diverging.observer import Observer
 from untrace.interpreters.diverging.recording import Recording
+from untrace.interpreters.diverging.store import Kept, Store
 
 MAX_COMPILATIONS = 32
 """How often a program is compiled at most, until values do not disturb it."""
 
 
 class Value(NamedTuple):
-    """A value of a jitted program."""
+    """A value of a jitted program.
 
-    value: Array
+    Attributes:
+      kept: Those of all turns.
+      turns: Which one it is of them.
+    """
+
+    kept: Kept
+    turns: tuple[int, ...]
+
+    @property
+    def value(self) -> Array:
+        """The value."""
+        return self.kept.array[self.turns]
 
 
 class Compiled:
@@ -65,24 +80,21 @@ class Compiled:
         self._call = call
         self._around = around
         self._limits = _limits(recording)
-        self._seen: dict[Site, Array] = {}
+        self._seen: dict[Site, Kept] = {}
+        self._store = Store()
         self.n_compilations = 1
         plain, _ = self._run(frozenset())
         self.outputs: Sequence[Any] = plain
         self._bits = list(map(as_array, plain))
-        places = dict.fromkeys(
-            (e.moment.site.around, e.moment.site.equation)
-            for e in recording.entries
-            if all(part != CONDITION for _, part in e.moment.site.around)
-        )
-        self._look(list(places))
+        for places in _groups(recording):
+            self._look(places)
 
     def at(self, moment: Moment, occurrence: int) -> Value | None:
         """Return the value at a moment, if it was seen, and the program came there."""
-        array = self._seen.get(moment.site)
-        if array is None or occurrence or not self._came_to(moment):
+        kept = self._seen.get(moment.site)
+        if kept is None or occurrence or not self._came_to(moment):
             return None
-        return Value(array[moment.turns])
+        return Value(kept, moment.turns)
 
     def _came_to(self, moment: Moment) -> bool:
         """Whether the turns and branches around a moment were taken."""
@@ -93,11 +105,11 @@ class Compiled:
             loop = self._seen.get(Site(before, equation, TURNS))
             branch = self._seen.get(Site(before, equation, BRANCH))
             at = moment.turns[:n_turns]
-            if branch is not None and int(branch[at]) != part:
+            if branch is not None and int(branch.array[at]) != part:
                 return False
             if part != TURN:
                 continue
-            if loop is not None and int(loop[at]) <= moment.turns[n_turns]:
+            if loop is not None and int(loop.array[at]) <= moment.turns[n_turns]:
                 return False
             n_turns += 1
         return True
@@ -109,7 +121,7 @@ class Compiled:
         self.n_compilations += 1
         outputs, seen = self._run(frozenset(places))
         if _are_same(self._bits, list(map(as_array, outputs))):
-            self._seen.update(seen)
+            self._seen.update({s: self._store.keep(a) for s, a in seen.items()})
         elif len(places) > 1:
             middle = len(places) // 2
             self._look(places[:middle])
@@ -130,6 +142,27 @@ class Compiled:
             outputs, values = jax.jit(run)(*self._call.inputs)
         arrays = {s: as_array(value) for s, value in zip(sites, values)}
         return outputs, {s: a for s, a in arrays.items() if a is not None}
+
+
+def _groups(recording: Recording) -> list[list[tuple[Around, int]]]:
+    """Put places together whose values are seen in one run: as many as memory holds."""
+    sizes: dict[tuple[Around, int], int] = defaultdict(int)
+    for entry in recording.entries:
+        where = entry.moment.site
+        if all(part != CONDITION for _, part in where.around):
+            n_elements = math.prod(entry.kept.shape)
+            sizes[where.around, where.equation] += (
+                n_elements * entry.kept.dtype.itemsize
+            )
+    groups: list[list[tuple[Around, int]]] = [[]]
+    held = 0
+    for place, size in sizes.items():
+        if held + size > store.MAX_BYTES and groups[-1]:
+            groups.append([])
+            held = 0
+        groups[-1].append(place)
+        held += size
+    return groups
 
 
 def _limits(recording: Recording) -> dict[tuple[Around, int], int]:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from untrace import jaxapi
 from untrace.capture import Captured
+from untrace.interpreters.comparing.block_pairs import block_pairs, inner_inputs
 from untrace.interpreters.comparing.compare import input_texts, paired_inputs
 from untrace.interpreters.comparing.differences import Walk
 from untrace.interpreters.comparing.matching import Matching
 from untrace.interpreters.comparing.opening import may_be_opened
-from untrace.interpreters.comparing.sub_programs import block_pairs, inner_inputs
 from untrace.interpreters.diverging.moments import (
     BRANCH,
     CONDITION,

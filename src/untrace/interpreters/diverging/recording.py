@@ -24,6 +24,7 @@ from untrace.interpreters.diverging.moments import (
     site,
     turns_of,
 )
+from untrace.interpreters.diverging.store import Kept, Nowhere, Store
 from untrace.interpreters.evaluate import Place, Step, evaluate
 from untrace.interpreters.sub_programs import body_param, is_entered, is_traced
 
@@ -38,15 +39,20 @@ class Entry(NamedTuple):
       moment: Which one it is.
       equation: The equation that computed it.
       path: Where that stands.
-      value: The value.
+      kept: The value.
       number: How many values of the run were before.
     """
 
     moment: Moment
     equation: Any
     path: tuple[Place, ...]
-    value: Array
+    kept: Kept
     number: int
+
+    @property
+    def value(self) -> Array:
+        """The value."""
+        return self.kept.array
 
 
 class Values(Protocol):
@@ -64,15 +70,19 @@ class Values(Protocol):
 class Recording:
     """The values of a run, op by op.
 
+    Args:
+      store: Where they are kept.
+
     Attributes:
       entries: The values, in the order in which they were computed.
       outputs: What the program returned, flat.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store) -> None:
         self.entries: list[Entry] = []
         self.outputs: Sequence[Any] = ()
         self._at: dict[Moment, list[int]] = defaultdict(list)
+        self._store = store
 
     def add(self, moment: Moment, step: Step, value: Any) -> None:
         """Keep a value, unless it has no elements at all."""
@@ -80,7 +90,8 @@ class Recording:
         if array is None:
             return
         number = len(self.entries)
-        self.entries.append(Entry(moment, step.equation, step.path, array, number))
+        kept = self._store.keep(array)
+        self.entries.append(Entry(moment, step.equation, step.path, kept, number))
         self._at[moment].append(number)
 
     def at(self, moment: Moment, occurrence: int) -> Entry | None:
@@ -106,7 +117,7 @@ def record(
         does.
       context: What it is run in.
     """
-    made = Recording()
+    made = Recording(Store())
     handler = _handler(made, compute or _computed)
     with context or contextlib.nullcontext():
         made.outputs = evaluate(
@@ -126,7 +137,7 @@ def operands_at(
     Returns:
       The operands of that equation.
     """
-    made = Recording()
+    made = Recording(Nowhere())
     last: list[Any] = []
     handler = _handler(made, compute or _computed)
 

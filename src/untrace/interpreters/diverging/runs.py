@@ -15,8 +15,8 @@ from untrace.errors import CallError
 from untrace.interpreters.called import Call
 from untrace.interpreters.diverging.compiled import Compiled
 from untrace.interpreters.diverging.corresponding import corresponding_sites
-from untrace.interpreters.diverging.devices import OnDevice, device_of
 from untrace.interpreters.diverging.moments import Site
+from untrace.interpreters.diverging.on_device import OnDevice, device_of
 from untrace.interpreters.diverging.precision import NAMES, Precision
 from untrace.interpreters.diverging.recording import (
     Recording,

@@ -66,7 +66,7 @@ def called_as(name: str, when: str) -> Callable[[Rule], Rule]:
 # ---- jax.nn and jax.numpy ----------------------------------------------------------
 
 
-def _softminus(y: Any, other: Any = 0.0) -> Any:
+def _softminus(y: Any, other: Any) -> Any:
     return y + jnp.log(-jnp.expm1(other - y))
 
 
@@ -76,7 +76,7 @@ def _logaddexp_slope(x: Any, y: Any, *other: Any) -> Any:
 
 called(
     "softplus",
-    Inverse(_softminus, slope=lambda x, y: y - x),
+    Inverse(lambda y: y + jnp.log(-jnp.expm1(-y)), slope=lambda x, y: y - x),
     when="y > 0",
 )
 called(

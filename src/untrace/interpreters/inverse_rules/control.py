@@ -8,12 +8,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.interpreters.inverse_rules.loops import solve_scan
+from untrace.interpreters.inverse_rules.loops import placed_like, solve_scan
 from untrace.interpreters.inverse_rules.table import lost, solves
 from untrace.interpreters.inverse_rules.while_loops import Loop
-from untrace.interpreters.inverting.body import Solved, planned, solve_body
+from untrace.interpreters.inverting.body import (
+    Solved,
+    bundled,
+    planned,
+    solve_body,
+    unbundled,
+)
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
+from untrace.recovery.classifying import recorded
 
 
 @solves(
@@ -83,43 +90,40 @@ def _cond(step: Step) -> None:
     known = [lazy for lazy in inputs if lazy is not None]
     results = [cell.whole for cell in step.results]
     made = [lazy for lazy in results if lazy is not None]
+    longest = max(plans, key=lambda plan: len(plan.network.log_dets))
+    for plan in plans:
+        if plan.without_formula():
+            longest = plan
+    has_term = bool(longest.network.log_dets) and not longest.without_formula()
 
     def branch(k: int) -> Any:
-        def solve(given: Any, shown: Any) -> Any:
+        @recorded
+        def inverse_branch(given: Any) -> Any:
+            values = unbundled(given, len(known) + len(made))
             solved = solve_body(
                 step.network,
                 branches[k],
-                alike(inputs, given),
-                alike(results, shown),
+                placed_like(inputs, values[: len(known)]),
+                placed_like(results, values[len(known) :]),
             )
             found = [
                 solved.inputs[i - 1] if is_operand else solved.outputs[i]
                 for is_operand, i in gains
             ]
-            return [*(each.value for each in found if each), solved.log_det()]
+            term = [solved.log_det()] if has_term else []
+            return bundled([*[each.value for each in found if each], *term])
 
-        return solve
+        return inverse_branch
 
     def run(index: Any, *values: Any) -> Any:
-        given, shown = list(values[: len(known)]), list(values[len(known) :])
         if index.dtype == jnp.bool_:
             index = index.astype(jnp.int32)
-        return jax.lax.switch(
-            index, [branch(k) for k in range(len(branches))], given, shown
-        )
+        solvers = [branch(k) for k in range(len(branches))]
+        found = jax.lax.switch(index, solvers, bundled(values))
+        return unbundled(found, len(gains) + has_term)
 
     whole = Lazy(run, [index, *known, *made])
-    longest = max(plans, key=lambda plan: len(plan.network.log_dets))
-    for plan in plans:
-        if plan.without_formula():
-            longest = plan
     learn_together(step, whole, gains, longest)
-
-
-def alike(lazies: Sequence[Lazy | None], values: Sequence[Any]) -> list[Lazy | None]:
-    """Put values in the places of those that are known, inside of a traced body."""
-    rest = iter(values)
-    return [None if each is None else Lazy.like(next(rest), each) for each in lazies]
 
 
 # ---- loops with a condition --------------------------------------------------------
@@ -160,7 +164,8 @@ def _shard_map(step: Step) -> None:
     is_apart = all(set(_axes(in_specs[i])) == set(axes) for i in gains)
     has_term = is_apart and bool(plan.network.log_dets) and not plan.without_formula()
 
-    def turn(*values: Any) -> Any:
+    @recorded
+    def inverse_on_device(*values: Any) -> Any:
         rest = iter(values)
         given = [None if each is None else Lazy.of(next(rest)) for each in inputs]
         solved = solve_body(step.network, body, given, [Lazy.of(v) for v in rest])
@@ -169,7 +174,7 @@ def _shard_map(step: Step) -> None:
 
     def run(*values: Any) -> Any:
         mapped: Any = jax.shard_map(
-            turn,
+            inverse_on_device,
             mesh=mesh,
             in_specs=(*known_specs, *out_specs),
             out_specs=(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from untrace.interpreters.inverse_rules.table import lost, solves
 from untrace.interpreters.inverting.step import NotInvertible, Step
 
 
+def _along(axis: int, start: int | None, stop: int | None) -> Any:
+    """Return the index of a part of an array along one axis."""
+    return (*[slice(None)] * axis, slice(start, stop)) if axis else slice(start, stop)
+
+
 def _before(y: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
     """Return a running value and what it was one place before, where it was anything."""
-    n = y.shape[axis]
-    here = jax.lax.slice_in_dim(y, 0, n - 1, axis=axis)
-    there = jax.lax.slice_in_dim(y, 1, n, axis=axis)
+    there, here = y[_along(axis, 1, None)], y[_along(axis, None, -1)]
     return (here, there) if reverse else (there, here)
 
 
@@ -24,10 +27,11 @@ def _differences(y: Any, axis: int, reverse: bool, combine: Callable[..., Any]) 
     """Combine each running value with the one before; the first stays."""
     if y.shape[axis] < 2:
         return y
-    first = jax.lax.slice_in_dim(y, 0, 1, axis=axis)
-    last = jax.lax.slice_in_dim(y, -1, None, axis=axis)
     combined = combine(*_before(y, axis, reverse))
-    parts = [combined, last] if reverse else [first, combined]
+    if reverse:
+        parts = [combined, y[_along(axis, -1, None)]]
+    else:
+        parts = [y[_along(axis, None, 1)], combined]
     return jnp.concatenate(parts, axis=axis)
 
 
@@ -36,7 +40,7 @@ def _cumsum(step: Step) -> None:
     axis, reverse = step.params["axis"], step.params["reverse"]
     step.solve(
         0,
-        lambda y: _differences(y, axis, reverse, jnp.subtract),
+        lambda y: _differences(y, axis, reverse, operator.sub),
         step.needed_result(),
         log_det=0.0,
     )
@@ -55,7 +59,7 @@ def _cumprod(step: Step) -> None:
 
     step.solve(
         0,
-        lambda y: _differences(y, axis, reverse, jnp.divide),
+        lambda y: _differences(y, axis, reverse, operator.truediv),
         step.needed_result(),
         log_det=log_det,
     )

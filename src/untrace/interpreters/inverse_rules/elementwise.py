@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from untrace.interpreters.inverse_rules.table import (
     lost,
     unary,
 )
+from untrace.interpreters.inverting.lazy import as_number, is_plain_scalar
 
 LN2 = math.log(2.0)
 HALF_LOG_PI = 0.5 * math.log(math.pi)
@@ -77,8 +79,8 @@ def _log_cosh(x: Any, times: int) -> Any:
 
 unary("tanh", jnp.arctanh, slope=lambda x, y: _log_cosh(x, 2), principal=is_complex)
 unary("atanh", jnp.tanh, slope=lambda x, y: _log_cosh(y, -2), on="|x| < 1")
-unary("sinh", jnp.arcsinh, principal=is_complex)
-unary("asinh", jnp.sinh)
+unary("sinh", jnp.arcsinh, slope=lambda x, y: _log_cosh(x, -1), principal=is_complex)
+unary("asinh", jnp.sinh, slope=lambda x, y: _log_cosh(y, 1))
 unary("cosh", jnp.arccosh, on="x >= 0", principal=True)
 unary("acosh", jnp.cosh, on="x >= 1")
 unary("sin", jnp.arcsin, on="-pi/2 <= x <= pi/2", principal=True)
@@ -139,6 +141,18 @@ binary(
 # ---- arithmetic --------------------------------------------------------------------
 
 
+def _with_number(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a function take a constant as a number, where the type of its result is the same.
+
+    The same operation then reads as a person would write it: `y / 3.0`.
+    """
+
+    def computed(y: Any, other: Any) -> Any:
+        return compute(y, as_number(other) if is_plain_scalar(y, other) else other)
+
+    return computed
+
+
 def _without(quotient: Any, other: Any) -> Any:
     """Divide; whole numbers without a rest."""
     if jnp.issubdtype(jnp.result_type(quotient), jnp.inexact):
@@ -146,8 +160,16 @@ def _without(quotient: Any, other: Any) -> Any:
     return quotient // other
 
 
+def _log_abs(factor: Any) -> Any:
+    """Return log |factor|, as a number if it is one."""
+    number = as_number(factor)
+    if isinstance(number, (int, float)) and number:
+        return math.log(abs(number))
+    return jnp.log(jnp.abs(factor))
+
+
 def _minus_log(x: Any, y: Any, factor: Any) -> Any:
-    return -jnp.log(jnp.abs(factor))
+    return -_log_abs(factor)
 
 
 def _no_whole_division(eqn: Any) -> str | None:
@@ -157,7 +179,7 @@ def _no_whole_division(eqn: Any) -> str | None:
 
 
 _FACTOR = Inverse(
-    _without,
+    _with_number(_without),
     slope=_minus_log,
     on="the other factor is not zero; whole numbers do not overflow",
     avoids_zero=True,
@@ -170,25 +192,25 @@ unary("not", jnp.invert, slope=flat)
 for _name in ("add", "add_any"):
     binary(
         _name,
-        Inverse(lambda y, b: y - b, slope=flat),
-        Inverse(lambda y, a: y - a, slope=flat),
+        Inverse(_with_number(lambda y, b: y - b), slope=flat),
+        Inverse(_with_number(lambda y, a: y - a), slope=flat),
     )
 binary(
     "sub",
-    Inverse(lambda y, b: y + b, slope=flat),
-    Inverse(lambda y, a: a - y, slope=flat),
+    Inverse(_with_number(lambda y, b: y + b), slope=flat),
+    Inverse(_with_number(lambda y, a: a - y), slope=flat),
 )
 binary("mul", _FACTOR, _FACTOR)
 binary(
     "div",
     Inverse(
-        lambda y, b: y * b,
-        slope=lambda x, y, b: jnp.log(jnp.abs(b)),
+        _with_number(lambda y, b: y * b),
+        slope=lambda x, y, b: _log_abs(b),
         when=_no_whole_division,
     ),
     Inverse(
-        lambda y, a: a / y,
-        slope=lambda x, y, a: 2 * jnp.log(jnp.abs(x)) - jnp.log(jnp.abs(a)),
+        _with_number(lambda y, a: a / y),
+        slope=lambda x, y, a: 2 * jnp.log(jnp.abs(x)) - _log_abs(a),
         on="the dividend is not zero",
         avoids_zero=True,
         when=_no_whole_division,

@@ -20,11 +20,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from untrace.interpreters.inverting.body import Solved, planned, solve_body
+from untrace.interpreters.inverting.body import (
+    Solved,
+    bundled,
+    planned,
+    solve_body,
+    unbundled,
+)
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network
 from untrace.interpreters.inverting.step import TWO, WAITS, NotInvertible, Step
 from untrace.interpreters.sub_programs import scan_sizes, split
+from untrace.recovery.classifying import recorded
 
 
 class _Turn(NamedTuple):
@@ -168,26 +175,39 @@ class _Scan:
         stacked = [each for each in self.stacked if each is not None and shows]
         own_rows = [lazy for _, lazy in own]
         own_numbers = [k for k, _ in own]
-        sizes = [len(consts), len(starts), len(rows), len(own_rows), len(stacked)]
+        sizes = [len(rows), len(own_rows), len(stacked)]
         n = range(self.n_carry)
+        has_term = (
+            bool(turn.solved.network.log_dets) and not turn.solved.without_formula()
+        )
+        made_sizes = [
+            len(turn.rows),
+            len(turn.stacked),
+            0 if shows else len(starts),
+            int(has_term),
+        ]
 
         def run(*values: Any) -> Any:
-            given, carry, row_values, own_values, shown = split_values(values, sizes)
+            given, starts_here, rows_here = split_values(
+                values, [len(consts), len(starts), sum(sizes)]
+            )
 
-            def inverse_turn(carry: list[Any], rows: Any) -> Any:
-                row, own_row, shown_row = rows
-                here = dict(zip(turn.carried, carry))
+            @recorded
+            def inverse_turn(carry: Any, row: Any) -> Any:
+                carried = unbundled(carry, len(starts))
+                known, own_row, shown = split_values(unbundled(row, sum(sizes)), sizes)
+                here = dict(zip(turn.carried, carried))
                 owned = dict(zip(own_numbers, own_row))
                 at_start = owned if is_back else here
                 at_end = here if is_back else {}
-                shows_rows = iter(shown_row if shows else ())
+                shows_rows = iter(shown)
                 solved = solve_body(
                     self.network,
                     self.body,
                     [
                         *placed_like(self.consts, given),
                         *[Lazy.of(at_start[k]) if k in at_start else None for k in n],
-                        *placed_like(self.rows, row, static=False),
+                        *placed_like(self.rows, known, static=False),
                     ],
                     [
                         *[Lazy.of(at_end[k]) if k in at_end else None for k in n],
@@ -208,21 +228,21 @@ class _Scan:
                 all_stacked = solved.outputs[self.n_carry :]
                 made = [each.value for k in turn.carried if (each := ends[k])]
                 found = [each.value for k in turn.rows if (each := all_rows[k])]
-                results = [each.value for k in turn.stacked if (each := all_stacked[k])]
-                has_term = bool(turn.solved.network.log_dets) and is_differentiable
-                term = [solved.log_det()] if has_term else []
-                return made, (found, results, carry if keeps else [], term)
+                found += [each.value for k in turn.stacked if (each := all_stacked[k])]
+                found += [] if shows else carried
+                found += [solved.log_det()] if has_term else []
+                return bundled(made), bundled(found)
 
-            is_differentiable = not turn.solved.without_formula()
-            keeps = not shows
-            ends, (found, results, kept, terms) = jax.lax.scan(
+            ends, found = jax.lax.scan(
                 inverse_turn,
-                carry,
-                (row_values, own_values, shown),
+                bundled(starts_here),
+                bundled(rows_here),
                 self.params["length"],
                 reverse,
             )
-            return ends, found, results, kept, sum([jnp.sum(t) for t in terms])
+            *parts, terms = split_values(unbundled(found, sum(made_sizes)), made_sizes)
+            total = [jnp.sum(each) for each in terms]
+            return unbundled(ends, len(starts)), *parts, total
 
         return Lazy(run, [*consts, *starts, *rows, *own_rows, *stacked], False)
 
@@ -277,8 +297,7 @@ def _learn(step: Step, scan: _Scan, turn: _Turn, whole: Lazy, is_back: bool) -> 
     missing = turn.solved.without_formula()
     step.network.log_dets += [(node, None) for node in missing]
     if turn.solved.network.log_dets and not missing:
-        term = Lazy(lambda values: values[4], [whole])
-        step.network.log_dets.append((step.node, term))
+        step.network.log_dets.append((step.node, part_of(whole, 4, 0)))
 
 
 def why_stuck(solved: Solved) -> str:
@@ -313,6 +332,7 @@ def split_values(values: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]
 def placed_like(
     lazies: Sequence[Lazy | None], values: Sequence[Any], static: bool = True
 ) -> list[Lazy | None]:
+    """Put values in the places of those that are known, inside of a traced body."""
     rest = iter(values)
     return [
         None

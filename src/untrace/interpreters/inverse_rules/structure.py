@@ -365,7 +365,10 @@ def _real_or_imag(step: Step) -> None:
 # ---- selections ------------------------------------------------------------------
 
 
-@solves("select_n", "the mask is constant")
+@solves(
+    "select_n",
+    "the mask is constant; or an elementwise function is in pieces that can be solved",
+)
 def _select(step: Step) -> None:
     mask = step.operand(0)
     if mask is None:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from untrace.interpreters.inverting.cells import Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.step import NotInvertible, Rule, Step
+from untrace.recovery.classifying import recorded
 
 Function = Callable[..., Any]
 When = Callable[[Any], "str | None"]
@@ -223,8 +224,11 @@ def slopes(inverse: Inverse, compute: Function, params: Any) -> Function:
         return with_params(inverse.slope, params)
 
     def derived(x: Any, y: Any, *others: Any) -> Any:
-        ones = jnp.ones_like(y)
-        _, slope = jax.jvp(lambda value: compute(value, *others), (y,), (ones,))
+        @recorded
+        def inverse(y: Any) -> Any:
+            return compute(y, *others)
+
+        _, slope = jax.jvp(inverse, (y,), (jnp.ones_like(y),))
         return jnp.log(jnp.abs(slope))
 
     return derived

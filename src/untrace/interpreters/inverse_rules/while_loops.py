@@ -21,6 +21,7 @@ from untrace.interpreters.inverse_rules.loops import (
 from untrace.interpreters.inverting.body import Solved, planned, solve_body
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.step import WAITS, NotInvertible, Step
+from untrace.recovery.classifying import recorded
 
 
 class Loop:
@@ -79,12 +80,11 @@ class Loop:
             )
         back = self._backwards(carried, [finals[k] for k in carried], ahead, plan)
         for i, k in enumerate(carried):
-            self.network.learn(self.step.operands[self.first + k], part_of(back, 1, i))
+            self.network.learn(self.step.operands[self.first + k], part_of(back, 0, i))
         missing = plan.without_formula()
         self.network.log_dets += [(node, None) for node in missing]
         if plan.network.log_dets and not missing:
-            term = Lazy(lambda values: values[2], [back])
-            self.network.log_dets.append((self.step.node, term))
+            self.network.log_dets.append((self.step.node, part_of(back, 1, 0)))
 
     def _plan(self, carried: Sequence[int], handed_on: Sequence[int]) -> Solved:
         n = range(len(self.inits))
@@ -120,18 +120,23 @@ class Loop:
                 values, [len(of_cond), len(of_body), len(inits)]
             )
 
+            @recorded
             def goes_on(state: Any) -> Any:
-                inputs = [*placed_like(self.of_cond, cond_values), *placed(state[1])]
+                _, *carry = state
+                inputs = [*placed_like(self.of_cond, cond_values), *placed(carry)]
                 made = solve_body(self.network, self.cond, inputs, [None]).outputs[0]
                 return None if made is None else made.value
 
+            @recorded
             def turn(state: Any) -> Any:
-                inputs = [*placed_like(self.of_body, body_values), *placed(state[1])]
+                n_turns, *carry = state
+                inputs = [*placed_like(self.of_body, body_values), *placed(carry)]
                 made = solve_body(self.network, self.body, inputs, [None] * len(n))
                 ends = [each.value for k in own if (each := made.outputs[k])]
-                return state[0] + 1, ends
+                return (n_turns + 1, *ends)
 
-            return jax.lax.while_loop(goes_on, turn, (0, carry))
+            n_turns, *ends = jax.lax.while_loop(goes_on, turn, (0, *carry))
+            return n_turns, ends
 
         return Lazy(run, [*of_cond, *of_body, *inits], False)
 
@@ -145,8 +150,14 @@ class Loop:
         def run(ahead: Any, *values: Any) -> Any:
             body_values, carry = split_values(values, [len(of_body), len(finals)])
 
-            def turn(state: Any) -> Any:
-                here = dict(zip(carried, state[1]))
+            @recorded
+            def goes_on(state: Any) -> Any:
+                return state[0] > 0
+
+            @recorded
+            def inverse_turn(state: Any) -> Any:
+                n_turns, *carry = state
+                here = dict(zip(carried, carry))
                 solved = solve_body(
                     self.network,
                     self.body,
@@ -155,11 +166,12 @@ class Loop:
                 )
                 at_start = solved.inputs[self.n_body :]
                 made = [each.value for k in carried if (each := at_start[k])]
-                term = state[2] + solved.log_det() if has_terms else state[2]
-                return state[0] - 1, made, term
+                made += [carry[-1] + solved.log_det()] if has_terms else []
+                return (n_turns - 1, *made)
 
-            return jax.lax.while_loop(
-                lambda state: state[0] > 0, turn, (ahead[0], carry, jnp.zeros(()))
-            )
+            term = [jnp.zeros(())] if has_terms else []
+            start = (ahead[0], *carry, *term)
+            _, *made = jax.lax.while_loop(goes_on, inverse_turn, start)
+            return made[: len(finals)], made[len(finals) :]
 
         return Lazy(run, [ahead, *of_body, *finals], False)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from untrace import jaxapi
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network, Node
@@ -29,7 +32,7 @@ class Solved(NamedTuple):
     def log_det(self) -> Any:
         """Return log |det| of what was solved; parts without a formula are left out."""
         terms = [lazy.value for _, lazy in self.network.log_dets if lazy is not None]
-        return sum(terms, jnp.zeros(()))
+        return summed(terms)
 
     def without_formula(self) -> list[Node]:
         """List the equations for which no formula is known."""
@@ -57,6 +60,16 @@ def solve_body(
     return Solved(
         [cell.whole for cell in cells], [cell.whole for cell in results], inner
     )
+
+
+def summed(terms: Sequence[Any]) -> Any:
+    """Return the sum of terms of log |det|, as an array of one type for all programs."""
+    if not terms:
+        return jnp.zeros(())
+    whole = functools.reduce(operator.add, terms)
+    aval = jaxapi.aval_of(whole)
+    is_usual = aval.dtype == jnp.result_type(float) and not aval.weak_type
+    return whole if is_usual else jnp.zeros(()) + whole
 
 
 def unknown_value() -> Lazy:
@@ -88,3 +101,20 @@ def planned(
     ]
     results = [unknown_value() if each else None for each in outputs]
     return solve_body(network, jaxpr, given, results)
+
+
+# ---- what its function takes and returns -------------------------------------------
+
+
+def bundled(values: Sequence[Any]) -> Any:
+    """Return values as one, as a person would write them: none, one, or a tuple."""
+    if len(values) < 2:
+        return values[0] if values else None
+    return tuple(values)
+
+
+def unbundled(bundle: Any, n: int) -> list[Any]:
+    """Return as many values as were bundled."""
+    if n < 2:
+        return [bundle] if n else []
+    return list(bundle)

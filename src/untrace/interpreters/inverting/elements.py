@@ -350,8 +350,3 @@ def _divisor(node: Node, cell: Cell, zero: Mask | None) -> Lazy:
     assert values is not None
     safe = np.where(values == 0, np.ones((), values.dtype), values)
     return Lazy.of(safe, is_static=True)
-
-
-def is_moved(name: str) -> bool:
-    """Return whether an equation of this name moves elements, for the table."""
-    return name in MOVES or name in ("select_n", "scatter")

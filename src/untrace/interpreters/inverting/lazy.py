@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -114,3 +115,33 @@ class Lazy:
 def is_tracer(value: Any) -> bool:
     """Return whether a value is not known yet."""
     return isinstance(value, jax.core.Tracer)
+
+
+def as_number(value: Any) -> Any:
+    """Return a constant as the number of Python that a person would write, if it is one.
+
+    Floats have the fewest digits that make them what they are: 0.1, not 0.10000000149.
+    """
+    if isinstance(value, (bool, int)) and type(value) not in (bool, int):
+        return int(value)  # JAX's own class of integers with a dtype
+    if not isinstance(value, (np.ndarray, np.generic)) or value.shape:
+        return value
+    if np.issubdtype(value.dtype, np.floating):
+        return float(str(value.dtype.type(value)))
+    if value.dtype.kind in "iu":
+        return int(value)
+    return value
+
+
+def is_plain_scalar(one: Any, other: Any) -> bool:
+    """Return whether one of two values is a constant of the type of the other, a tracer.
+
+    If it is taken as a number, then operators make the same equation of them.
+    """
+    if is_tracer(other):
+        one, other = other, one
+    if not is_tracer(one) or is_tracer(other) or jnp.shape(other):
+        return False
+    dtype = getattr(other, "dtype", None)
+    is_real = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    return is_real and one.aval.dtype == dtype and not one.aval.weak_type

@@ -12,12 +12,14 @@ Nothing is computed here: what becomes known is a `Lazy`.
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from untrace import jaxapi
 from untrace.interpreters.inverting.cells import Box, Cell, Mask
-from untrace.interpreters.inverting.lazy import Lazy
+from untrace.interpreters.inverting.lazy import Lazy, as_number, is_plain_scalar
 from untrace.interpreters.sub_programs import split
 
 IDENTITY = "copy"
@@ -86,12 +88,24 @@ def evaluated(eqn: Any, needs: Sequence[Lazy]) -> list[Lazy]:
     def bind(*operands: Any) -> Any:
         primitive = eqn.primitive
         with eqn.ctx.manager:
+            if primitive.name in _OPERATORS and is_plain_scalar(*operands):
+                one, other = map(as_number, operands)
+                return _OPERATORS[primitive.name](one, other)
             return primitive.bind(*operands, **primitive.get_bind_params(eqn.params))
 
     if not eqn.primitive.multiple_results:
         return [Lazy(bind, needs, None if is_pure(eqn) else False)]
     whole = Lazy(bind, needs, None if is_pure(eqn) else False)
     return [_item(whole, i) for i in range(len(eqn.outvars))]
+
+
+_OPERATORS = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+}
+"""How a person writes a primitive of which one operand is a constant: `x * 2.0`."""
 
 
 def _item(whole: Lazy, i: int) -> Lazy:
@@ -166,7 +180,7 @@ class Network:
             return cells[atom]
 
         for eqn in body.eqns:
-            self._add_node(
+            self.add_node(
                 Node(
                     eqn,
                     [cell(a) for a in eqn.invars],
@@ -176,7 +190,8 @@ class Network:
             )
         return [cell(atom) for atom in body.outvars]
 
-    def _add_node(self, node: Node) -> None:
+    def add_node(self, node: Node) -> None:
+        """Add an equation."""
         self.nodes.append(node)
         for each in {id(c): c for c in (*node.operands, *node.results)}.values():
             each.nodes.append(node)
@@ -184,7 +199,7 @@ class Network:
 
     def tie(self, one: Cell, other: Cell, parent: Node | None = None) -> None:
         """Say that two values are one."""
-        self._add_node(Node(None, [one], [other], parent))
+        self.add_node(Node(None, [one], [other], parent))
 
     def enter(self, node: Node) -> bool:
         """Let the body of a call take its place; return whether it has one."""
@@ -270,5 +285,9 @@ class Network:
 
 def _constant(aval: Any, value: Any) -> Cell:
     cell = Cell(aval)
+    if getattr(aval, "weak_type", False):
+        number = as_number(value)
+        is_same = jaxapi.aval_of(number) == aval  # not a float of another precision
+        value = number if is_same else value
     cell.learn(Lazy.of(value, is_static=True))
     return cell

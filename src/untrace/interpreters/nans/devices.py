@@ -63,28 +63,55 @@ def without_mesh(value: Any) -> Any:
 
 
 class Devices(NamedTuple):
-    """The devices of a `shard_map`, by the params of its equation."""
+    """The devices of a `shard_map`.
+
+    Attributes:
+      params: Those of its equation.
+      around: Those of the `shard_map` that it stands in, if it does.
+      operands: What it is given there, as a function of what the outermost is given.
+    """
 
     params: Any
+    around: Devices | None = None
+    operands: Callable[..., Sequence[Any]] | None = None
+
+    @property
+    def are_several(self) -> bool:
+        """Whether what one of them has may itself lie on several devices."""
+        mesh = self.params["mesh"]
+        mapped = {*getattr(mesh, "manual_axes", ()), *self.params["newly_manual_axes"]}
+        return any(size > 1 for n, size in mesh.shape.items() if n not in mapped)
 
     def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that stacks what another one computes on each device."""
-        params = self.params
-        axes = [
-            n for n in params["mesh"].axis_names if n in params["newly_manual_axes"]
-        ]
+        mapped = _stacked(self.params, function)
+        around, operands = self.around, self.operands
+        if around is None or operands is None:
+            return mapped
+        outside = around.each(lambda *args: mapped(*operands(*args)))
 
-        def stacked(*args: Any) -> Any:
-            return jax.tree.map(lambda x: jnp.asarray(x)[None], function(*args))
+        def each_of_each(*args: Any) -> Any:
+            made = outside(*args)
+            return jax.tree.map(lambda x: jnp.reshape(x, (-1, *x.shape[2:])), made)
 
-        return jax.shard_map(
-            stacked,
-            mesh=params["mesh"],
-            in_specs=tuple(params["in_specs"]),
-            out_specs=jax.P(tuple(axes)),
-            axis_names=set(axes),
-            check_vma=params["check_vma"],
-        )
+        return each_of_each
+
+
+def _stacked(params: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that stacks what another one computes on devices of one map."""
+    axes = [n for n in params["mesh"].axis_names if n in params["newly_manual_axes"]]
+
+    def stacked(*args: Any) -> Any:
+        return jax.tree.map(lambda x: jnp.asarray(x)[None], function(*args))
+
+    return jax.shard_map(
+        stacked,
+        mesh=params["mesh"],
+        in_specs=tuple(params["in_specs"]),
+        out_specs=jax.P(tuple(axes)),
+        axis_names=set(axes),
+        check_vma=params["check_vma"],
+    )
 
 
 def first_bad_device(results: Sequence[Any], level: int) -> int:

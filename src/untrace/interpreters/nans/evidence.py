@@ -96,7 +96,7 @@ def gathered(
         tuple([tuple(_ancestors(n, makers)) for n in row.operands]),
         bool(row.operands) and _is_difference(row.operands[0], makers),
         infinity,
-        stretch.devices is not None and bool(row.equation.effects),
+        stretch.needs_devices(index),
     )
     return evidence, operands, result
 

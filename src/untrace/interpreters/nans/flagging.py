@@ -16,7 +16,7 @@ import jax
 import jax.core
 
 from ..evaluate import Evaluator, Place, Step
-from ..sub_programs import body_param, solver
+from ..sub_programs import body_param, inner_equations, solver
 from .devices import (
     Devices,
     bind_alone,
@@ -80,6 +80,29 @@ class Stretch(NamedTuple):
     level: int
     devices: Devices | None = None
 
+    def entered(self, index: int) -> Stretch:
+        """Return the body of a row that is a `shard_map`, on all its devices."""
+        row = self.rows[index]
+        path, params = (*row.path, Place(row.equation)), row.equation.params
+        if self.devices is None:
+            args, devices = self.operands_of(index), Devices(params)
+            return flagged(params["jaxpr"], args, self.level, path, devices)
+        devices = Devices(
+            params, self.devices, lambda *args: _reached(self, index, args)
+        )
+        given = [self.flags.get(n, 0) for n in row.operands]
+        return flagged(params["jaxpr"], self.args, self.level, path, devices, given)
+
+    def needs_devices(self, index: int) -> bool:
+        """Return whether a row, of a `shard_map`, cannot be run on one device alone."""
+        if self.devices is None:
+            return False
+        equation = self.rows[index].equation
+        inside = inner_equations(equation)
+        return bool(equation.effects) or any(
+            inner.primitive.name == "shard_map" for inner in inside
+        )
+
     def operands_of(self, index: int) -> list[Any]:
         """Return the operands that a row had."""
         return self.examined(index).operands
@@ -95,6 +118,7 @@ def flagged(
     level: int = INFINITE,
     path: tuple[Place, ...] = (),
     devices: Devices | None = None,
+    given: Sequence[int] | None = None,
 ) -> Stretch:
     """Run a program in one compilation, with a flag for every intermediate.
 
@@ -104,8 +128,10 @@ def flagged(
       level: What to look for: `NAN` alone, which is faster, or `INFINITE` and NaN.
       path: Where it stands.
       devices: Those that it runs on, if it is the body of a `shard_map`.
+      given: How bad its inputs are, if that of another one is around that: `args` are
+        those of the outermost.
     """
-    is_split = devices is None and is_on_several(jaxpr, args)
+    is_split = _is_split(jaxpr, args, devices)
     seen: list[_Recorded] = []
     sources: dict[int, int] = {}
     grouped: list[list[int]] = []
@@ -124,7 +150,9 @@ def flagged(
     rows, _, inputs, outputs, constants = seen[0]
     flags = unpacked(grouped, words, level)
     flags.update({n: int(badness(v)) for n, v in constants.items() if is_inexact(v)})
-    flags.update({n: int(badness(v)) for n, v in zip(inputs, args) if is_inexact(v)})
+    if given is None:
+        given = [int(badness(v)) if is_inexact(v) else 0 for v in args]
+    flags.update(zip(inputs, given))
     for n, source in sources.items():  # in the order of the program
         flags[n] = flags.get(source, 0)
     return Stretch(
@@ -157,7 +185,7 @@ class Examined(NamedTuple):
 
 def _examined(stretch: Stretch, index: int, graded: Collection[int]) -> Examined:
     """Run a program up to a row."""
-    is_split = stretch.devices is None and is_on_several(stretch.jaxpr, stretch.args)
+    is_split = _is_split(stretch.jaxpr, stretch.args, stretch.devices)
     known: list[Any] = []
     grouped: list[list[int]] = []
 
@@ -205,6 +233,30 @@ def _examined(stretch: Stretch, index: int, graded: Collection[int]) -> Examined
     return Examined(
         [without_mesh(x) for x in operands], flags, [without_mesh(x) for x in results]
     )
+
+
+def _reached(stretch: Stretch, index: int, args: Sequence[Any]) -> list[Any]:
+    """Return the operands of a row, inside of the `shard_map` that it stands in."""
+    known: list[Any] = []
+    n_passed = 0
+
+    def stop(step: Step, operands: Sequence[Any]) -> None:
+        nonlocal n_passed
+        if n_passed == index:
+            known[:] = operands
+            raise _Reached
+        n_passed += 1
+
+    with contextlib.suppress(_Reached):
+        _inlined(stretch.jaxpr, args, stretch.path, False, stop)
+    return known
+
+
+def _is_split(jaxpr: Any, args: Sequence[Any], devices: Devices | None) -> bool:
+    """Return whether values may lie on several devices where they are flagged."""
+    if devices is None:
+        return is_on_several(jaxpr, args)
+    return devices.are_several or is_on_several(jaxpr, ())
 
 
 class _Reached(Exception):

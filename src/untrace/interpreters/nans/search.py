@@ -17,7 +17,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from ..evaluate import Place
-from .devices import Devices
 from .flagging import Stretch, flagged
 from .grading import NAN, badness
 from .turns import first_bad_turn
@@ -109,18 +108,15 @@ def enter(stretch: Stretch, index: int, level: int) -> Found:
     here = Found(stretch, index)
     row = stretch.rows[index]
     equation, name = row.equation, row.equation.primitive.name
-    is_mapped = name == "shard_map" and stretch.devices is None
-    if name not in ("cond", "scan", "while") and not is_mapped:
-        return here
-    if stretch.devices is not None and equation.effects:
-        return here  # devices exchange values there: it cannot be run on one
-    operands = stretch.operands_of(index)
     bad = [i for i, n in enumerate(row.results) if stretch.flags.get(n, 0) >= level]
-    if is_mapped:
-        devices, place = Devices(equation.params), Place(equation)
-        body, path = equation.params["jaxpr"], (*row.path, place)
-        found = search(flagged(body, operands, level, path, devices), level, bad)
+    if name == "shard_map":
+        found = search(stretch.entered(index), level, bad)
         return here if found.row is None else found
+    if name not in ("cond", "scan", "while"):
+        return here
+    if stretch.needs_devices(index):
+        return here
+    operands = stretch.operands_of(index)
     if name == "cond":
         branches = equation.params["branches"]
         chosen = max(0, min(int(operands[0]), len(branches) - 1))

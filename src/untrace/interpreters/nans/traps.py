@@ -250,8 +250,8 @@ TRAPS = (
     Trap(
         "several devices",
         lambda e: e.name in ("scan", "while", "cond", "shard_map") and e.is_exchange,
-        "the search ends here: what is inside exchanges values between devices, and is not "
-        "run turn by turn.",
+        "the search ends here: devices exchange values inside, or are mapped over again, and "
+        "it is not run turn by turn.",
         "return what is computed in each turn as well, or look at it with "
         "`jax.debug.print`.",
     ),

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.folder import OWN_FOLDER
 from untrace.jaxapi import JitCall
 from untrace.printable import printable
 from untrace.verification.difference import shorten
@@ -166,7 +167,7 @@ def _reference(function: Any) -> Callable[[], Any]:
 
 def _defined(function: Any) -> str:
     code = getattr(function, "__code__", None)
-    if code is None:
+    if code is None or code.co_filename.startswith(OWN_FOLDER):
         return ""
     return printable(f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}")
 

@@ -37,6 +37,8 @@ class Recompilation:
       seconds: How long compiling took; 0 if nothing was compiled.
       causes: What differs from the call before that is most like this one. Empty if
         nothing differs that JAX looks at, so that nothing is compiled again.
+      is_jitted: False if the function is none that `jax.jit` made, and no such function
+        was compiled in it: what would be if it were.
     """
 
     function: str
@@ -44,13 +46,19 @@ class Recompilation:
     place: str
     seconds: float
     causes: tuple[Cause, ...]
+    is_jitted: bool = True
 
     def __str__(self) -> str:
         where = f" ({self.defined})" if self.defined else ""
+        name = f"`{self.function}`{where}"
+        if not self.is_jitted:
+            name += (
+                " is not jitted, nor was anything that is jitted compiled in it. With"
+            )
+            name += " `jax.jit` around it, it"
         if not self.causes:
-            told = "is not compiled again: nothing differs that JAX looks at."
-            return f"`{self.function}`{where} {told}"
-        head = f"`{self.function}`{where} is compiled again:"
+            return f"{name} is not compiled again: nothing differs that JAX looks at."
+        head = f"{name} is compiled again:"
         return "\n".join([head, *(f"  {cause}" for cause in self.causes)])
 
     def _repr_html_(self) -> str:

@@ -1,7 +1,7 @@
-"""What is inverted, as a callable: of jaxprs, traced functions, sources and saved files.
+"""Programs as callables: jaxprs, traced functions, sources and saved files, too.
 
-These know the types of their arguments, which a function need not be told by examples.
-Static arguments are left out: their values are fixed in the program.
+These know the types of their arguments, of which a function has to be told. Static
+arguments are left out: their values are fixed in the program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from untrace.capture.captured import Captured
 from untrace.capture.convention import TRACED, Convention
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced
 from untrace.capture.trees import build, is_builtin
-from untrace.errors import InverseError
+from untrace.errors import CallError
 from untrace.interpreters.doors import is_path
 from untrace.result import Source
 from untrace.saved_program import open_saved
@@ -39,14 +39,14 @@ class Program(NamedTuple):
 
 
 def program_of(what: Any) -> Program:
-    """Return what is inverted as a callable.
+    """Return a program of any kind as a callable.
 
     Args:
       what: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a file
         that untrace saved, which is executed.
 
     Raises:
-      InverseError: If it is none of these.
+      CallError: If it is none of these.
       LoadError: If a file cannot be read or executed.
     """
     if jaxapi.is_jaxpr(what):
@@ -59,7 +59,7 @@ def program_of(what: Any) -> Program:
         return _of_file(Path(what))
     if callable(what):
         return Program(what)
-    raise InverseError(
+    raise CallError(
         f"an object of {type(what).__name__} is no program: give a function, a jaxpr, a "
         "jax.stages.Traced, an untrace.Source, or the path of a saved file"
     )

@@ -1,0 +1,86 @@
+"""What an inverse is called, and what it is given: `inverse_of_coupling(y, w)`.
+
+An inverse takes any number of results, then known arguments. As it is called mostly, with
+one result for each wanted argument, it is a function with these names: it is recorded as
+one of the user's is, so that sources of programs that call it define it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from untrace.capture.origins import ORIGIN, function_name, origin
+from untrace.folder import OWN_FOLDER
+from untrace.interpreters.inverting.problem import Asked
+from untrace.recovery.classifying import recorded
+from untrace.syntax.names import identifier
+
+
+def named(inverted: Callable[..., Any], kind: str, asked: Asked) -> Any:
+    """Return an inverse with a name, a signature and an origin.
+
+    Args:
+      inverted: Takes the results, then the known arguments.
+      kind: What it is: `inverse`, `inverse_and_log_det`.
+      asked: What was asked for.
+    """
+    plain = function_name(asked.function)
+    name = kind if plain == "<lambda>" else f"{kind}_of_{identifier(plain, 'f')}"
+
+    def inverse(*given: Any, **keywords: Any) -> Any:
+        if keywords or len(given) != n_given:
+            return inverted(*given, **keywords)
+        return made(*given)
+
+    signature = _signature(asked)
+    n_given = -1
+    made = inverted
+    if signature is not None:
+        names = [p.name for p in signature.parameters.values() if p.kind is _GIVEN]
+        n_given, made = len(names), _written(name, tuple(names))(inverted)
+        inverse.__dict__.update(__signature__=signature, __wrapped__=made)
+    inverse.__name__ = inverse.__qualname__ = name
+    inverse.__dict__[ORIGIN] = f"`{name}` of {origin(asked.function)}"
+    return inverse
+
+
+_GIVEN = inspect.Parameter.POSITIONAL_ONLY
+
+
+def _signature(asked: Asked) -> inspect.Signature | None:
+    """Return what an inverse takes: `y`, known arguments, keywords of the function."""
+    try:
+        parameters = list(inspect.signature(asked.function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return None
+    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    known: list[str] = []
+    n_results = len(asked.examples) or len(positional)
+    if asked.argnums is not None:
+        argnums = asked.argnums
+        wanted = [argnums] if isinstance(argnums, int) else list(argnums)
+        places = [i % len(positional) for i in wanted if positional]
+        known = [name for i, name in enumerate(positional) if i not in places]
+        n_results = 1
+    ys = ["y"] if n_results == 1 else [f"y_{i + 1}" for i in range(n_results)]
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    taken = {*known, *[p.name for p in keywords]}
+    ys = [f"{y}_" if y in taken else y for y in ys]
+    made = [inspect.Parameter(each, _GIVEN) for each in (*ys, *known)]
+    return inspect.Signature([*made, *keywords])
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
+    """Return a maker of functions with a name and parameters, which call another one."""
+    given = ", ".join(parameters)
+    text = f"def make(inverted):\n def {name}({given}):\n  return inverted({given})\n return {name}"
+    names: dict[str, Any] = {}
+    exec(compile(text, f"{OWN_FOLDER}<{name}>", "exec"), names)
+    make = names["make"]
+    return lambda inverted: recorded(make(inverted))
