@@ -52,9 +52,15 @@ def outcome(case: Any, args: Any, ys: Any, argnum: int | None) -> str:
         return "refused"
     solved = iter(found if argnum is None and len(args) > 1 else (found,))
     full = [next(solved) if argnum in (None, i) else a for i, a in enumerate(args)]
+    if all(map(are_close, full, args)):  # eigenvectors of the same have other signs
+        return "inverted"
     made = jax.tree.leaves(case.dyn_fun(*full))
-    pairs = zip(made, jax.tree.leaves(ys), strict=True)
-    return "inverted" if all(are_close(a, b) for a, b in pairs) else "wrong"
+    wanted = jax.tree.leaves(ys)
+    if all(map(are_close, made, wanted)):
+        return "inverted"
+    # Nothing is left of what was divided by zero; no number is given for it.
+    is_lost = all(np.isnan(x[~np.isfinite(y)]).all() for x, y in zip(full, wanted))
+    return "outside" if is_lost and not np.isfinite(wanted[0]).all() else "wrong"
 
 
 def outcomes(step: int) -> dict[str, collections.Counter[str]]:
