@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 import traceback
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -392,3 +392,47 @@ def test_a_function_that_branches_on_an_array_raises_its_own_error():
 
     with pytest.raises(jax.errors.TracerBoolConversionError):
         untrace.source(branching)(jnp.ones(3), True)
+
+
+# ---- what fails only while it is recorded ------------------------------------------
+
+
+def test_program_that_fails_only_while_recorded_is_written_from_its_equations() -> None:
+    """Values are copied by their class, which may note that there is one more."""
+    made: list[object] = []
+
+    @jax.tree_util.register_pytree_node_class
+    class Measurement:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+            made.append(self)
+
+        def tree_flatten(self) -> Any:
+            return (self.value,), None
+
+        @classmethod
+        def tree_unflatten(cls, _: None, children: Any) -> Any:
+            return cls(*children)
+
+    def circuit(x: Any) -> Any:
+        return Measurement(jnp.sin(x))
+
+    def f(x: Any) -> Any:
+        made.clear()
+        measured = circuit(x)
+        if made != [measured]:
+            raise ValueError("measured twice")
+        return measured.value * 2.0
+
+    src = untrace.source(f)(1.0)
+    assert src.report.is_verified
+    assert "recording them raised ValueError: measured twice" in str(src.report.notes)
+
+
+def test_program_that_fails_raises_its_own_error_once() -> None:
+    def f(x: Any) -> Any:
+        raise ValueError("never")
+
+    with pytest.raises(ValueError, match="never") as caught:
+        untrace.source(f)(1.0)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None

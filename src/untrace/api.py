@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from untrace.capture.resized import resized
 from untrace.capture.stand_ins import with_stand_ins
 from untrace.capture.user_code import user_code
 from untrace.checks import check_options
+from untrace.errors import UntraceError, reason
 from untrace.extension import load_entry_points
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
@@ -25,7 +26,7 @@ from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.optional import writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
-from untrace.recorded import recording
+from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.symbolic import untrace_calls
@@ -190,6 +191,23 @@ def source(
             return captured
         return replace(captured, result=with_stand_ins(captured.result))
 
+    def first_traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
+        """Trace once; without recording it if the function fails only while recorded."""
+        if level != "api":
+            return traced(args, kwargs, False)
+        try:
+            return traced(args, kwargs, True)
+        except UntraceError:
+            raise
+        except Exception as error:
+            plain = None
+            with suppress(Exception):
+                plain = traced(args, kwargs, False)
+            if plain is None:
+                raise
+            note = f"{FROM_EQUATIONS}: recording them raised {reason(error)}"
+            return replace(plain, notes=(*plain.notes, note))
+
     def with_arguments(*args: Any, **kwargs: Any) -> Source:
         def variant(
             sizes: Mapping[tuple[int, int], int], is_recorded: bool
@@ -205,7 +223,7 @@ def source(
 
         with _apart():
             with user_code():
-                captured = traced(args, kwargs, level == "api")
+                captured = first_traced(args, kwargs)
             if captured.recording is not None:
                 captured = replace(captured, variant=variant if symbolic else None)
             return finished(captured)

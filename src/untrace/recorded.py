@@ -38,6 +38,8 @@ from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
 MAX_ROUNDS = 6
+FROM_EQUATIONS = "Written from its equations, not from the calls that were made"
+"""How the note that says so begins; what follows is why."""
 
 
 def recording(
@@ -111,7 +113,7 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
             if source.report.is_verified or not options.verify:
                 return source
             why = reworded("; ".join(source.report.difference_lines()))
-    note = f"Written from its equations, not from the calls that were made: {why}"
+    note = f"{FROM_EQUATIONS}: {why}"
     lower = replace(captured, notes=(*captured.notes, note))
     return untrace_captured(_without_calls(lower, options), options, progress)
 

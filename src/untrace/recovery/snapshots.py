@@ -56,11 +56,12 @@ class Snapshots:
         if known == "dict":
             if _WHOLE.issuperset(map(type, value.values())):
                 return dict(value)
-            return {key: self.take(item) for key, item in value.items()}
+            return {key: self.take(item) for key, item in value.copy().items()}
         if known == "list":
             if _WHOLE.issuperset(map(type, value)):
                 return value.copy()
-            return [self.take(item) for item in value]
+            # Code of a class that copies itself may note in the list that it did.
+            return [self.take(item) for item in value.copy()]
         if kind is tuple:
             if _WHOLE.issuperset(map(type, value)):
                 return value
