@@ -178,3 +178,13 @@ def test_results_are_given_one_by_one_or_as_a_tuple() -> None:
     assert jnp.allclose(jnp.array(made(*ys)), jnp.array([1.0, 2.0]))
     taken = untrace.inverse(lambda p: turned(*p), (1.0, 1.0))
     assert jnp.allclose(jnp.array(taken(*ys)), jnp.array(taken(ys)))
+
+
+def test_names_of_parameters_may_be_any() -> None:
+    def affine(inverted: Any, e: Any) -> Any:
+        return inverted * 2.0 + e
+
+    inverse = untrace.inverse(affine, argnums=1)
+    assert inverse(5.0, 1.0) == 3.0
+    src = untrace.source(inverse)(5.0, 1.0)
+    assert src.report.strength == "identical"

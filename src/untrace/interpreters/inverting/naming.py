@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from untrace.capture.origins import ORIGIN, function_name, origin
@@ -40,7 +40,7 @@ def named(inverted: Callable[..., Any], kind: str, asked: Asked) -> Any:
     made = inverted
     if signature is not None:
         names = [p.name for p in signature.parameters.values() if p.kind is _GIVEN]
-        n_given, made = len(names), _written(name, tuple(names))(inverted)
+        n_given, made = len(names), _written(name, _legal(names))(inverted)
         inverse.__dict__.update(__signature__=signature, __wrapped__=made)
     inverse.__name__ = inverse.__qualname__ = name
     inverse.__dict__[ORIGIN] = f"`{name}` of {origin(asked.function)}"
@@ -73,6 +73,14 @@ def _signature(asked: Asked) -> inspect.Signature | None:
     ys = [f"{y}_" if y in taken else y for y in ys]
     made = [inspect.Parameter(each, _GIVEN) for each in (*ys, *known)]
     return inspect.Signature([*made, *keywords])
+
+
+def _legal(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names that may be written: those of parameters come from anywhere."""
+    legal = tuple([identifier(name, "x") for name in names])
+    if len({*legal, "inverted"}) <= len(legal):
+        return tuple([f"x_{i}" for i in range(len(legal))])
+    return legal
 
 
 @functools.lru_cache(maxsize=1024)

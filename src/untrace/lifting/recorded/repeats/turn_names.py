@@ -34,7 +34,10 @@ def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, s
         for position, name in enumerate(targets[:end]):
             if not isinstance(name, Name) or name.hint != variable.hint:
                 continue
-            until = max(reads.get(id(name), [position]))
+            known = reads.get(id(name), [])
+            if any(read <= position for read in known):  # in the next turn
+                continue
+            until = max(known, default=position)
             is_inside = name.last_use <= index and not name.captured
             if last <= position and until <= end and is_inside:
                 found[id(name)], last = variable.text, until
