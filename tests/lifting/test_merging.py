@@ -441,3 +441,19 @@ def test_functions_that_change_the_dict_that_they_read_stay_apart():
 
     src = untrace.source(f)({name: X for name in ("a", "b", "shared")}, X)
     assert src.report.is_verified, str(src.report)  # what is dead is left out
+
+
+def test_functions_of_numbers_are_given_a_size_and_no_shape():
+    """`jnp.arange(x.shape)` raised; the functions were not merged."""
+
+    def placed(x):
+        i = jnp.arange(x.shape[-1])
+        return jnp.zeros(x.shape, x.dtype).at[i].set(x * jnp.sin(i))
+
+    def both(a, b):
+        return placed(a), placed(b)
+
+    src = untrace.source(both)(np.ones(3, np.float32), np.ones(2, np.float32))
+    assert src.report.strength == "identical"
+    assert "jnp.arange(x.shape[-1])" in str(src)
+    assert "jnp.zeros(x.shape, " in str(src) and "placed_2" not in str(src)

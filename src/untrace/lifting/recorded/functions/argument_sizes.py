@@ -21,6 +21,8 @@ _TAKING_SHAPES = re.compile(
     r"arange|broadcast_to|broadcasted_iota|empty|eye|full|normal|ones|repeat|reshape|resize"
     r"|tile|tri|uniform|zeros"
 )
+_OF_NUMBERS = frozenset({"arange", "eye", "repeat", "tri"})
+"""Those of them that are given the numbers of a shape, and no shape."""
 _REST = "-1"  # of the size of an array that gets a new shape
 _MAX_FACTOR = 16
 _CALLED = re.compile(r"([\w.]+)$")
@@ -286,8 +288,15 @@ class Sizes:
         for shape, rank in self.shapes:
             axes = [_axis_text(shape, axis, rank) for axis in range(rank)]
             whole = re.escape(", ".join(axes))
-            text = re.sub(rf"(?<=[ (])\({whole}\)", shape, text)
-            text = re.sub(rf"(?<=\w\(){whole}(?=\))", shape, text)
+            comma = "," if rank == 1 else ""
+            text = re.sub(rf"(?<=[ (])\({whole}{comma}\)", shape, text)
+            text = re.sub(
+                rf"(\w+)\({whole}(?=\))",
+                lambda m, shape=shape: (
+                    m[0] if m[1] in _OF_NUMBERS else f"{m[1]}({shape}"
+                ),
+                text,
+            )
             for n_axes in range(rank, 1, -1):
                 part = {rank: "", rank - 1: "[:-1]"}.get(n_axes, f"[:{n_axes}]")
                 text = text.replace(", ".join(axes[:n_axes]), f"*{shape}{part}")
