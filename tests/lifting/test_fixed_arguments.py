@@ -4,6 +4,8 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pytest
 
 import untrace
 
@@ -61,3 +63,31 @@ def test_derivatives_count_the_arguments_that_are_left():
     text = recover(greeks, 2.0)
     assert "jax.grad(price, argnums=(0, 1))(spot, 0.02)" in text
     assert "jax.grad(jax.grad(price, argnums=1))(spot, 0.02)" in text
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 4))
+def log_sum(x, axis=None, keepdims=False, b=None, return_sign=False):
+    return jax.nn.logsumexp(x, axis, b, keepdims, return_sign)
+
+
+@log_sum.defjvp
+def log_sum_jvp(axis, keepdims, return_sign, primals, tangents):
+    x, b = primals
+    t, _ = tangents
+    out = log_sum(x, axis, keepdims, b, return_sign)
+    return out, jnp.sum(jnp.exp(x - jnp.expand_dims(out, axis)) * t, axis=axis)
+
+
+@pytest.mark.parametrize("is_grad", [False, True])
+def test_fixed_arguments_by_keyword_and_defaults(is_grad):
+    """They were passed to a function that had none of them, as were defaults."""
+
+    def f(x):
+        rows = log_sum(x, axis=1, return_sign=False)
+        return jnp.sum(rows) + jnp.sum(log_sum(x, b=None, axis=0)) + log_sum(x, 0)[0]
+
+    x = np.linspace(0.0, 1.0, 6, dtype=np.float32).reshape(3, 2)
+    src = untrace.source(jax.grad(f) if is_grad else f)(x)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src)
+    assert "def log_sum(x, b):" in str(src) and "log_sum(x, None)" in str(src)

@@ -5,8 +5,9 @@ Rules that the recorded run did not need are traced apart, at the recorded types
 
 from __future__ import annotations
 
+import inspect
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
@@ -80,7 +81,8 @@ def custom_call(item: Call, writer: Writer) -> Term:
 
     Fixed arguments are no parameters, except for functions.
     """
-    function, args, program = item.function, item.args, writer.program
+    function, program = item.function, writer.program
+    args, kwargs = _positional(function, item.args, item.kwargs)
     passed = _passed(function, args, program.plan)
     made = _defined(function, item.bodies, writer, args, frozenset(passed))
     terms: list[Term] = []
@@ -92,7 +94,19 @@ def custom_call(item: Call, writer: Writer) -> Term:
             terms.append(passed_term(value, passed[i], bodies, writer))
         elif i not in function.nondiff_argnums:
             terms += plain_arguments([value], {}, writer)
-    return call(made, [*terms, *plain_arguments((), item.kwargs, writer)])
+    return call(made, [*terms, *plain_arguments((), kwargs, writer)])
+
+
+def _positional(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Give all arguments by position, defaults as well, as JAX does for the rules."""
+    try:
+        bound = inspect.signature(function.fun).bind(*args, **kwargs)
+    except (TypeError, ValueError):  # of a function that tells nothing
+        return args, kwargs
+    bound.apply_defaults()
+    return (args, kwargs) if bound.kwargs else (bound.args, {})
 
 
 def _passed(
@@ -139,7 +153,9 @@ def _defined(
     fixed = [i for i in function.nondiff_argnums if i not in passed]
     given = [i for i in function.nondiff_argnums if i in passed]
     decorator = _decorator(maker, given, fixed, writer.program)
-    made = define(function, body, writer, [decorator], key=key, fixed=fixed)
+    made = define(
+        function, body, writer, [decorator], key=key, fixed=fixed, keeps_defaults=True
+    )
     customs[key] = made  # its rules may call it
     opened.append(id(function))
     names = (
@@ -280,7 +296,7 @@ def _rules(
             continue
         is_forward = rule is getattr(function, "fwd", None)
         positions = fixed if is_forward else first
-        made.append(define(rule, run, writer, fixed=positions))
+        made.append(define(rule, run, writer, fixed=positions, keeps_defaults=True))
     all_fixed = len(first) == len(function.nondiff_argnums)
     if _is_symbolic(function) and len(made) == 1 and all_fixed:
         return [_with_zeros(function, made[0], body, first, writer)]
@@ -321,7 +337,9 @@ def _with_zeros(
                 raise
             except Exception:  # another function with a rule of this code ran so
                 continue
-        cases[zeros] = define(rule, known[key][0], writer, fixed=first)
+        cases[zeros] = define(
+            rule, known[key][0], writer, fixed=first, keeps_defaults=True
+        )
     name = function_name(innermost(function) or function.fun)
     are_all = len(tried) + 1 >= 2 ** sum(can) - 1
     return chosen_rule(name, general, cases, program, are_all)

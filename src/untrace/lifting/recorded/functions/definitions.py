@@ -40,6 +40,7 @@ def define(
     drops_static: bool = False,
     is_called: bool = False,
     kept: frozenset[str] = frozenset(),
+    keeps_defaults: bool = False,
 ) -> Term:
     """Define a function that is passed to a transformation; return its name.
 
@@ -53,6 +54,8 @@ def define(
       drops_static: Whether parameters that hold no arrays are dropped.
       is_called: Whether it is called at once.
       kept: Parameters that hold no arrays and are not dropped all the same.
+      keeps_defaults: Whether parameters that hold their defaults are not dropped, since
+        JAX gives all of them.
     """
     program = writer.program
     draft = start(body, program.plan.levels)
@@ -61,7 +64,7 @@ def define(
     is_foreign = is_library(body.code)
     inner = Writer(program, draft, parent, caller, is_foreign, is_module, body.setting)
     inner.given = Given(body)
-    dropped = bound_parameters(function, body)
+    dropped = bound_parameters(function, body, keeps_defaults)
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
         dropped |= static_names(body) - kept
@@ -147,11 +150,14 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     annotate(draft, named, body.result, writer)
 
 
-def bound_parameters(function: Any, body: Body) -> frozenset[str]:
+def bound_parameters(
+    function: Any, body: Body, keeps_defaults: bool = False
+) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     names = list(body.parameters)
     n_bound, keywords = bound_arguments(function)
-    return frozenset({*names[:n_bound], *keywords, *default_names(function, body)})
+    defaults = frozenset[str]() if keeps_defaults else default_names(function, body)
+    return frozenset({*names[:n_bound], *keywords, *defaults})
 
 
 def default_names(function: Any, body: Body) -> frozenset[str]:
