@@ -128,7 +128,7 @@ class KeyMaker(abc.ABC):
         cases = rules.cases_of(eqn, self.cases)
         identity = rules.identify_rules(eqn, self._check_vma)
         name = rules.name_rule(eqn)
-        is_followed, is_more = self._followed.reasons(name, eqn)
+        is_followed, is_more = self._followed.decide(name, eqn)
         cut = "" if is_followed else f"{name}: rules of rules of rules"
 
         def make() -> Key:

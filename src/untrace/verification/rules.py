@@ -278,7 +278,7 @@ class FollowedRules:
         """The names of the rules around, outermost first."""
         self._all_deep, self._n_more = all_deep, 0
 
-    def reasons(self, name: str, eqn: Any) -> tuple[bool, bool]:
+    def decide(self, name: str, eqn: Any) -> tuple[bool, bool]:
         """Tell whether rules are looked at, and whether only because all are so deep."""
         if jaxapi.follows_rules(self.names, name, eqn.params["call_jaxpr"]):
             return True, False
