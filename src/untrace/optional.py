@@ -28,7 +28,8 @@ STRICT = "UNTRACE_STRICT"
 NOTE = "Written without a step that makes text better"
 """How the notes about steps that were left out begin."""
 
-MAX_SECONDS = 60.0  # for finding out which step is to blame
+MAX_SECONDS = 60.0
+"""For finding out which step is to blame; no text that took longer is made again."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -167,13 +168,15 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
       is_good: Whether it was proved.
 
     Returns:
-      The text, which is not good if it is not without the steps either.
+      The text, which is not good if it is not without the steps either, or if there is
+      one that took long to make.
 
     Raises:
       LiftingError: If it cannot be written.
       StepFailed: If steps are to blame, under `UNTRACE_STRICT`.
     """
     made = error = None
+    start = time.monotonic()
     with _noting_calls() as called:
         try:
             made = make()
@@ -184,7 +187,8 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
     if made is not None and is_good(made):
         return made
     left_out = _left_out.get()
-    if left_out is not None:
+    is_quick = time.monotonic() - start < MAX_SECONDS
+    if left_out is not None and (is_quick or made is None):
         why = "with it the text could not be proved"
         why = why if error is None else f"with it there was no text: {reason(error)}"
         found = _Trials(left_out, why, make, is_good).blamed(called)

@@ -342,3 +342,15 @@ def test_a_branch_that_does_nothing_with_many_operands():
     made = untrace.source(program, level="lax")(X)
     assert made.report.strength == "identical", str(made)
     assert not made.report.notes
+
+
+def test_text_that_took_long_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional, "MAX_SECONDS", 0.0)
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    text = optional.writing(lambda: optional.without_spoilers(make, lambda _: False))
+    assert text == 1 and len(made) == 1
