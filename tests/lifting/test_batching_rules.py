@@ -76,3 +76,15 @@ def test_rule_that_asks_what_is_batched() -> None:
     src = untrace.source(lambda x, y: product(x, y))(X, X)
     assert "return x * y + 0.0, True" not in str(src)
     assert "stand" in str(src) or not src.report.is_verified, str(src)
+
+
+def test_defaults_and_several_shapes() -> None:
+    @custom_vmap
+    def powered(x: Any, power: float = 2.0) -> Any:
+        return x**power
+
+    @powered.def_vmap
+    def rule(axis_size: int, in_batched: Any, x: Any, power: Any) -> Any:
+        return jnp.sin(x) * 2.0, True
+
+    recover(lambda x: powered(x) + powered(x[0]) + powered(x, 3.0))

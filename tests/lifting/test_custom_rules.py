@@ -62,3 +62,87 @@ def test_a_long_function_that_its_rule_calls_again_is_written_once():
     made = untrace.source(jax.make_jaxpr(long)(1.0), level="lax")
     assert made.report.strength == "identical"
     assert str(made).count("@jax.custom_jvp") == 1
+
+
+@jax.custom_jvp
+def times(x, *others):
+    out = jnp.sin(x)
+    for other in others:
+        out = out * other
+    return out
+
+
+@times.defjvp
+def times_jvp(primals, tangents):
+    return times(*primals), sum(tangents) * jnp.cos(primals[0])
+
+
+@jax.custom_vjp
+def masked(x, mask):
+    return x if mask is None else x * mask
+
+
+masked.defvjp(
+    lambda x, mask: (masked(x, mask), mask),
+    lambda mask, g: (g, None) if mask is None else (g * mask, jnp.zeros_like(mask)),
+)
+
+
+@jax.custom_vjp
+def ridge(a):
+    return a + jnp.eye(a.shape[0])
+
+
+def ridge_bwd(n, g):
+    return (g * jnp.arange(n.shape[0]),)
+
+
+ridge.defvjp(lambda a: (ridge(a), a), ridge_bwd)
+
+
+@jax.custom_vjp
+def shifted(x, shift=2.0):
+    return x + shift
+
+
+shifted.defvjp(lambda x, shift: (shifted(x, shift), None), lambda _, g: (g, 0 * g[0]))
+
+
+KINDS = {
+    "numbers of arguments": lambda x: times(x) + times(x, x) + times(x, x, x),
+    "trees": lambda x: masked(x, None) + masked(x, x),
+    "shapes": lambda x: ridge(jnp.outer(x, x)).sum() + ridge(jnp.diag(x[:2])).sum(),
+    "defaults": lambda x: shifted(x) + shifted(x, 3.0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_differentiated", [False, True])
+def test_functions_with_rules_that_take_several_kinds_of_arguments(
+    kind, is_differentiated
+):
+    function = KINDS[kind]
+    given = jax.grad(lambda x: function(x).sum()) if is_differentiated else function
+    src = untrace.source(lambda x: given(x))(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src), str(src)
+
+
+def test_variants_of_the_same_text_are_one_function():
+    src = untrace.source(lambda x: clipped(x).sum() + clipped(x[:2]).sum())(X)
+    assert src.report.strength == "identical"
+    assert str(src).count("@jax.custom_vjp") == 1
+    assert str(src).count("clipped.defvjp(") == 1
+
+
+def test_variants_of_the_same_text_with_other_rules_are_two():
+    @jax.custom_vjp
+    def same(x):
+        return x * 2.0
+
+    same.defvjp(
+        lambda x: (same(x), x), lambda x, g: (g * jnp.arange(float(x.shape[0])),)
+    )
+    src = untrace.source(lambda x: same(x).sum() + same(x[:2]).sum())(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src), str(src)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.recovery.functions import innermost, rules
+from untrace.recovery.functions import innermost, positional, rules
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Readers, Recorder
 
@@ -32,7 +32,7 @@ def trace_rules(
       A run of each rule; None for an argument without one.
     """
     fixed = set(function.nondiff_argnums)
-    values = list(body.parameters.values())[: body.code.co_argcount]
+    values = positional(function, body)
     static = [v for i, v in enumerate(values) if i in fixed]
     dynamic = [struct(v) for i, v in enumerate(values) if i not in fixed]
     if isinstance(function, jaxapi.CUSTOM_JVP):
@@ -95,7 +95,7 @@ def _perturbed(array: Any) -> Any:
 
 def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:
     """Trace a custom function itself, at the types of some arguments."""
-    fixed = set(function.nondiff_argnums)
+    fixed = set(getattr(function, "nondiff_argnums", ()))
     dynamic = [struct(v) for i, v in enumerate(args) if i not in fixed]
     return run_apart(
         function.fun, tuple(dynamic), readers, ordered=list(args), fixed=fixed

@@ -11,6 +11,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_handed_over, is_inside_jax
+from untrace.recovery.record import Body
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,6 +126,32 @@ def is_function(value: Any) -> bool:
     if layer is None:
         return isinstance(value, jaxapi.UFUNC)
     return layer.kind != "method" or isinstance(value, types.MethodType)
+
+
+def already_bound(function: Any) -> tuple[int, frozenset[str]]:
+    """Count the positional arguments that are bound already; name the keyword ones."""
+    n_bound = 0
+    keywords: set[str] = set()
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None or layer.kind == "function":
+            break
+        if layer.kind == "partial":
+            n_bound += len(layer.value.args)
+            keywords |= set(layer.value.keywords)
+        elif layer.kind == "method":
+            n_bound += 1
+        function = layer.inner
+    return n_bound, frozenset(keywords)
+
+
+def positional(function: Any, run: Body) -> list[Any]:
+    """Return the positional arguments that a run of a function was given."""
+    n_bound, keywords = already_bound(function)
+    values, _ = jaxapi.bound_arguments(run.code, run.parameters)
+    names = run.code.co_varnames[: run.code.co_argcount]
+    named = [v for n, v in zip(names, values) if n not in keywords]
+    return [*named, *values[len(names) :]][n_bound:]
 
 
 def given_arguments(

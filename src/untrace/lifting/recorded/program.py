@@ -108,6 +108,7 @@ class Program:
         )
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []
+        self.rule_statements: dict[str, str] = {}
         self.open_runs: list[Body] = []  # that functions are being written by
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes

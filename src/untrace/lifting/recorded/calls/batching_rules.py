@@ -12,13 +12,14 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
+from untrace.lifting.recorded.calls.rule_arguments import kind
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.unwritable import Unwritable
-from untrace.recovery.apart import run_apart, struct
-from untrace.recovery.functions import innermost
+from untrace.recovery.apart import run_apart, struct, trace_primal
+from untrace.recovery.functions import innermost, positional
 from untrace.recovery.record import Body
 
 if TYPE_CHECKING:
@@ -28,29 +29,42 @@ if TYPE_CHECKING:
 _MODULE = "jax.custom_batching"
 
 
-def batching_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
-    """Define a function with its batching rule, once; return its name.
+def batching_term(
+    function: Any, bodies: Sequence[Body], writer: Writer, args: Sequence[Any] = ()
+) -> Term:
+    """Define a function with its batching rule; return its name.
+
+    It is written once for each kind of arguments; variants of the same text are one.
 
     Raises:
       Unwritable: If it was not run.
     """
     program = writer.program
-    key = id(function)
+    body = program.runs.last(function, bodies)
+    if not args and body is not None:
+        args = positional(function, body)
+    key = id(function), kind(args)
     known = program.customs.get(key)
     if known is not None:
         return known
-    body = program.runs.last(function, bodies)
-    if body is None:
+    if body is None and not args:
         raise Unwritable(f"`{function_name(function.fun)}` was not run")
+    if body is None or kind(positional(function, body)) != kind(args):
+        body = trace_primal(function, args, public_readers)
     is_sequential = jaxapi.is_sequential(function)
     maker = "sequential_vmap" if is_sequential else "custom_vmap"
     decorator = program.home_term((_MODULE, maker))
-    made = define(function, body, writer, [decorator], key=key)
-    program.customs[key] = made  # its rule may call it
-    if not is_sequential:
+    for text_key in (id(function), key):
+        made = define(
+            function, body, writer, [decorator], key=text_key, keeps_defaults=True
+        )
+        program.customs[key] = made  # its rule may call it
+        if is_sequential:
+            break
         run = _rule_run(function, body, bodies, program)
-        rule = define(function.vmap_rule, run, writer)
-        place_rules(made, "def_vmap", [rule], [], writer)
+        rule = define(function.vmap_rule, run, writer, keeps_defaults=True)
+        if place_rules(made, "def_vmap", [rule], [], writer):
+            break  # else a variant of the same text has another rule
     if not is_global(made):
         del program.customs[key]
     return made
@@ -68,7 +82,7 @@ def _rule_run(
     known, key = program.plan.rules, (id(function), id(body))
     if key not in known:
         size = jaxapi.BATCH_SIZES[0]
-        args = [struct(value) for value in body.parameters.values()]
+        args = [struct(value) for value in positional(function, body)]
         flags = jax.tree.map(lambda _: True, args)
         batched = jax.tree.map(lambda leaf: _batched(leaf, size), args)
         static = [size, flags]

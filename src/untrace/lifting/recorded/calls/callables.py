@@ -16,7 +16,6 @@ from untrace.lifting.recorded.calls.custom_rules import custom_term
 from untrace.lifting.recorded.calls.opening import opened_function
 from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.functions.definitions import (
-    bound_arguments,
     bound_parameters,
     default_names,
     define,
@@ -41,7 +40,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import peel
+from untrace.recovery.functions import already_bound, peel
 from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
@@ -348,7 +347,7 @@ def _fixed_arguments(
     static = static_names(body) | default_names(made.function, body)
     names = list(body.parameters)
     if body.opened is None:  # then they are those of a call, not of the function
-        n_bound, _ = bound_arguments(made.function)
+        n_bound, _ = already_bound(made.function)
         names = names[n_bound : body.code.co_argcount]
     fixed = {i for i, n in enumerate(names) if n in static} | static
     if body.opened is None and is_spread(body):

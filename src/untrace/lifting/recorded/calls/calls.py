@@ -8,7 +8,7 @@ from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.calls.callables import transformed_call
-from untrace.lifting.recorded.calls.custom_rules import custom_call, custom_term
+from untrace.lifting.recorded.calls.custom_rules import custom_call
 from untrace.lifting.recorded.calls.elementwise import unmapped
 from untrace.lifting.recorded.calls.equations import write_equation
 from untrace.lifting.recorded.calls.error_checks import error_check_term
@@ -108,13 +108,10 @@ def _public_call(item: Call, writer: Writer) -> Term:
         return call(text, args)
     if isinstance(function, jaxapi.Transformed):
         return transformed_call(function, item, writer)
-    if isinstance(function, jaxapi.CUSTOM_VMAP):
-        made = custom_term(function, item.bodies, writer, item.args)
-        return call(made, plain_arguments(item.args, item.kwargs, writer))
     check = jaxapi.error_check(function, item.args)
     if check is not None:
         return error_check_term(check, writer)
-    if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
+    if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP, jaxapi.CUSTOM_VMAP)):
         return custom_call(item, writer)
     raise Unwritable(f"`{function_name(function)}` has no public name")
 

@@ -5,9 +5,8 @@ Rules that the recorded run did not need are traced apart, at the recorded types
 
 from __future__ import annotations
 
-import inspect
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
@@ -18,6 +17,10 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
+from untrace.lifting.recorded.calls.rule_arguments import (
+    kind,
+    positional_arguments,
+)
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
 from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
@@ -28,6 +31,7 @@ from untrace.lifting.recorded.functions.function_values import (
     runs_inside,
 )
 from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import (
@@ -46,7 +50,7 @@ from untrace.recovery.apart import (
     trace_primal,
     trace_rules,
 )
-from untrace.recovery.functions import innermost, rules
+from untrace.recovery.functions import innermost, positional, rules
 from untrace.recovery.record import Body, Call
 from untrace.syntax.names import identifier
 
@@ -57,32 +61,32 @@ if TYPE_CHECKING:
 MAX_NESTED = 1
 
 
-def custom_term(
-    function: Any, bodies: Sequence[Body], writer: Writer, args: Sequence[Any] = ()
-) -> Term:
+def custom_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
     """Define a function with its derivative rules, once; return its name.
 
     Args:
       function: What `jax.custom_jvp`, `jax.custom_vjp` or `custom_vmap` made.
       bodies: The runs in the call that is written.
       writer: Writes the function around it.
-      args: The arguments, if it is called.
 
     Raises:
       Unwritable: If it cannot be defined.
     """
     if isinstance(function, jaxapi.CUSTOM_VMAP):
         return batching_term(function, bodies, writer)
-    return _defined(function, bodies, writer, args, frozenset())
+    return _defined(function, bodies, writer, (), frozenset())
 
 
 def custom_call(item: Call, writer: Writer) -> Term:
-    """Write a call of a function with derivative rules.
+    """Write a call of a function with derivative or batching rules.
 
     Fixed arguments are no parameters, except for functions.
     """
     function, program = item.function, writer.program
-    args, kwargs = _positional(function, item.args, item.kwargs)
+    args, kwargs = positional_arguments(function, item.args, item.kwargs)
+    if isinstance(function, jaxapi.CUSTOM_VMAP):
+        made = batching_term(function, item.bodies, writer, args)
+        return call(made, plain_arguments(args, kwargs, writer))
     passed = _passed(function, args, program.plan)
     made = _defined(function, item.bodies, writer, args, frozenset(passed))
     terms: list[Term] = []
@@ -95,18 +99,6 @@ def custom_call(item: Call, writer: Writer) -> Term:
         elif i not in function.nondiff_argnums:
             terms += plain_arguments([value], {}, writer)
     return call(made, [*terms, *plain_arguments((), kwargs, writer)])
-
-
-def _positional(
-    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Give all arguments by position, defaults as well, as JAX does for the rules."""
-    try:
-        bound = inspect.signature(function.fun).bind(*args, **kwargs)
-    except (TypeError, ValueError):  # of a function that tells nothing
-        return args, kwargs
-    bound.apply_defaults()
-    return (args, kwargs) if bound.kwargs else (bound.args, {})
 
 
 def _passed(
@@ -133,9 +125,17 @@ def _defined(
     args: Sequence[Any],
     passed: frozenset[int],
 ) -> Term:
-    """Define a function with its rules; `passed` are fixed arguments that are passed."""
+    """Define a function with its rules; `passed` are fixed arguments that are passed.
+
+    It is written once for each kind of arguments; variants of the same text are one.
+    """
     customs = writer.program.customs
-    key = _key(function, args, passed)
+    if not args:
+        ran = writer.program.runs.last(function, bodies)
+        args = [] if ran is None else positional(function, ran)
+    fixed = [i for i in function.nondiff_argnums if i not in passed]
+    same_text = (id(function), passed, *[mark(args[i]) for i in fixed if i < len(args)])
+    key = (same_text, kind(args, function.nondiff_argnums))
     known = customs.get(key)
     if known is not None:
         return known
@@ -150,24 +150,30 @@ def _defined(
         raise Unwritable(f"the rules of `{name}` call it at ever new fixed arguments")
     body = _primal(function, bodies, args, writer.program)
     maker, method = _spelling(function)
-    fixed = [i for i in function.nondiff_argnums if i not in passed]
     given = [i for i in function.nondiff_argnums if i in passed]
     decorator = _decorator(maker, given, fixed, writer.program)
-    made = define(
-        function, body, writer, [decorator], key=key, fixed=fixed, keeps_defaults=True
-    )
-    customs[key] = made  # its rules may call it
-    opened.append(id(function))
-    names = (
-        writer.program.lifter.rule_names
-    )  # what rules of rules in regions go on from
-    names.append(function_name(innermost(function) or function.fun))
-    try:
-        defined = _rules(function, body, bodies, fixed, writer)
-    finally:
-        names.pop()
-        opened.pop()
-    place_rules(made, method, defined, _options(function), writer)
+    # What rules of rules in regions go on from.
+    names = writer.program.lifter.rule_names
+    for text_key in (same_text, key):
+        made = define(
+            function,
+            body,
+            writer,
+            [decorator],
+            key=text_key,
+            fixed=fixed,
+            keeps_defaults=True,
+        )
+        customs[key] = made  # its rules may call it
+        opened.append(id(function))
+        names.append(function_name(innermost(function) or function.fun))
+        try:
+            defined = _rules(function, body, bodies, fixed, writer)
+        finally:
+            names.pop()
+            opened.pop()
+        if place_rules(made, method, defined, _options(function), writer):
+            break  # else a variant of the same text has other rules
     if not is_global(made):
         del customs[key]
     return made
@@ -188,13 +194,6 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
     if jaxapi.gradient_has_logs(function):
         decorator = call(decorator, [keyword("with_logs", text_term("True"))])
     return define(given, body, writer, [decorator])
-
-
-def _key(function: Any, args: Sequence[Any], passed: frozenset[int]) -> Any:
-    """Tell apart the variants of a function: one for each set of fixed arguments."""
-    positions = [i for i in function.nondiff_argnums if i not in passed]
-    fixed = [args[i] for i in positions if i < len(args)]
-    return (id(function), passed, *map(mark, fixed))
 
 
 def _decorator(
@@ -253,7 +252,7 @@ def _given_to_rule(function: Any, bodies: Sequence[Body]) -> list[Any]:
     runs = [run for rule in rules(function)[:1] for run in runs_of(rule, bodies)]
     if not runs:
         return []
-    held = list(runs[-1].parameters.values())
+    held = positional(rules(function)[0], runs[-1])
     if not isinstance(function, jaxapi.CUSTOM_JVP):
         return held
     positions = sorted(function.nondiff_argnums)
@@ -266,10 +265,13 @@ def _given_to_rule(function: Any, bodies: Sequence[Body]) -> list[Any]:
 
 
 def _was_given(function: Any, body: Body, args: Sequence[Any]) -> bool:
-    """Tell whether a run had the fixed arguments of a call."""
-    held = list(body.parameters.values())
-    positions = [i for i in function.nondiff_argnums if i < len(args)]
-    return all(mark(held[i]) == mark(args[i]) for i in positions)
+    """Tell whether a run had the arguments of a call: equal fixed ones, and such trees."""
+    held = positional(function, body)
+    fixed = function.nondiff_argnums
+    positions = [i for i in fixed if i < len(args)]
+    return kind(held, fixed) == kind(args, fixed) and all(
+        mark(held[i]) == mark(args[i]) for i in positions
+    )
 
 
 def _rules(
@@ -311,7 +313,7 @@ def _with_zeros(
     plain = innermost(rule)
     if plain is None:
         return general
-    values = list(body.parameters.values())[: body.code.co_argcount]
+    values = positional(function, body)
     fixed = set(function.nondiff_argnums)
     dynamic = [value for i, value in enumerate(values) if i not in fixed]
     can = perturbable(dynamic)
@@ -373,6 +375,7 @@ def _rule_runs(
             for run in bodies
             if run.is_finished
             and run.code is getattr(innermost(rule), "__code__", None)
+            and _are_distinct(run)
         }
     )
     if len(given) == len(rules(function)):
@@ -382,3 +385,9 @@ def _rule_runs(
     if key not in known:
         known[key] = trace_rules(function, body, public_readers)
     return known[key]
+
+
+def _are_distinct(run: Body) -> bool:
+    """Tell whether a run shows which of its arguments is used where."""
+    arrays = list(map(id, arrays_in(list(run.parameters.values()))))
+    return len(set(arrays)) == len(arrays)

@@ -29,17 +29,22 @@ def place_rules(
       writer: Writes the function around a call.
 
     Returns:
-      Whether the statement is one of the module.
+      Whether these are its rules: a function of the module may have others already.
     """
     if is_global(made) and not any(map(is_bound, rules)):
+        name, program = made.render(), writer.program
         texts = ", ".join(term.render() for term in [*rules, *options])
-        names = {term.render() for term in (made, *rules) if is_global(term)}
-        writer.program.add_after(names, f"{made.render()}.{method}({texts})")
-        return True
+        statement = f"{name}.{method}({texts})"
+        known = program.rule_statements.get(name)
+        if known is None:
+            program.rule_statements[name] = statement
+            names = {term.render() for term in (made, *rules) if is_global(term)}
+            program.add_after(names, statement)
+        return known in (None, statement)
     given = joined([*rules, *options])
     term = Term([*placed(made, ATOM), f".{method}(", *given, ")"])
     writer.draft.statements.append(Statement(None, term, True))
-    return False
+    return True
 
 
 def is_global(term: Term) -> bool:

@@ -26,7 +26,7 @@ from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, tex
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults
-from untrace.recovery.functions import innermost, peel
+from untrace.recovery.functions import already_bound, innermost
 from untrace.recovery.record import Body, is_library
 
 
@@ -155,7 +155,7 @@ def bound_parameters(
 ) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     names = list(body.parameters)
-    n_bound, keywords = bound_arguments(function)
+    n_bound, keywords = already_bound(function)
     defaults = frozenset[str]() if keeps_defaults else default_names(function, body)
     return frozenset({*names[:n_bound], *keywords, *defaults})
 
@@ -172,23 +172,6 @@ def default_names(function: Any, body: Body) -> frozenset[str]:
         for name, value in body.parameters.items()
         if name in defaults and value is defaults[name]
     )
-
-
-def bound_arguments(function: Any) -> tuple[int, frozenset[str]]:
-    """Count the positional arguments that are bound already; name the keyword ones."""
-    n_bound = 0
-    keywords: set[str] = set()
-    for _ in range(64):
-        layer = peel(function)
-        if layer is None or layer.kind == "function":
-            break
-        if layer.kind == "partial":
-            n_bound += len(layer.value.args)
-            keywords |= set(layer.value.keywords)
-        elif layer.kind == "method":
-            n_bound += 1
-        function = layer.inner
-    return n_bound, frozenset(keywords)
 
 
 def static_names(body: Body) -> frozenset[str]:
