@@ -378,6 +378,20 @@ for _depth in (1, 2, 3):
     )
 
 
+def beside_many(n: float) -> Any:
+    """A rule in rules of long functions, among more of them than are followed so deep."""
+    rules = [nested_long(2, factor) for factor in [*np.arange(70.0), n]]
+    return lambda x: sum(rule(x) for rule in rules)
+
+
+differs(
+    "a rule of a long function, 2 rules deep beside many",
+    beside_many(2.0),
+    beside_many(3.0),
+    because="the innermost rule differs",
+)
+
+
 def by_size(table: dict[int, float], rest: float) -> Any:
     """A rule that depends on the size of its operand."""
     return jvp(lambda x, t: t * table.get(x.shape[0], rest))

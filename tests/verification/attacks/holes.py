@@ -48,6 +48,11 @@ hole(
     "a rule of a long function, 3 rules deep",
 )
 hole(
+    EVERY,
+    "of more than sixty rules that are looked at for their depth alone, none is",
+    "a rule of a long function, 2 rules deep beside many",
+)
+hole(
     "equivalent",
     "a helper makes such stand-ins anew by every call: they count by name and leaves",
     "a stand-in of leaves for two host functions",
