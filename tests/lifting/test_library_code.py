@@ -6,6 +6,7 @@ import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
 from tests.lifting.installed import library
@@ -175,6 +176,20 @@ class Layer:
     assert "return jnp.sin(jnp.cos(jnp.tan(x))) * 2" in text
     text = recover(lambda x: layer(layer(x)), X)
     assert "return layer(layer(x))" in text
+
+
+@pytest.mark.parametrize(
+    "shape, written",
+    [("(x.shape[0], -1)", "reshape(-1, 1)"), ("(-1, x.shape[0])", "reshape(1, -1)")],
+)
+def test_a_length_that_is_open_already(shape, written):
+    layers = library(f"""
+def column(x):
+    return jnp.reshape(x, {shape}) * 2.0
+""")
+    text = recover(lambda x: layers.column(x), X[0])
+    assert "from its equations" not in text
+    assert written in text
 
 
 PARTS = """

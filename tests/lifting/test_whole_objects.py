@@ -91,3 +91,38 @@ def test_the_user_s_names_of_objects_stay():
 
 def test_with_types_kept_objects_are_returned_whole():
     recover(lambda y: SOLVER.solution(y)[0], X, keep_types=True)
+
+
+BLOCKS = library(
+    """
+class Block:
+    def __init__(self, *blocks):
+        self.blocks = blocks
+    @property
+    def T(self):
+        return Block(*(block.T for block in self.blocks))
+    @jax.jit
+    def __matmul__(self, other):
+        return sum(block @ other for block in self.blocks)
+    @jax.jit
+    def __rmatmul__(self, other):
+        return sum(other @ block for block in self.blocks)
+
+jax.tree_util.register_pytree_with_keys(
+    Block,
+    lambda b: ([(jax.tree_util.GetAttrKey("blocks"), b.blocks)], None),
+    lambda _, parts: Block(*parts[0]),
+)
+
+def chain(x, s):
+    blocks = jax.vmap(lambda s: Block(x * s, x + s))(s)
+    return lax.scan(lambda c, d: (d @ (c @ d.T), None), x, blocks)[0]
+"""
+)
+
+
+def test_a_tuple_in_an_object_is_not_taken_for_the_object():
+    x = np.ones((2, 2), np.float32)
+    text = recover(lambda x, s: BLOCKS.chain(x, s), x, X)
+    assert "blocks.blocks" not in text
+    assert "Block(d)" not in text

@@ -224,22 +224,23 @@ class _Plain:
     of_leaves: Callable[[Sequence[Any]], Tree | None]
     in_modules: bool
 
-    def tree(self, value: Any, in_class: bool) -> Tree:
-        """Describe a value; numbers only in classes."""
+    def tree(self, value: Any, in_class: bool, in_object: bool = False) -> Tree:
+        """Describe a value: numbers only in classes, flat lists only outside of objects."""
         if self.is_array(value):
             self.found.append(value)
             return Leaf(len(self.found) - 1)
         kind = type(value)
         if kind in (tuple, list):
             start = len(self.found)
-            children = tuple([self.tree(part, in_class) for part in value])
-            whole = self._of_flat(children, start)
+            children = tuple([self.tree(part, in_class, in_object) for part in value])
+            # A class that holds a list of arrays has the same leaves, but is no part of itself.
+            whole = None if in_object else self._of_flat(children, start)
             if whole is not None:
                 return whole
             return Node(kind.__name__, None, tuple(range(len(children))), children)
         if kind is dict and all(is_plain_key(key) for key in value):
             keys = tuple(_sorted_keys(value))
-            children = tuple([self.tree(value[key], in_class) for key in keys])
+            children = tuple([self.tree(value[key], in_class, in_object) for key in keys])
             return Node("dict", None, keys, children)
         if in_class and isinstance(value, _NUMBERS):
             return Node("number", None, (value,), ())
@@ -260,7 +261,7 @@ class _Plain:
             return Node("none", None, (), ())
         in_class = self.keep_numbers and (self.in_modules or not is_module(value))
         start = len(self.found)
-        children = tuple([self.tree(part, in_class) for _, part in flat])
+        children = tuple([self.tree(part, in_class, True) for _, part in flat])
         entries = [path[0] for path, _ in flat]
         keys = [getattr(entry, "key", None) for entry in entries]
         if isinstance(value, collections.abc.Mapping) and all(map(is_plain_key, keys)):
@@ -271,7 +272,7 @@ class _Plain:
             parts = [part for _, part in flat]
             node = _node(value, entries, parts, children)
             for part in parts:
-                self.tree(part, in_class)
+                self.tree(part, in_class, True)
             return node
         fields = _field_names(value, entries)
         if has_state(value):  # described as its state is, so that both are one

@@ -102,7 +102,7 @@ def _with_free_length(item: Call) -> Call:
     lengths = shape[0]
     if len(lengths) < 2 or array.shape[0] < 2 or array.shape[0] not in lengths:
         return item
-    free = type(lengths)([1 if length == 1 else -1 for length in lengths])
+    free = type(lengths)([-1 if n == array.shape[0] else 1 for n in lengths])
     return replace(item, args=(array, free, *item.args[2:]))
 
 
