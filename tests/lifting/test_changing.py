@@ -168,3 +168,37 @@ def test_a_list_of_modules_may_hold_numbers_and_names():
         return model(x)
 
     assert "jax.nn.relu(" in recover(infer, Model(), X)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["place", "speed"], meta_fields=[]
+)
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """What may be assigned to all the same, as in a `with` of `jax_dataclasses`."""
+
+    place: Any
+    speed: Any
+
+    def step(self, dt):
+        moved = jax.tree.map(lambda leaf: leaf, self)
+        moved.speed = moved.speed - dt * moved.place
+        moved.place = moved.place + dt * moved.speed
+        return moved
+
+
+def set_attribute(body, name, value):
+    if name not in ("place", "speed"):
+        raise dataclasses.FrozenInstanceError(name)
+    object.__setattr__(body, name, value)
+
+
+Body.__setattr__ = set_attribute
+
+
+def test_an_object_that_is_frozen_only_now_and_then():
+    def energy(body):
+        moved = body.step(0.1).step(0.1)
+        return jnp.sum(moved.speed**2) + jnp.sum(moved.place)
+
+    recover(jax.grad(energy), Body(X, X))

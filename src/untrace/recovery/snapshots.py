@@ -6,6 +6,7 @@ dataclasses only if they hold such. Everything else is kept as it is.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 import types
@@ -212,12 +213,17 @@ def _kind(kind: type, value: Any) -> str:
 
 
 def _is_frozen(kind: type) -> bool:
-    """Tell whether a dataclass refuses assignments, by itself or as its base does."""
-    settings = getattr(kind, "__dataclass_params__", None)
-    code = getattr(kind.__setattr__, "__code__", None)
-    if settings is None:
+    """Tell whether a dataclass refuses all assignments once its objects are made.
+
+    That is what the `__setattr__` that `dataclasses` generates does, and that of equinox;
+    one of another library may let some pass (those of `jax_dataclasses` do, in a `with`).
+    """
+    if not dataclasses.is_dataclass(kind):
         return False
-    return settings.frozen or "FrozenInstanceError" in getattr(code, "co_names", ())
+    setter: Any = kind.__setattr__
+    code = getattr(setter, "__code__", None)
+    is_generated = "FrozenInstanceError" in getattr(code, "co_freevars", ())
+    return is_generated or setter.__module__.partition(".")[0] == "equinox"
 
 
 _FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)
