@@ -59,3 +59,40 @@ def test_functions_with_rules_keep_them():
         return jax.grad(lambda x: jax.vmap(partial(floored, 0.5))(x).sum())(xs)
 
     assert "defvjp" in recover(program, X)
+
+
+@jax.tree_util.register_pytree_node_class
+class Layer:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def tree_flatten(self):
+        return (self.weight,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, parts):
+        return cls(*parts)
+
+    @jax.jit
+    def apply(self, x):
+        return jnp.tanh(self.weight * x)
+
+    @partial(jax.jit, static_argnums=2)
+    def power(self, x, n):
+        return self.weight * x**n
+
+
+def test_transformed_methods_are_bound_to_their_objects():
+    text = recover(lambda layer, xs: jax.vmap(layer.apply)(xs), Layer(X[1]), X)
+    assert "return jnp.tanh(self_.weight * x)" in text
+    assert "jax.vmap(functools.partial(apply, layer))(xs)" in text
+    text = recover(lambda layer, xs: jax.lax.map(layer.apply, xs), Layer(X[1]), X)
+    assert "jax.lax.map(functools.partial(apply, layer), xs)" in text
+
+
+def test_fixed_arguments_of_transformed_methods_are_left_out():
+    def program(layer, xs):
+        return jax.vmap(layer.power, in_axes=(0, None))(xs, 3)
+
+    text = recover(program, Layer(X[1]), X)
+    assert "return self_.weight * x**3" in text

@@ -40,7 +40,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import already_bound, peel
+from untrace.recovery.functions import Layer, already_bound, peel
 from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
@@ -65,8 +65,9 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
     if opened is not None:
         return opened
     layer = peel(function)
-    if layer is not None and layer.kind == "partial" and _is_made(layer.inner):
-        return _partial(layer.value, bodies, writer)
+    bound = _bound(layer)
+    if bound is not None:
+        return _partial(bound, bodies, writer)
     if layer is None and getattr(function, "__module__", "") == "_operator":
         operator = writer.program.lifter.imports.module("operator")
         return Term([Global(f"{operator}.{function_name(function)}")])
@@ -89,6 +90,17 @@ def _is_made(function: Any) -> bool:
     layer = peel(function)
     made = layer is not None and layer.kind in ("transformed", "custom")
     return made or bool(public_name(function))
+
+
+def _bound(layer: Layer | None) -> functools.partial[Any] | None:
+    """Return what binds arguments of a public or transformed function, methods as well."""
+    if layer is None or layer.kind not in ("partial", "method"):
+        return None
+    if not _is_made(layer.inner):
+        return None
+    if layer.kind == "partial":
+        return layer.value
+    return functools.partial(layer.inner, layer.value.__self__)
 
 
 def _partial(
@@ -287,8 +299,7 @@ def _inner(
     """Write the function that a transformation was given."""
     layer = peel(made.function)
     is_plain = layer is not None and layer.kind in ("function", "method", "partial")
-    if layer is not None and layer.kind == "partial" and _is_made(layer.inner):
-        is_plain = False
+    is_plain = is_plain and _bound(layer) is None
     if is_plain and public_name(made.function) is None:
         body = writer.program.runs.last(made.function, bodies)
         if body is not None and writer.find_function(made.function) is None:
