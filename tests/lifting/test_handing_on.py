@@ -188,3 +188,25 @@ def test_what_a_function_returns_was_not_made_there():
     run = Body(None, code, {"x": X}, result=X)
     item = Call(None, (), {}, None, bodies=[run], result=X)
     assert made_inside(Body(None, code, {}, calls=[item])) == {}
+
+
+def test_a_function_that_changes_many_fields_is_called_many_times():
+    # One that is found at a time would be more than `MAX_PASSES`.
+    solver = library("""
+class Problem:
+    def __init__(self, n, x):
+        self.fields = [x * (i + 1.0) for i in range(n)]
+
+def scale(problem, factor):
+    total = sum(problem.fields)
+    for i, field in enumerate(problem.fields):
+        problem.fields[i] = jnp.tanh(field) * factor + total / (i + 2.0)
+
+def solve(x, n):
+    problem = Problem(n, x)
+    for step in range(12):
+        scale(problem, x[0] + step)
+        problem.fields[0] = problem.fields[0] - jnp.sin(problem.fields[-1])
+    return problem.fields
+""")
+    recover(lambda x: solver.solve(x, 8), X)

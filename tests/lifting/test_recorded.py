@@ -1,5 +1,6 @@
 """Level "api": what was called comes back as it was written, verified."""
 
+import copy
 import functools
 import operator
 from typing import NamedTuple
@@ -584,3 +585,16 @@ def test_repeated_stretch_begins_where_few_values_pass():
     text = recover(complex_parts, X[0], X[1], X, X + 1, X + 2)
     assert "b = complex_parts_step(b)" in text
     assert "d = complex_parts_step(d)" in text
+
+
+def test_copies_by_the_module_copy():
+    def copies(x):
+        state = {"a": x * 2.0, "b": (x, x + 1.0)}
+        twin = copy.deepcopy(state)
+        twin["a"] = twin["a"] * 3.0
+        return state, twin, copy.copy(x)
+
+    src = untrace.source(copies)(np.ones(2, np.float32))
+    assert src.report.strength == "identical"
+    assert "from its equations" not in str(src)
+    assert "x.copy()" in str(src)

@@ -240,7 +240,9 @@ class _Plain:
             return Node(kind.__name__, None, tuple(range(len(children))), children)
         if kind is dict and all(is_plain_key(key) for key in value):
             keys = tuple(_sorted_keys(value))
-            children = tuple([self.tree(value[key], in_class, in_object) for key in keys])
+            children = tuple(
+                [self.tree(value[key], in_class, in_object) for key in keys]
+            )
             return Node("dict", None, keys, children)
         if in_class and isinstance(value, _NUMBERS):
             return Node("number", None, (value,), ())

@@ -85,7 +85,7 @@ def call_readers(
             continue  # such as `typing.cast`, which a module of JAX imports
         if is_wrapper(plain.__code__) or (plain.__closure__ and name != "map"):
             continue  # its code is shared with other functions
-        readers[plain.__code__] = functools.partial(_read_plain, value, plain)
+        readers[plain.__code__] = functools.partial(_read_plain, value)
     readers.update(_method_readers())
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
@@ -130,8 +130,8 @@ _ABOUT_TYPES = frozenset(
 )
 
 
-def _read_plain(value: Any, plain: Any, frame: types.FrameType) -> Called:
-    args, kwargs = bound_arguments(plain.__code__, frame.f_locals)
+def _read_plain(value: Any, frame: types.FrameType) -> Called:
+    args, kwargs = bound_arguments(frame.f_code, frame.f_locals)
     return Called(value, args, kwargs)
 
 
@@ -184,7 +184,7 @@ def _read_property(frame: types.FrameType) -> Called:
 
 
 def _read_concrete(kind: Any, plain: Any, frame: types.FrameType) -> Called:
-    args, kwargs = bound_arguments(plain.__code__, frame.f_locals)
+    args, kwargs = bound_arguments(frame.f_code, frame.f_locals)
     args, later = _as_written(plain, args)
     return Called(kind, args, {**later, **_without_defaults(plain, kwargs)})
 
@@ -212,7 +212,7 @@ def _as_written(
 
 
 def _read_update(name: str, plain: Any, frame: types.FrameType) -> Called:
-    args, kwargs = bound_arguments(plain.__code__, frame.f_locals)
+    args, kwargs = bound_arguments(frame.f_code, frame.f_locals)
     ref, *values = args
     kwargs = _without_defaults(plain, kwargs)
     return Called(Update(name), (ref.array, ref.index, *values), kwargs)

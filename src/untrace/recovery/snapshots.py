@@ -223,7 +223,8 @@ def _is_frozen(kind: type) -> bool:
     setter: Any = kind.__setattr__
     code = getattr(setter, "__code__", None)
     is_generated = "FrozenInstanceError" in getattr(code, "co_freevars", ())
-    return is_generated or setter.__module__.partition(".")[0] == "equinox"
+    module = getattr(setter, "__module__", "")  # that of `object` has none
+    return is_generated or module.partition(".")[0] == "equinox"
 
 
 _FIXED = (functools.partial, types.NoneType, *jaxapi.FUNCTION_RESULTS)

@@ -23,6 +23,7 @@ from untrace.lifting.recorded.functions.handing_on import (
     Made,
     handed_on,
     made_inside,
+    used_outside,
 )
 from untrace.lifting.recorded.functions.merging import Merged
 from untrace.lifting.recorded.functions.needs import (
@@ -304,8 +305,20 @@ class Plan:
         """
         if not self.made:
             self.made = made_inside(self.recording)
-        is_more = False
-        for item, parts in handed_on(value, self.made, opened, whole).items():
+        found = handed_on(value, self.made, opened, whole)
+        more = self._hands_on(found, is_kept)
+        if more:  # the other runs of these functions are likely to do so, too
+            codes = {item.bodies[0].code for item in more}
+            for used, around in used_outside(self.recording, self.made, codes):
+                self._hands_on(handed_on(used, self.made, around, whole), is_kept)
+        return bool(more)
+
+    def _hands_on(
+        self, found: Mapping[Call, list[HandedOn]], is_kept: Callable[[Call], bool]
+    ) -> list[Call]:
+        """Let functions return more; return the calls of those that did not before."""
+        more: list[Call] = []
+        for item, parts in found.items():
             if not is_kept(item):
                 continue
             known = self.handed_on.setdefault(item, [])
@@ -316,8 +329,8 @@ class Plan:
                 known[:] = [one for one in known if not _ids(one.value) <= held]
                 known.append(part)
                 self.needs.pop(item, None)  # it was about the result without this
-                is_more = True
-        return is_more
+                more.append(item)
+        return more
 
     def dissolve(self, array: Any, opened: Collection[Call]) -> bool:
         """Dissolve the functions that hand an array on without returning it.

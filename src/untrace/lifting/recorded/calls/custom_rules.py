@@ -135,7 +135,8 @@ def _defined(
         args = [] if ran is None else positional(function, ran)
     fixed = [i for i in function.nondiff_argnums if i not in passed]
     same_text = (id(function), passed, *[mark(args[i]) for i in fixed if i < len(args)])
-    key = (same_text, kind(args, function.nondiff_argnums))
+    # What is done with them is often up to the functions that it is passed.
+    key = (same_text, None if passed else kind(args, function.nondiff_argnums))
     known = customs.get(key)
     if known is not None:
         return known

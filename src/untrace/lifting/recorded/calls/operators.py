@@ -54,6 +54,8 @@ BINARY = {
     "ne": ("!=", COMPARE),
 }
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+_COPYING = {"copy", "deepcopy"}
+"""What the functions of the module `copy` ask for; the latter passes a memo, too."""
 _BUILTIN = {"abs": "abs", "divmod": "divmod", "round": "round"}
 
 
@@ -81,6 +83,8 @@ def operator_term(item: Call, writer: Writer) -> Term:
         return Term([_UNARY[name], *operand], UNARY)
     if name in _BUILTIN:
         return call(text_term(_BUILTIN[name]), [writer.value(a) for a in args])
+    if name in _COPYING:
+        return call(Term([*placed(writer.value(args[0]), ATOM), ".copy"]), [])
     operands = [writer.value(a) for a in args]
     plain_name = unreflected(name)
     if plain_name != name:

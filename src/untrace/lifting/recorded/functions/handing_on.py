@@ -7,6 +7,7 @@ is used outside, the largest parts that were made inside.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -86,6 +87,35 @@ def _calls(
         for run in item.bodies:
             yield from _calls(run, around)
         yield item, inside
+
+
+def used_outside(
+    body: Body, made: Mapping[int, Made], codes: Collection[types.CodeType]
+) -> list[tuple[Any, tuple[Call, ...]]]:
+    """List what calls are given that some functions made without returning it.
+
+    Each value comes with the calls of Python functions around the place where it is used,
+    the largest trees first.
+    """
+    found: list[tuple[Any, tuple[Call, ...]]] = []
+    returned: dict[Call, set[int]] = {}
+
+    def is_hidden(array: int, around: Collection[Call]) -> bool:
+        for item in made[array].inside if array in made else ():
+            if item.bodies[0].code not in codes or item in around:
+                continue
+            if item not in returned:
+                returned[item] = set(_ids(item.result))
+            if array not in returned[item]:
+                return True
+        return False
+
+    for item, around in _calls(body, ()):
+        taken = item.bodies[0].parameters.values() if item.is_own else ()
+        for value in (*item.args, *item.kwargs.values(), *taken):
+            if any(is_hidden(array, around) for array in _ids(value)):
+                found.append((value, around))
+    return sorted(found, key=lambda pair: -len(_ids(pair[0])))
 
 
 def handed_on(
