@@ -88,3 +88,19 @@ def test_a_checkpointed_function_keeps_its_default():
         return norm(x)
 
     assert "return norm(x)" in recover(lambda x: layer(x), X)
+
+
+def test_defaults_of_keywords_that_hold_arrays_are_seen_as_closed_over():
+    def mapped(f, xs, ys):
+        def outer(*args, constants=(ys, [2.0])):
+            return f(*args) + constants[0].sum() * constants[1][0]
+
+        return jax.vmap(outer)(*xs)
+
+    def program(x, y):
+        return mapped(lambda a, b: a * b, (x, x + 1), y)
+
+    src = untrace.source(program)(np.ones(3, np.float32), np.ones(2, np.float32))
+    assert src.report.strength == "identical"
+    assert "from its equations" not in str(src)
+    assert "def outer(*args):" in str(src)

@@ -175,11 +175,11 @@ def _is_made_alike(known: _Copy, treedef: Any, parts: list[Any]) -> bool:
 def _are_same(first: Collection[Any], second: Collection[Any]) -> bool:
     if len(first) != len(second):
         return False
-    return all(map(operator.is_, first, second)) or all(map(_is_same, first, second))
+    return all(map(operator.is_, first, second)) or all(map(is_copy, first, second))
 
 
-def _is_same(first: Any, second: Any) -> bool:
-    """Tell whether copies are one object, or containers of such."""
+def is_copy(first: Any, second: Any) -> bool:
+    """Tell whether two values are one object, or containers of the same objects."""
     if first is second:
         return True
     kind = type(first)
@@ -187,7 +187,7 @@ def _is_same(first: Any, second: Any) -> bool:
         return False
     if kind is dict:
         return first.keys() == second.keys() and all(
-            _is_same(item, second[key]) for key, item in first.items()
+            is_copy(item, second[key]) for key, item in first.items()
         )
     return _are_same(first, second)
 

@@ -28,6 +28,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults
 from untrace.recovery.functions import already_bound, innermost
 from untrace.recovery.record import Body, is_library
+from untrace.recovery.snapshots import is_copy
 
 
 def define(
@@ -170,7 +171,7 @@ def default_names(function: Any, body: Body) -> frozenset[str]:
     return frozenset(
         name
         for name, value in body.parameters.items()
-        if name in defaults and value is defaults[name]
+        if name in defaults and is_copy(value, defaults[name])
     )
 
 

@@ -80,6 +80,15 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
         if type(given) is float:
             writer.hold_float(given, name, made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))
+    # In a code object, the names of starred parameters come after those of keywords.
+    writer.draft.parameters.sort(key=_rank)
+
+
+def _rank(parameter: Parameter) -> int:
+    """Return where Python wants a parameter to stand."""
+    if parameter.stars == "**":
+        return 3
+    return 2 if parameter.is_keyword else len(parameter.stars)
 
 
 def is_spread(body: Body) -> bool:
