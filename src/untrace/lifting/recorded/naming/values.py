@@ -192,4 +192,6 @@ def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
         for label, child in zip(tree.keys, tree.children)
         if isinstance(child, Node) and child.kind == "number"
     ]
-    return (tree.kind, tree.cls, tuple(parts), *numbers, *tree.settings)
+    # A shorter tuple is another one, even if it only lacks what holds no array.
+    length = [len(tree.keys)] if tree.kind in ("tuple", "list") else []
+    return (tree.kind, tree.cls, tuple(parts), *length, *numbers, *tree.settings)
