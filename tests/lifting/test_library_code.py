@@ -178,6 +178,26 @@ class Layer:
     assert "return layer(layer(x))" in text
 
 
+def test_what_returns_a_list_is_unpacked_where_a_tuple_is_returned():
+    layers = library("""
+def _eig(m):
+    w, v = jax.lax.linalg.eig(m, compute_left_eigenvectors=False)
+    return w, v
+
+@jax.custom_vjp
+def eig(m):
+    return _eig(m)
+
+def eig_fwd(m):
+    w, v = _eig(m)
+    return (w, v), m
+
+eig.defvjp(eig_fwd, lambda m, g: (jnp.real(g[1]) @ m,))
+""")
+    text = recover(lambda m: layers.eig(m @ m.T)[0], X)
+    assert "w, v = jax.lax.linalg.eig(" in text and "return w, v" in text
+
+
 @pytest.mark.parametrize(
     "shape, written",
     [("(x.shape[0], -1)", "reshape(-1, 1)"), ("(-1, x.shape[0])", "reshape(1, -1)")],

@@ -51,7 +51,7 @@ def _return_call(draft: Draft) -> None:
     last = draft.statements[-1] if draft.statements else Statement()
     names = list(flat(last.targets))
     is_call = isinstance(last.targets, tuple) and not (last.is_row or last.items)
-    if draft.result is None or not is_call:
+    if draft.result is None or not (is_call and last.is_tuple):
         return
     if any(name.is_given and not name.is_foreign for name in names):
         return

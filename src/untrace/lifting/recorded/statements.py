@@ -70,6 +70,7 @@ class Statement:
       origin: The user's statement, written in a comment before.
       loop: It is a loop; `targets` are all names that it gives a value.
       is_row: It unpacks what a function of the module returns.
+      is_tuple: Its value is a plain tuple, if it is one at all; no list or named tuple.
       is_start: It gives a variable of a loop its first value.
       row: The row of an array that it takes, if it does only that.
       whole: The name of the array whose rows it unpacks, if Python iterated over it.
@@ -89,6 +90,7 @@ class Statement:
     origin: str = ""
     loop: Loop | None = None
     is_row: bool = False
+    is_tuple: bool = True
     is_start: bool = False
     row: Row | None = None
     whole: Name | None = None

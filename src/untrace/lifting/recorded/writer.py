@@ -431,6 +431,7 @@ class Writer:
         written = shown or item
         names = targets(written.result, written.target, item, self)
         statement = Statement(names, term, self.program.has_effects(item))
+        statement.is_tuple = type(written.result) is tuple
         statement.row = row_of(written)
         statement.site = item.place
         statement.trail = (*self.trail, item.place)
