@@ -218,3 +218,29 @@ def test_default_may_be_passed_by_position_to_a_mapped_function():
     mapped = jax.vmap(changed.__wrapped__, in_axes=(0, None, None))
     text = recover(lambda x: mapped(x, x[0], None), X)
     assert "jax.vmap(changed, in_axes=(0, None))(x, x[0])" in text
+
+
+def test_static_numbers_tell_what_jax_had_traced_before():
+    layers = library("""
+@functools.partial(jax.jit, static_argnums=1)
+def scaled(offset, order):
+    return jnp.where(jnp.arange(3) == order, float(order) * offset, 0.0) + offset**2
+
+def both(x):
+    return [scaled(-1.0, 1) * x, scaled(-2.0, 2) * x, scaled(-3.0, 1) * x]
+""")
+    recover(lambda x: layers.both(x), X)
+
+
+def test_numbers_that_a_library_gives_to_jitted_functions_are_arrays_there():
+    layers = library("""
+@functools.partial(jax.jit, static_argnames=("size",))
+def softmax(x, size, scales):
+    y = jnp.exp(x / scales["temperature"]) + size
+    return y / jnp.sum(y) * scales["factors"][0]
+
+def both(x):
+    scales = {"temperature": 1.5, "factors": (2.0, 3)}
+    return softmax(x, 5, scales) + softmax(x, size=6, scales=scales)
+""")
+    recover(lambda x: layers.both(x), X)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.callables import given_options
@@ -69,7 +70,11 @@ def _with_parts(shown: Call, body: Body, shapes: Shapes) -> Call:
     made = shown.function
     if starred(body.code):  # they are spread where it is defined
         return replace(shown, bodies=[body])
-    parts = [list(_parts(arg, shapes)) for arg in shown.args]
+    static, _ = made.static
+    parts = [
+        [] if i in static else list(_parts(arg, shapes, _NUMBERS))
+        for i, arg in enumerate(shown.args)
+    ]
     options = given_options(made)
     donated = options.pop("donate_argnums", ())
     if options:
@@ -175,14 +180,23 @@ def _named_parts(body: Body, shapes: Shapes) -> Mapping[str, Any]:
     return found
 
 
-def _parts(value: Any, shapes: Shapes) -> Iterator[Any]:
-    """Yield the parts of plain containers that hold arrays."""
-    if not has_array(value):
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def _parts(value: Any, shapes: Shapes, numbers: tuple[type, ...] = ()) -> Iterator[Any]:
+    """Yield the parts of plain containers that hold arrays, or are numbers.
+
+    A number that a jitted function is given is an array inside.
+    """
+    if isinstance(value, numbers):
+        yield value
+        return
+    if not (has_array(value) or (numbers and type(value) in CONTAINERS)):
         return
     if type(value) in (tuple, list) and shapes.knows(value):
         yield from shapes.parts(value)
     elif type(value) in CONTAINERS:
         for part in jax.tree.leaves(value, is_leaf=lambda part: part is not value):
-            yield from _parts(part, shapes)
+            yield from _parts(part, shapes, numbers)
     else:
         yield value

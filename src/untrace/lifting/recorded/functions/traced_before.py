@@ -57,10 +57,27 @@ def _is_jitted(item: Call) -> bool:
 
 
 def _agree(first: Call, second: Call, are_same: Any) -> bool:
-    """Tell whether two calls were given trees of one structure with the same leaves."""
-    one, structure = jax.tree.flatten((first.args, first.kwargs))
-    other, other_structure = jax.tree.flatten((second.args, second.kwargs))
-    return structure == other_structure and all(map(are_same, one, other))
+    """Tell whether two calls were given trees of one structure with the same leaves.
+
+    `are_same` is asked about those that are traced; what is fixed has to be equal.
+    """
+    given, others = _given(first), _given(second)
+    positions, names = first.function.static
+    fixed = {*positions, *names}
+    if given.keys() != others.keys():
+        return False
+    for key, value in given.items():
+        one, structure = jax.tree.flatten(value)
+        other, other_structure = jax.tree.flatten(others[key])
+        is_same = _are_same if key in fixed else are_same
+        if structure != other_structure or not all(map(is_same, one, other)):
+            return False
+    return True
+
+
+def _given(item: Call) -> dict[int | str, Any]:
+    """Return the arguments of a call by their positions and names."""
+    return {**dict(enumerate(item.args)), **item.kwargs}
 
 
 def _are_same(one: Any, other: Any) -> bool:
