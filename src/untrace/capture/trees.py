@@ -189,13 +189,17 @@ def legal_fields(texts: Iterable[str]) -> list[str]:
     return names
 
 
+OfLeaves = Callable[[Sequence[Any], tuple[type, ...]], Tree | None]
+"""Returns the tree that a flat list of leaves in objects of some classes stands for."""
+
+
 def plain(
     value: Any,
     is_array: Callable[[Any], bool],
     found: list[Any],
     keep_types: bool,
     keep_numbers: bool = True,
-    of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
+    of_leaves: OfLeaves = lambda leaves, around: None,
     in_modules: bool = False,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
@@ -207,7 +211,7 @@ def plain(
     that, and other classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
     arrays, do so only `in_modules`. `of_leaves` may know a tree, numbered from 0, for a flat list of its
-    leaves.
+    leaves in objects of some classes.
     """
     made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves, in_modules)
     return made.tree(value, False)
@@ -221,28 +225,25 @@ class _Plain:
     found: list[Any]
     keep_types: bool
     keep_numbers: bool
-    of_leaves: Callable[[Sequence[Any]], Tree | None]
+    of_leaves: OfLeaves
     in_modules: bool
 
-    def tree(self, value: Any, in_class: bool, in_object: bool = False) -> Tree:
-        """Describe a value: numbers only in classes, flat lists only outside of objects."""
+    def tree(self, value: Any, in_class: bool, around: tuple[type, ...] = ()) -> Tree:
+        """Describe a value, which is in objects of some classes; numbers only in classes."""
         if self.is_array(value):
             self.found.append(value)
             return Leaf(len(self.found) - 1)
         kind = type(value)
         if kind in (tuple, list):
             start = len(self.found)
-            children = tuple([self.tree(part, in_class, in_object) for part in value])
-            # A class that holds a list of arrays has the same leaves, but is no part of itself.
-            whole = None if in_object else self._of_flat(children, start)
+            children = tuple([self.tree(part, in_class, around) for part in value])
+            whole = self._of_flat(children, start, around)
             if whole is not None:
                 return whole
             return Node(kind.__name__, None, tuple(range(len(children))), children)
         if kind is dict and all(is_plain_key(key) for key in value):
             keys = tuple(_sorted_keys(value))
-            children = tuple(
-                [self.tree(value[key], in_class, in_object) for key in keys]
-            )
+            children = tuple([self.tree(value[key], in_class, around) for key in keys])
             return Node("dict", None, keys, children)
         if in_class and isinstance(value, _NUMBERS):
             return Node("number", None, (value,), ())
@@ -252,9 +253,9 @@ class _Plain:
             or not _is_registered(kind, value)
         ):
             return Node("none", None, (), ())
-        return self._of_class(value, kind)
+        return self._of_class(value, kind, (*around, kind))
 
-    def _of_class(self, value: Any, kind: Any) -> Tree:
+    def _of_class(self, value: Any, kind: Any, around: tuple[type, ...]) -> Tree:
         try:
             flat, _ = jax.tree_util.tree_flatten_with_path(
                 value, is_leaf=lambda child: child is not value
@@ -263,7 +264,7 @@ class _Plain:
             return Node("none", None, (), ())
         in_class = self.keep_numbers and (self.in_modules or not is_module(value))
         start = len(self.found)
-        children = tuple([self.tree(part, in_class, True) for _, part in flat])
+        children = tuple([self.tree(part, in_class, around) for _, part in flat])
         entries = [path[0] for path, _ in flat]
         keys = [getattr(entry, "key", None) for entry in entries]
         if isinstance(value, collections.abc.Mapping) and all(map(is_plain_key, keys)):
@@ -274,7 +275,7 @@ class _Plain:
             parts = [part for _, part in flat]
             node = _node(value, entries, parts, children)
             for part in parts:
-                self.tree(part, in_class, True)
+                self.tree(part, in_class, around)
             return node
         fields = _field_names(value, entries)
         if has_state(value):  # described as its state is, so that both are one
@@ -291,13 +292,18 @@ class _Plain:
                 return held
         return Node("replaced", kind, tuple(keys), tuple(c for _, c in pairs))
 
-    def _of_flat(self, children: tuple[Tree, ...], start: int) -> Tree | None:
-        """Return the tree that a flat list holds the leaves of, if that is known."""
+    def _of_flat(
+        self, children: tuple[Tree, ...], start: int, around: tuple[type, ...]
+    ) -> Tree | None:
+        """Return the tree that a flat list holds the leaves of, if that is known.
+
+        An object that holds a list of arrays has the same leaves, but is no part of itself.
+        """
         if start == len(self.found) or not all(
             isinstance(child, Leaf) or child.kind == "none" for child in children
         ):
             return None
-        whole = self.of_leaves(self.found[start:])
+        whole = self.of_leaves(self.found[start:], around)
         return None if whole is None else numbered(whole, start)
 
 
