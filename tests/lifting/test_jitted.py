@@ -244,3 +244,30 @@ def both(x):
     return softmax(x, 5, scales) + softmax(x, size=6, scales=scales)
 """)
     recover(lambda x: layers.both(x), X)
+
+
+def test_a_class_method_that_a_library_jits_keeps_its_arguments():
+    layers = library("""
+class Rotation:
+    def __init__(self, angle):
+        self.angle = angle
+
+    @classmethod
+    @jax.jit
+    def exp(cls, tangent):
+        return cls(jnp.sin(tangent) * 2.0)
+
+    def turned(self, other):
+        return Rotation(self.angle + other.angle)
+
+jax.tree_util.register_pytree_with_keys(
+    Rotation,
+    lambda r: ([(jax.tree_util.GetAttrKey("angle"), r.angle)], None),
+    lambda _, parts: Rotation(*parts),
+)
+
+def plus(rotation, delta):
+    return rotation.turned(type(rotation).exp(delta))
+""")
+    text = recover(lambda x, d: layers.plus(layers.Rotation(x), d).angle, X, X)
+    assert "from its equations" not in text and "jnp.sin(tangent) * 2.0" in text

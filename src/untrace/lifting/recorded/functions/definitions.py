@@ -155,8 +155,9 @@ def bound_parameters(
     function: Any, body: Body, keeps_defaults: bool = False
 ) -> frozenset[str]:
     """Return the parameters that are bound already, or fixed, and so are dropped."""
-    names = list(body.parameters)
     n_bound, keywords = already_bound(function)
+    # Of the parameters themselves, some may be left out already.
+    names = body.code.co_varnames if body.opened is None else list(body.parameters)
     defaults = frozenset[str]() if keeps_defaults else default_names(function, body)
     return frozenset({*names[:n_bound], *keywords, *defaults})
 
