@@ -241,7 +241,8 @@ def _count_given(
     spelled = item.spelling.keywords if item.spelling else ()
     for n_given in range(len(named), 0, -1):
         name, value = named[n_given - 1]
-        has_default = repr(value) == repr(defaults.get(name.hint))
+        default = defaults.get(name.hint)
+        has_default = type(value) is float and repr(value) == repr(default)
         if not has_default or name.hint in spelled:
             return n_given
     return 0
