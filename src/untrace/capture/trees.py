@@ -189,17 +189,13 @@ def legal_fields(texts: Iterable[str]) -> list[str]:
     return names
 
 
-OfLeaves = Callable[[Sequence[Any], tuple[type, ...]], Tree | None]
-"""Returns the tree that a flat list of leaves in objects of some classes stands for."""
-
-
 def plain(
     value: Any,
     is_array: Callable[[Any], bool],
     found: list[Any],
     keep_types: bool,
     keep_numbers: bool = True,
-    of_leaves: OfLeaves = lambda leaves, around: None,
+    of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
     in_modules: bool = False,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
@@ -211,7 +207,7 @@ def plain(
     that, and other classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
     unless they are not to be kept; those in modules of equinox, which splits them from
     arrays, do so only `in_modules`. `of_leaves` may know a tree, numbered from 0, for a flat list of its
-    leaves in objects of some classes.
+    leaves.
     """
     made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves, in_modules)
     return made.tree(value, False)
@@ -225,25 +221,25 @@ class _Plain:
     found: list[Any]
     keep_types: bool
     keep_numbers: bool
-    of_leaves: OfLeaves
+    of_leaves: Callable[[Sequence[Any]], Tree | None]
     in_modules: bool
 
-    def tree(self, value: Any, in_class: bool, around: tuple[type, ...] = ()) -> Tree:
-        """Describe a value, which is in objects of some classes; numbers only in classes."""
+    def tree(self, value: Any, in_class: bool) -> Tree:
+        """Describe a value; numbers only in classes."""
         if self.is_array(value):
             self.found.append(value)
             return Leaf(len(self.found) - 1)
         kind = type(value)
         if kind in (tuple, list):
             start = len(self.found)
-            children = tuple([self.tree(part, in_class, around) for part in value])
-            whole = self._of_flat(children, start, around)
+            children = tuple([self.tree(part, in_class) for part in value])
+            whole = self._of_flat(children, start)
             if whole is not None:
                 return whole
             return Node(kind.__name__, None, tuple(range(len(children))), children)
         if kind is dict and all(is_plain_key(key) for key in value):
             keys = tuple(_sorted_keys(value))
-            children = tuple([self.tree(value[key], in_class, around) for key in keys])
+            children = tuple([self.tree(value[key], in_class) for key in keys])
             return Node("dict", None, keys, children)
         if in_class and isinstance(value, _NUMBERS):
             return Node("number", None, (value,), ())
@@ -253,9 +249,9 @@ class _Plain:
             or not _is_registered(kind, value)
         ):
             return Node("none", None, (), ())
-        return self._of_class(value, kind, (*around, kind))
+        return self._of_class(value, kind)
 
-    def _of_class(self, value: Any, kind: Any, around: tuple[type, ...]) -> Tree:
+    def _of_class(self, value: Any, kind: Any) -> Tree:
         try:
             flat, _ = jax.tree_util.tree_flatten_with_path(
                 value, is_leaf=lambda child: child is not value
@@ -264,7 +260,7 @@ class _Plain:
             return Node("none", None, (), ())
         in_class = self.keep_numbers and (self.in_modules or not is_module(value))
         start = len(self.found)
-        children = tuple([self.tree(part, in_class, around) for _, part in flat])
+        children = tuple([self.tree(part, in_class) for _, part in flat])
         entries = [path[0] for path, _ in flat]
         keys = [getattr(entry, "key", None) for entry in entries]
         if isinstance(value, collections.abc.Mapping) and all(map(is_plain_key, keys)):
@@ -275,7 +271,7 @@ class _Plain:
             parts = [part for _, part in flat]
             node = _node(value, entries, parts, children)
             for part in parts:
-                self.tree(part, in_class, around)
+                self.tree(part, in_class)
             return node
         fields = _field_names(value, entries)
         if has_state(value):  # described as its state is, so that both are one
@@ -292,18 +288,13 @@ class _Plain:
                 return held
         return Node("replaced", kind, tuple(keys), tuple(c for _, c in pairs))
 
-    def _of_flat(
-        self, children: tuple[Tree, ...], start: int, around: tuple[type, ...]
-    ) -> Tree | None:
-        """Return the tree that a flat list holds the leaves of, if that is known.
-
-        An object that holds a list of arrays has the same leaves, but is no part of itself.
-        """
+    def _of_flat(self, children: tuple[Tree, ...], start: int) -> Tree | None:
+        """Return the tree that a flat list holds the leaves of, if that is known."""
         if start == len(self.found) or not all(
             isinstance(child, Leaf) or child.kind == "none" for child in children
         ):
             return None
-        whole = self.of_leaves(self.found[start:], around)
+        whole = self.of_leaves(self.found[start:])
         return None if whole is None else numbered(whole, start)
 
 

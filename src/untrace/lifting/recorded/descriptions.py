@@ -6,7 +6,7 @@ at once; and again when more is known of what flat lists of leaves stand for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from untrace.capture.trees import Leaf, Tree, plain
@@ -55,10 +55,10 @@ class Descriptions:
         arrays: list[Any] = []
         state = ANY_STATE  # of a flat list in it more may be known later
 
-        def of_leaves(leaves: Sequence[Any], around: Collection[type]) -> Tree | None:
+        def of_leaves(leaves: Sequence[Any]) -> Tree | None:
             nonlocal state
             state = self._shapes.state
-            return self._shapes.tree(leaves, around)
+            return self._shapes.tree(leaves)
 
         tree = plain(value, is_array, arrays, self._keep_types, of_leaves=of_leaves)
         self._known[id(value), state] = value, (tree, arrays)

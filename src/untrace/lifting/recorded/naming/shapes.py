@@ -8,7 +8,7 @@ the trees that they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from untrace.capture.trees import (
@@ -56,20 +56,19 @@ class Shapes:
         self._flat: dict[tuple[int, ...], Flat] = {}
 
     def add(self, tree: Tree, leaves: Sequence[Any], name: str) -> None:
-        """Take note of a tree that has a name."""
-        if isinstance(tree, Node) and leaves:
+        """Take note of a tree that has a name.
+
+        One that holds nothing but a list of leaves has the leaves of that list, which
+        stands for itself.
+        """
+        if isinstance(tree, Node) and leaves and not _is_list_in_another(tree):
             ids = _ids(leaves)
             self._named.setdefault(ids[0], []).append((ids, tree, name))
 
-    def tree(self, leaves: Sequence[Any], around: Collection[type] = ()) -> Tree | None:
-        """Return the tree that a flat list of leaves stands for, if that is known.
-
-        `around` are the classes of the objects that the list is in.
-        """
+    def tree(self, leaves: Sequence[Any]) -> Tree | None:
+        """Return the tree that a flat list of leaves stands for, if that is known."""
         known = self._flat.get(_ids(leaves)) if self._flat else None
-        if known is None or _is_of(known.tree, around):
-            return None
-        return known.tree
+        return known.tree if known is not None else None
 
     def knows(self, value: Sequence[Any]) -> bool:
         """Tell whether a list or tuple is a flat list that stands for trees."""
@@ -124,19 +123,18 @@ class Shapes:
 
     def _enter(self, item: Call, body: Body) -> None:
         passed = _lists_in([*item.args, *item.kwargs.values()])
-        taken = [leaves for leaves, _ in _lists_in(_arguments(body))]
-        if [_types(leaves) for leaves, _ in passed] != list(map(_types, taken)):
+        taken = _lists_in(_arguments(body))
+        if list(map(_types, passed)) != list(map(_types, taken)):
             return
         waiting: list[tuple[Any, Flat]] = []
-        for (outside, around), inside in zip(passed, taken):
+        for outside, inside in zip(passed, taken):
             # From another call with this run, or the result of a call of another.
             known = self._flat.get(_ids(inside)) or self._flat.get(_ids(outside))
             found = known or self._grouped(outside)
-            if found is not None and not _is_of(found.tree, around):
+            if found is not None:
                 waiting.append((_types(inside), found))
                 self._note(found, outside, inside)
-        results = zip(_lists_in([body.result]), _lists_in([item.result]))
-        for (inside, _), (outside, _) in results:
+        for inside, outside in zip(_lists_in([body.result]), _lists_in([item.result])):
             types = _types(inside)
             pair = next((pair for pair in waiting if pair[0] == types), None)
             if pair is not None and types == _types(outside):
@@ -183,24 +181,25 @@ def _arguments(body: Body) -> Iterator[Any]:
             yield value
 
 
-def _lists_in(values: Iterable[Any]) -> list[tuple[list[Any], tuple[type, ...]]]:
-    """Return the flat lists and tuples of leaves in some values, in order.
-
-    Each comes with the classes of the objects that it is in.
-    """
-    lists: list[tuple[list[Any], tuple[type, ...]]] = []
-
-    def note(leaves: Sequence[Any], around: tuple[type, ...]) -> None:
-        lists.append(([*leaves], around))
-
+def _lists_in(values: Iterable[Any]) -> list[list[Any]]:
+    """Return the flat lists and tuples of leaves in some values, in order."""
+    lists: list[list[Any]] = []
     for value in values:
-        plain(value, is_array, [], False, of_leaves=note)
+        plain(
+            value, is_array, [], False, of_leaves=lambda leaves: lists.append([*leaves])
+        )
     return lists
 
 
-def _is_of(tree: Tree, classes: Collection[type]) -> bool:
-    """Tell whether a tree is an object of one of some classes."""
-    return isinstance(tree, Node) and tree.cls in classes
+def _is_list_in_another(tree: Node) -> bool:
+    """Tell whether all that a tree has is a part that is a flat list of its leaves."""
+    node: Tree = tree
+    while isinstance(node, Node) and len(node.children) == 1:
+        (node,) = node.children
+    if node is tree or not isinstance(node, Node):
+        return False
+    is_flat = all(isinstance(child, Leaf) for child in node.children)
+    return node.kind in ("tuple", "list") and is_flat
 
 
 def _ids(leaves: Sequence[Any]) -> tuple[int, ...]:
