@@ -28,6 +28,12 @@ STRICT = "UNTRACE_STRICT"
 NOTE = "Written without a step that makes text better"
 """How the notes about steps that were left out begin."""
 
+NOTE_ABOUT_MORE = "Written without steps that make text better"
+"""The same for several of one reason."""
+
+MAX_SHOWN = 4
+"""Steps that such a note names."""
+
 MAX_SECONDS = 60.0
 """For finding out which step is to blame; no text that took longer is made again."""
 
@@ -154,8 +160,16 @@ def writing(make: Callable[[], T]) -> T:
 
 def left_out_notes() -> tuple[str, ...]:
     """Name the steps that the file being written is written without, and say why."""
-    left_out = _left_out.get() or {}
-    return tuple([f"{NOTE}: `{name}`; {why}." for name, why in left_out.items()])
+    reasons: dict[str, list[str]] = {}
+    for name, why in (_left_out.get() or {}).items():
+        reasons.setdefault(why, []).append(f"`{name}`")
+    notes: list[str] = []
+    for why, names in reasons.items():
+        shown = names if len(names) <= MAX_SHOWN else [*names[: MAX_SHOWN - 1]]
+        more = [f"{len(names) - len(shown)} more"] if len(shown) < len(names) else []
+        listed = " and ".join([", ".join(shown), *more])
+        notes.append(f"{NOTE if len(names) == 1 else NOTE_ABOUT_MORE}: {listed}; {why}.")
+    return tuple(notes)
 
 
 def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:

@@ -243,6 +243,21 @@ def test_only_steps_that_were_called_are_tried_one_by_one(monkeypatch):
     assert len(notes) == 1 and "`step 3`" in notes[0]
 
 
+def test_many_steps_of_one_reason_are_one_note():
+    def write() -> tuple[str, ...]:
+        left_out = optional._left_out.get()
+        assert left_out is not None
+        left_out |= {f"step {number}": "they failed" for number in range(9)}
+        left_out["other"] = "it raised"
+        return optional.left_out_notes()
+
+    assert optional.writing(write) == (
+        "Written without steps that make text better: `step 0`, `step 1`, `step 2` and "
+        "6 more; they failed.",
+        "Written without a step that makes text better: `other`; it raised.",
+    )
+
+
 @pytest.mark.parametrize("fault", [raises, garbage])
 @pytest.mark.parametrize("way", WAYS)
 def test_steps_that_fail_raise_in_the_tests(way, fault, monkeypatch):

@@ -30,7 +30,7 @@ from tests.corpus.packages.cases import Call, Case, load_all
 from tests.corpus.packages.finding import Finding
 from untrace import jaxapi
 from untrace.capture.trees import build
-from untrace.optional import NOTE
+from untrace.optional import NOTE, NOTE_ABOUT_MORE
 from untrace.verification.retrace import execute
 
 PLAIN = {*sys.stdlib_module_names, "jax", "jaxlib", "numpy", "ml_dtypes"}
@@ -86,7 +86,8 @@ def _judge(case: Case, found: Finding) -> None:
 
 
 def _left_out(notes: Sequence[str]) -> list[str]:
-    return [note.split("`")[1] for note in notes if note.startswith(NOTE)]
+    named = [note for note in notes if note.startswith((NOTE, NOTE_ABOUT_MORE))]
+    return [name for note in named for name in note.split("`")[1::2]]
 
 
 def judge_text(src: Any, wanted: Sequence[Any], found: Finding) -> None:
