@@ -168,7 +168,9 @@ def left_out_notes() -> tuple[str, ...]:
         shown = names if len(names) <= MAX_SHOWN else [*names[: MAX_SHOWN - 1]]
         more = [f"{len(names) - len(shown)} more"] if len(shown) < len(names) else []
         listed = " and ".join([", ".join(shown), *more])
-        notes.append(f"{NOTE if len(names) == 1 else NOTE_ABOUT_MORE}: {listed}; {why}.")
+        notes.append(
+            f"{NOTE if len(names) == 1 else NOTE_ABOUT_MORE}: {listed}; {why}."
+        )
     return tuple(notes)
 
 

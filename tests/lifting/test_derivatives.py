@@ -14,6 +14,7 @@ from jax import lax
 from jax.interpreters import mlir
 
 import untrace
+from tests.lifting.installed import library
 from untrace import jaxapi
 from untrace.errors import LiftingError
 
@@ -428,3 +429,25 @@ def test_rules_that_double_each_time_are_followed_twice(level: str) -> None:
     of_derivative = lambda f: jax.grad(lambda x: f(x).sum())(jnp.ones(3))
     expected = of_derivative(jax.grad(function))
     np.testing.assert_array_equal(of_derivative(src.load()), expected)
+
+
+def test_what_a_derivative_keeps_is_taken_from_where_it_was():
+    layers = library("""
+def curvature(fun, x, kwargs):
+    def product(v):
+        _, vjpfun = jax.vjp(lambda p: fun(p, **kwargs), x)
+        _, tangent = jax.jvp(lambda p: fun(p, **kwargs), (x,), (v,))
+        return v @ vjpfun(tangent)[0]
+    return jax.vmap(product)(jnp.eye(3))
+""")
+
+    def residual(p, x, y):
+        return p * jnp.exp(-p[1] * x) - y * p[2]
+
+    def program(p, x, y):
+        return layers.curvature(residual, p, {"x": x, "y": y})
+
+    x = np.linspace(0.1, 1.0, 3, dtype=np.float32)
+    src = untrace.source(program)(x, x + 1.0, x * 2.0)
+    assert src.report.is_verified and "from its equations" not in str(src), str(src)
+    assert str(src).count('lambda p: residual(p, kwargs["x"], kwargs["y"])') == 2

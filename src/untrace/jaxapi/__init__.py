@@ -291,6 +291,7 @@ from untrace.jaxapi.wrappers import Transformed as Transformed
 from untrace.jaxapi.wrappers import elementwise_rules as elementwise_rules
 from untrace.jaxapi.wrappers import gradient_function as gradient_function
 from untrace.jaxapi.wrappers import gradient_has_logs as gradient_has_logs
+from untrace.jaxapi.wrappers import held_by_function as held_by_function
 from untrace.jaxapi.wrappers import is_wrapper as is_wrapper
 from untrace.jaxapi.wrappers import jax_inlines as jax_inlines
 from untrace.jaxapi.wrappers import open_boundary as open_boundary

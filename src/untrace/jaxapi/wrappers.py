@@ -52,6 +52,16 @@ class Transformed:
 FUNCTION_RESULTS: tuple[type, ...] = (_api.VJP, jax.tree_util.Partial)
 """What `jax.vjp` and `jax.linearize` return as functions."""
 
+
+def held_by_function(value: Any) -> tuple[str, ...] | None:
+    """Return the attributes in which such a function holds its children; else None."""
+    if type(value) is jax.tree_util.Partial:
+        return "args", "keywords"
+    if type(value) is _api.VJP:
+        return "args_res", "opaque_residuals"
+    return None
+
+
 SCOPE_FILES = frozenset(
     {contextlib.__file__, _source_info_util.__file__, _config.__file__}
 )

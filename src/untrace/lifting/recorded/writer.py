@@ -452,10 +452,22 @@ class Writer:
         self.own(name)
         name.held = value
         self.values.define(value, name)
+        if isinstance(value, jaxapi.FUNCTION_RESULTS):
+            self._see_outside(value, name)
         if is_array(value):
             self.latest.append(value)
         else:
             self.program.shapes.add(*self.values.tree(value), name.hint)
+
+    def _see_outside(self, function: Any, name: Name) -> None:
+        """Take what `jax.vjp` has kept from outside from there, not from its result."""
+        writer = self.parent
+        while writer is not None:
+            for array in self.values.tree(function)[1]:
+                found = self.values.find(id(array))
+                if found and found[0] is name and writer.values.find(id(array)):
+                    self.values.forget_array(array)
+            writer = writer.parent
 
     def pass_on(self, result: Any, given: Any) -> None:
         """Let a result stand for the array that it is, which has a name.

@@ -268,7 +268,7 @@ def _define_whole(value: Any, name: Name, writer: Writer) -> None:
     writer.values.add(tree_key(tree, arrays), name)
     for array in arrays:
         if not isinstance(array, jaxapi.Tracer):
-            writer.values.forget_constant(array)
+            writer.values.forget_array(array)
 
 
 def _is_named(value: Any) -> bool:

@@ -119,10 +119,20 @@ class Values:
             self._known[id(jaxapi.plain_map(value))] = name, path
             self._known.setdefault(self.key(value), (name, path))
 
-    def _define(self, tree: Tree, arrays: list[Any], name: Name, path: str) -> None:
+    def _define(
+        self,
+        tree: Tree,
+        arrays: list[Any],
+        name: Name,
+        path: str,
+        is_inside: bool = False,
+    ) -> None:
+        """Let a name stand for the parts of a tree; `is_inside` what a function holds."""
         if isinstance(tree, Leaf):
             key = id(arrays[tree.index])
             known, before = self._known.setdefault(key, (name, path))
+            if is_inside:
+                return
             # The latest of `state = state._replace(...)`, or what has no other name.
             is_later = path and (before == path or not known.is_given)
             if is_later or _is_nearer(name, path, known, before):
@@ -133,8 +143,9 @@ class Values:
             known, before = self._known.setdefault(key, (name, path))
             if (path and before == path) or _is_nearer(name, path, known, before):
                 self._known[key] = name, path
+        is_inside |= tree.cls in jaxapi.FUNCTION_RESULTS
         for part, child in by_length(tree):
-            self._define(child, arrays, name, path + access(tree, part))
+            self._define(child, arrays, name, path + access(tree, part), is_inside)
 
     def add(self, key: Any, name: Name) -> None:
         """Let a name stand for what has a key."""
@@ -144,8 +155,8 @@ class Values:
         """Take away all that a name stands for."""
         self._known = {k: v for k, v in self._known.items() if v[0] is not name}
 
-    def forget_constant(self, array: Any) -> None:
-        """Let no name stand for an array that is the same in every run."""
+    def forget_array(self, array: Any) -> None:
+        """Let no name stand for an array."""
         self._known.pop(id(array), None)
 
     def names(self) -> list[Name]:
