@@ -95,7 +95,7 @@ def _perturbed(array: Any) -> Any:
 
 def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:
     """Trace a custom function itself, at the types of some arguments."""
-    fixed = set(getattr(function, "nondiff_argnums", ()))
+    fixed: set[int] = set(getattr(function, "nondiff_argnums", ()))
     dynamic = [struct(v) for i, v in enumerate(args) if i not in fixed]
     return run_apart(
         function.fun, tuple(dynamic), readers, ordered=list(args), fixed=fixed
