@@ -160,7 +160,7 @@ def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
         if len(own) == len(keys) and _are_fields(own):
             return own
     held = jaxapi.held_by_function(value)
-    if held is not None:
+    if held is not None and len(held) == len(keys):
         return list(held)
     has_numbers = any(isinstance(k, jax.tree_util.FlattenedIndexKey) for k in keys)
     known = attribute_names(value) if has_numbers else [""] * len(keys)

@@ -58,8 +58,12 @@ def held_by_function(value: Any) -> tuple[str, ...] | None:
     if type(value) is jax.tree_util.Partial:
         return "args", "keywords"
     if type(value) is _api.VJP:
-        return "args_res", "opaque_residuals"
+        return tuple([name for name in _VJP_PARTS if hasattr(value, name)])
     return None
+
+
+_VJP_PARTS = ("args_res", "opaque_residuals", "structured_residuals")
+"""In order; the last is new in jax 0.12."""
 
 
 SCOPE_FILES = frozenset(

@@ -223,7 +223,7 @@ def _is_frozen(kind: type) -> bool:
     setter: Any = kind.__setattr__
     code = getattr(setter, "__code__", None)
     is_generated = "FrozenInstanceError" in getattr(code, "co_freevars", ())
-    module = getattr(setter, "__module__", "")  # that of `object` has none
+    module = getattr(setter, "__module__", None) or ""  # that of `object` has none
     return is_generated or module.partition(".")[0] == "equinox"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from untrace.lifting.recorded.functions.function_values import mark
 
@@ -34,4 +33,4 @@ def kind(args: Sequence[Any], fixed: Collection[int] = ()) -> Any:
 
 
 def _type(leaf: Any) -> tuple[Any, ...]:
-    return (np.shape(leaf), str(getattr(leaf, "dtype", type(leaf))))
+    return getattr(leaf, "shape", ()), str(getattr(leaf, "dtype", type(leaf)))
