@@ -40,6 +40,11 @@ from untrace.recovery.record import Body, Call, Place, Target
 
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
+MAX_SINGLY = 12
+"""Values that functions hand on which are found one by one, as they are missed.
+
+From then on those of all calls of a function are looked for at once, needed or not.
+"""
 MAX_BAKED = 16  # passes that may be spent on them
 
 
@@ -57,6 +62,7 @@ class Plan:
       lowered: Calls that are written from their equations, with the reason.
       outlined: Such calls that take a function of their own.
       hidden: What such calls make besides their results.
+      n_handed: How often functions were found to hand on more.
       handed_on: What functions return besides their results.
       made: Where arrays were made, by identity; empty until that is asked for.
       dropped: Calls made apart from what is around them, which nothing needs.
@@ -103,6 +109,7 @@ class Plan:
     lowered: dict[Call, str] = field(default_factory=dict[Call, str])
     outlined: set[Call] = field(default_factory=set[Call])
     hidden: dict[Call, list[Any]] = field(default_factory=dict[Call, list[Any]])
+    n_handed: int = 0
     handed_on: dict[Call, list[HandedOn]] = field(
         default_factory=dict[Call, "list[HandedOn]"]
     )
@@ -307,7 +314,8 @@ class Plan:
             self.made = made_inside(self.recording)
         found = handed_on(value, self.made, opened, whole)
         more = self._hands_on(found, is_kept)
-        if more:  # the other runs of these functions are likely to do so, too
+        self.n_handed += bool(more)
+        if more and self.n_handed > MAX_SINGLY:
             codes = {item.bodies[0].code for item in more}
             for used, around in used_outside(self.recording, self.made, codes):
                 self._hands_on(handed_on(used, self.made, around, whole), is_kept)
