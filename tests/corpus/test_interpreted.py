@@ -29,7 +29,7 @@ def check(outcomes: Iterable[interpreted.Outcome]) -> None:
     assert sum(counts[verdict] for verdict in interpreted.GOOD), counts
 
 
-STEPS = {"harness": 400, "programs": 401, "readability": 14, "packages": 100}
+STEPS = {"harness": 600, "programs": 601, "readability": 20, "packages": 100}
 """Every how manyth case is in the sample; of the harness one of each group, too."""
 
 

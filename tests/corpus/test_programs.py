@@ -8,8 +8,8 @@ import pytest
 
 from tests.corpus import programs
 
-SAMPLE = programs.chosen(kinds="base", step=6) + programs.chosen(
-    kinds="grad,vmap", step=40
+SAMPLE = programs.chosen(kinds="base", step=10) + programs.chosen(
+    kinds="grad,vmap", step=60
 )
 
 

@@ -21,7 +21,7 @@ from jax import lax
 
 import untrace
 
-N_EXAMPLES = int(os.environ.get("UNTRACE_EXAMPLES", "150"))
+N_EXAMPLES = int(os.environ.get("UNTRACE_EXAMPLES", "100"))
 SHAPES = [(), (3,), (2, 3), (1, 3), (2, 1)]
 DTYPES = ["float32", "int32", "bool", "float16", "complex64", "uint8"]
 
