@@ -201,6 +201,11 @@ class Network:
         """Say that two values are one."""
         self.add_node(Node(None, [one], [other], parent))
 
+    def replace(self, node: Node, cell: Cell) -> None:
+        """Let a value take the place of an equation with one result, which makes it, too."""
+        self._take_out(node)
+        self.tie(cell, node.results[0], node)
+
     def enter(self, node: Node) -> bool:
         """Let the body of a call take its place; return whether it has one."""
         body = None if node.eqn is None else self.calls(node.eqn)
@@ -211,12 +216,16 @@ class Network:
 
     def open(self, node: Node, body: Any, inputs: Sequence[Cell]) -> None:
         """Let a body take the place of an equation, with some of its operands."""
-        node.is_open = True
-        for cell in {id(c): c for c in (*node.operands, *node.results)}.values():
-            cell.nodes.remove(node)
+        self._take_out(node)
         outputs = self.add(body, inputs, node)
         for inner, outer in zip(outputs, node.results, strict=True):
             self.tie(inner, outer, node)
+
+    def _take_out(self, node: Node) -> None:
+        """Let something else take the place of an equation."""
+        node.is_open = True
+        for cell in {id(c): c for c in (*node.operands, *node.results)}.values():
+            cell.nodes.remove(node)
 
     # ---- solving it ----------------------------------------------------------------
 

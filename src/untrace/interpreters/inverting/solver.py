@@ -14,6 +14,7 @@ from untrace.interpreters.inverse_rules.calls import body_of, call_rule
 from untrace.interpreters.inverse_rules.table import rule_of
 from untrace.interpreters.inverting.affine import solve_linear
 from untrace.interpreters.inverting.elements import follow_elements
+from untrace.interpreters.inverting.fractional import solve_fractional
 from untrace.interpreters.inverting.network import Network, Node
 from untrace.interpreters.inverting.selections import solve_selections
 from untrace.interpreters.inverting.step import NotInvertible, Step
@@ -24,7 +25,7 @@ TABLES = elementwise, structure, permutations, linear, cumulative, control
 
 def new_network(principal: bool = False, has_log_det: bool = False) -> Network:
     """Return an empty network with all rules."""
-    later = follow_elements, solve_linear, solve_selections
+    later = follow_elements, solve_fractional, solve_linear, solve_selections
     return Network(_invert, body_of, later, principal, has_log_det)
 
 
