@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -188,3 +189,19 @@ def test_names_of_parameters_may_be_any() -> None:
     assert inverse(5.0, 1.0) == 3.0
     src = untrace.source(inverse)(5.0, 1.0)
     assert src.report.strength == "identical"
+
+
+def test_names_are_no_text_that_is_executed(capsys: pytest.CaptureFixture[str]) -> None:
+    def product(*values: Any) -> Any:
+        return values[0] * values[-1]
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [f"value_{i}" for i in range(20)]
+    parameters = [inspect.Parameter(name, kind) for name in names]
+    product.__dict__["__signature__"] = inspect.Signature(parameters)
+    product.__name__ = "f(): print(1)\nprint(2)\ndef g"
+    inverse = untrace.inverse(product, argnums=0)
+    assert inverse(6.0, *[jnp.float32(2.0)] * 19) == 3.0
+    text = program(jax.grad(inverse), 6.0, *[jnp.float32(2.0)] * 19)
+    assert "def inverse_of_f_print_1_print_2_def_g(" in text and "value_19" in text
+    assert not capsys.readouterr().out

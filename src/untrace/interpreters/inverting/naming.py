@@ -7,8 +7,10 @@ one of the user's is, so that sources of programs that call it define it.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,7 +42,7 @@ def named(inverted: Callable[..., Any], kind: str, asked: Asked) -> Any:
     made = inverted
     if signature is not None:
         names = [p.name for p in signature.parameters.values() if p.kind is _GIVEN]
-        n_given, made = len(names), _written(name, _legal(names))(inverted)
+        n_given, made = len(names), _calling(inverted, name, _legal(names))
         inverse.__dict__.update(__signature__=signature, __wrapped__=made)
     inverse.__name__ = inverse.__qualname__ = name
     inverse.__dict__[ORIGIN] = f"`{name}` of {origin(asked.function)}"
@@ -78,17 +80,32 @@ def _signature(asked: Asked) -> inspect.Signature | None:
 def _legal(names: Sequence[str]) -> tuple[str, ...]:
     """Return names that may be written: those of parameters come from anywhere."""
     legal = tuple([identifier(name, "x") for name in names])
-    if len({*legal, "inverted"}) <= len(legal):
+    if len(set(legal)) < len(legal):
         return tuple([f"x_{i}" for i in range(len(legal))])
     return legal
 
 
+def _calling(
+    inverted: Callable[..., Any], name: str, parameters: tuple[str, ...]
+) -> Callable[..., Any]:
+    """Return a function with a name and parameters, which calls another one."""
+    scope = {"inverted": inverted, "__builtins__": builtins}
+    return recorded(types.FunctionType(_code(name, parameters), scope, name))
+
+
+def _call() -> Any:
+    # `inverted` is in the scope that each function has; parameters are in its code.
+    return inverted(*locals().values())  # noqa: F821  # pyright: ignore
+
+
 @functools.lru_cache(maxsize=1024)
-def _written(name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a maker of functions with a name and parameters, which call another one."""
-    given = ", ".join(parameters)
-    text = f"def make(inverted):\n def {name}({given}):\n  return inverted({given})\n return {name}"
-    names: dict[str, Any] = {}
-    exec(compile(text, f"{OWN_FOLDER}<{name}>", "exec"), names)
-    make = names["make"]
-    return lambda inverted: recorded(make(inverted))
+def _code(name: str, parameters: tuple[str, ...]) -> types.CodeType:
+    """Return the code of `_call` with parameters, which are all the locals that it has."""
+    return _call.__code__.replace(
+        co_name=name,
+        co_qualname=name,
+        co_filename=f"{OWN_FOLDER}<{name}>",
+        co_varnames=parameters,
+        co_argcount=len(parameters),
+        co_nlocals=len(parameters),
+    )
