@@ -108,3 +108,49 @@ def test_sigmoid_of_distrax_is_inverted() -> None:
     np.testing.assert_allclose(x, X, rtol=1e-4, atol=1e-6)
     wanted = distrax.Sigmoid().inverse_log_det_jacobian(f(X)).sum()
     np.testing.assert_allclose(log_det, wanted, rtol=1e-4)
+
+
+STEEP = {
+    "power": (
+        lambda x: jnp.where(x > 0, x**4, x),
+        lambda x: jnp.where(x > 0, 4 * x**3, 1),
+    ),
+    "gap": (
+        lambda x: jnp.where(x > 0, jnp.exp(x), x),
+        lambda x: jnp.where(x > 0, jnp.exp(x), 1),
+    ),
+    "root": (
+        lambda x: jnp.where(x > 1, 2 * x - 1, 1 - jnp.cbrt(1 - x)),
+        lambda x: jnp.where(x > 1, 2, jnp.abs(1 - x) ** (-2 / 3) / 3),
+    ),
+    "angle": (
+        lambda x: jnp.where(jnp.abs(x) < 1, jnp.tanh(x), x),
+        lambda x: jnp.where(jnp.abs(x) < 1, 1 - jnp.tanh(x) ** 2, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEEP)
+def test_derivatives_are_those_of_the_piece_alone(name: str) -> None:
+    f, slope = STEEP[name]
+    x = jnp.array([-2.0, -0.7, 0.0, 0.3, 0.8, 1.5])
+    inverted = untrace.inverse_and_log_det(f, principal=True)
+    back = jax.vmap(jax.grad(lambda y: inverted(y)[0]))(f(x))
+    np.testing.assert_allclose(back, 1 / slope(x), rtol=1e-4)
+    log_det = jax.vmap(jax.grad(lambda y: inverted(y)[1]))(f(x))
+    bend = jax.vmap(jax.grad(lambda x: -jnp.log(jnp.float32(slope(x)))))(x)
+    np.testing.assert_allclose(log_det, bend / slope(x), rtol=1e-3, atol=1e-5)
+
+
+def test_a_piece_in_which_a_value_lies_goes_before_one_at_its_end() -> None:
+    f = lambda x: jnp.where(x > 0, jnp.log1p(x), x)
+    x = -jnp.geomspace(1e-8, 1e-6, 40)
+    np.testing.assert_array_equal(untrace.inverse(f)(f(x)), x)
+
+
+def test_values_beside_a_jump_are_told_from_those_beyond_it() -> None:
+    x = jnp.linspace(-9.01, -8.99, 2001)
+    found = untrace.inverse(stable_sigmoid)(stable_sigmoid(x))
+    beside = (x >= -9.000125) & (x <= -8.99987)  # there are two origins of each value
+    np.testing.assert_allclose(found[~beside], x[~beside], rtol=1e-6)
+    np.testing.assert_allclose(found[beside], x[beside], rtol=2e-5)

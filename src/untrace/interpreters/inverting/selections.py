@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from untrace.interpreters.inverse_rules.table import ELEMENTWISE, total
 from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.network import Network, Node
+from untrace.interpreters.inverting.network import IDENTITY, Network, Node
 from untrace.recovery.classifying import recorded
 
 MAX_CONDITIONS = 3
@@ -111,21 +111,24 @@ def _is_elementwise(node: Node, shape: tuple[int, ...]) -> bool:
 
 
 def _solve(network: Network, node: Node, function: _Function) -> bool:
-    y = function.known[function.output]
     pieces: list[_Piece] = []
-    for taken in itertools.product((False, True), repeat=len(function.conditions)):
-        x = _solved(network, function, dict(zip(function.conditions, taken)))
-        if x is None:
+    for taken in itertools.product((True, False), repeat=len(function.conditions)):
+        piece = _piece(network, function, taken)
+        if piece is None:
             node.refusal = "one of the values that it selects from cannot be solved"
             return False
-        pieces.append(_piece(network, function, x, y, taken))
-    found, *rest = reversed(pieces)
-    for piece in rest:
-        found = _joined(network, function, found, piece, y)
-    x = Lazy(_or_nan, [found.x, found.is_right])
-    network.learn(function.input, x)
+        pieces.append(piece)
+    is_exact = functools.reduce(_or, [piece.is_exact for piece in pieces])
+    if not _is_regular(function):
+        pieces = [_made_safe(network, function, each, is_exact) for each in pieces]
+    found = functools.reduce(
+        lambda one, other: _joined(network, function, one, other), pieces
+    )
+    network.learn(function.input, Lazy(_or_nan, [found.safe, found.is_right]))
     if network.has_log_det:
-        network.log_dets.append((node, _log_det(network, function, x)))
+        terms = Lazy(_or_nan, [found.log_slope, found.is_right])
+        log_det = Lazy(lambda terms: -total(terms, function.input), [terms])
+        network.log_dets.append((node, log_det))
     return True
 
 
@@ -133,54 +136,121 @@ def _solve(network: Network, node: Node, function: _Function) -> bool:
 
 
 class _Piece(NamedTuple):
-    """What is found.
+    """What is found if certain conditions hold.
 
     Attributes:
+      taken: Whether each condition holds.
       x: Values.
-      is_right: Where the function leads from them to the result.
+      is_exact: Where the conditions hold for them as assumed.
+      is_right: Where the function leads from them to the result: there, or up to rounding.
+      safe: The values where they count; elsewhere some at which derivatives are finite.
+      log_slope: log |dy/dx| at them.
     """
 
+    taken: tuple[bool, ...]
     x: Lazy
+    is_exact: Lazy
     is_right: Lazy
+    safe: Lazy
+    log_slope: Lazy
 
 
-def _solved(
-    network: Network, function: _Function, taken: Mapping[Cell, bool]
-) -> Lazy | None:
+def _piece(
+    network: Network, function: _Function, taken: tuple[bool, ...]
+) -> _Piece | None:
     """Solve a piece: of each selection one operand alone counts."""
-    inner, cells = _copied(network, function, taken)
-    inner.solve([cells[function.input]])
-    return cells[function.input].whole
+    y = function.known[function.output]
+    x = _solved(network, function, y, taken)
+    if x is None:
+        return None
+    made, *conditions = _applied(network, function, x)
+
+    def is_exact(x: Any, y: Any, made: Any, *conditions: Any) -> Any:
+        as_assumed = [c if t else ~c for c, t in zip(conditions, taken)]
+        is_near = jnp.abs(made - y) <= _half(x) * jnp.maximum(jnp.abs(x), jnp.abs(y))
+        return functools.reduce(operator.and_, as_assumed, is_near)
+
+    exact = Lazy(is_exact, [x, y, made, *conditions])
+    is_close = Lazy(_is_close, [made, y])
+    slope = _log_slope(network, function, x, taken)
+    return _Piece(taken, x, exact, _or(is_close, exact), x, slope)
 
 
-def _applied(network: Network, function: _Function, x: Lazy) -> tuple[Lazy, list[Lazy]]:
-    """Apply the function; return the result and the conditions."""
-    inner, cells = _copied(network, function, {})
-    inner.learn(cells[function.input], x)
-    wanted = [cells[function.output], *[cells[c] for c in function.conditions]]
-    inner.solve(wanted)
-    made, *conditions = [cell.whole for cell in wanted if cell.whole is not None]
-    return made, conditions
+def _made_safe(
+    network: Network, function: _Function, piece: _Piece, is_exact: Lazy
+) -> _Piece:
+    """Solve a piece again, for other results where it does not count.
+
+    Its slope may be infinite there: zero times it would be NaN in a derivative.
+    """
+    y = function.known[function.output]
+    images = [
+        _applied(network, function, Lazy(_full_of(x), [y]), piece.taken)[0]
+        for x in (SAFE, -SAFE)
+    ]
+
+    def shown(y: Any, exact: Any, right: Any, any_exact: Any, *images: Any) -> Any:
+        other = jnp.where(jnp.isfinite(images[1]), images[1], SAFE)
+        other = jnp.where(jnp.isfinite(images[0]), images[0], other)
+        return jnp.where(exact | (right & ~any_exact), y, other)
+
+    needs = [y, piece.is_exact, piece.is_right, is_exact, *images]
+    safe = _solved(network, function, Lazy(shown, needs), piece.taken) or piece.x
+    slope = _log_slope(network, function, safe, piece.taken)
+    return piece._replace(safe=safe, log_slope=slope)
+
+
+def _or(one: Lazy, other: Lazy) -> Lazy:
+    return Lazy(operator.or_, [one, other])
+
+
+SAFE = 0.5625
+"""A number at which nearly every function and its derivative are finite, not a special one."""
+
+
+def _full_of(number: float) -> Callable[[Any], Any]:
+    return lambda y: jnp.full_like(y, number)
+
+
+def _is_regular(function: _Function) -> bool:
+    """Return whether what a function does has finite slopes both ways."""
+    return all(
+        node.name in REGULAR
+        or node.name in _CONDITIONS
+        or (node.name == "div" and node.operands[1].is_known)
+        for node in function.nodes
+    )
+
+
+REGULAR = {"add", "add_any", "sub", "mul", "neg", IDENTITY}
+"""Their inverses have finite slopes, in each operand."""
 
 
 def _copied(
-    network: Network, function: _Function, taken: Mapping[Cell, bool]
+    network: Network, function: _Function, taken: Sequence[bool]
 ) -> tuple[Network, dict[Cell, Cell]]:
-    """Return a network of the function alone; without `taken` its output is not known."""
+    """Return a network of the function alone, and its values by those of the original.
+
+    Args:
+      network: Around the function.
+      function: The function; its output will not be known.
+      taken: Whether each condition holds; empty if they are computed.
+    """
     inner = network.like()
     inner.has_log_det = False
     cells: dict[Cell, Cell] = {}
+    choices = dict(zip(function.conditions, taken))
 
     def copy(cell: Cell) -> Cell:
         if cell not in cells:
             cells[cell] = Cell(cell.aval)
-            if cell in function.known and (taken or cell is not function.output):
+            if cell in function.known and cell is not function.output:
                 inner.learn(cells[cell], function.known[cell])
         return cells[cell]
 
     copy(function.input)
     for node in function.nodes:
-        which = taken.get(node.operands[0]) if node.name == "select_n" else None
+        which = choices.get(node.operands[0]) if node.name == "select_n" else None
         if which is not None:
             inner.tie(copy(node.operands[1 + which]), copy(node.results[0]))
         else:
@@ -189,34 +259,55 @@ def _copied(
     return inner, cells
 
 
-def _piece(
-    network: Network, function: _Function, x: Lazy, y: Lazy, taken: Sequence[bool]
-) -> _Piece:
-    made, conditions = _applied(network, function, x)
+def _solved(
+    network: Network, function: _Function, y: Lazy, taken: Sequence[bool]
+) -> Lazy | None:
+    """Solve a piece for its input."""
+    inner, cells = _copied(network, function, taken)
+    inner.learn(cells[function.output], y)
+    inner.solve([cells[function.input]])
+    return cells[function.input].whole
 
-    def is_right(x: Any, y: Any, made: Any, *conditions: Any) -> Any:
-        as_assumed = [c if t else ~c for c, t in zip(conditions, taken)]
-        is_near = jnp.abs(made - y) <= _half(x) * jnp.maximum(jnp.abs(x), jnp.abs(y))
-        return _is_close(made, y) | functools.reduce(operator.and_, as_assumed, is_near)
 
-    return _Piece(x, Lazy(is_right, [x, y, made, *conditions]))
+def _applied(
+    network: Network, function: _Function, x: Lazy, taken: Sequence[bool] = ()
+) -> list[Lazy]:
+    """Apply the function, or a piece of it; return the result, and the conditions."""
+    inner, cells = _copied(network, function, taken)
+    inner.learn(cells[function.input], x)
+    conditions = () if taken else function.conditions
+    wanted = [cells[cell] for cell in (function.output, *conditions)]
+    inner.solve(wanted)
+    return [cell.whole for cell in wanted if cell.whole is not None]
 
 
 def _joined(
-    network: Network, function: _Function, one: _Piece, other: _Piece, y: Lazy
+    network: Network, function: _Function, one: _Piece, other: _Piece
 ) -> _Piece:
-    """Join two pieces; where both are right they have to tell the same number."""
+    """Join two pieces; where both are exact they have to tell the same number."""
+    y = function.known[function.output]
     between = Lazy(lambda one, other: (one + other) / 2, [one.x, other.x])
-    made, _ = _applied(network, function, between)
+    made, *_ = _applied(network, function, between)
+    flags = [one.is_exact, one.is_right, other.is_exact, other.is_right]
 
-    def is_right(one: Any, right: Any, other: Any, also: Any, y: Any, made: Any) -> Any:
+    def is_right(*values: Any) -> Any:
+        exact, right, also, either, one, other, y, made = values
         is_same = jnp.abs(one - other) <= _half(one) * jnp.abs(other)
         is_same = is_same | _is_close(made, y)
-        return jnp.where(right & also, is_same, right | also)
+        return jnp.where(exact & also, is_same, right | either)
 
-    needs = [one.x, one.is_right, other.x, other.is_right, y, made]
-    x = Lazy(lambda one, right, other: jnp.where(right, one, other), needs[:3])
-    return _Piece(x, Lazy(is_right, needs))
+    is_first = Lazy(lambda exact, right, also: exact | (right & ~also), flags[:3])
+    x, safe, slope = [
+        Lazy(jnp.where, [is_first, a, b])
+        for a, b in (
+            (one.x, other.x),
+            (one.safe, other.safe),
+            (one.log_slope, other.log_slope),
+        )
+    ]
+    exact = _or(one.is_exact, other.is_exact)
+    right = Lazy(is_right, [*flags, one.x, other.x, y, made])
+    return _Piece((), x, exact, right, safe, slope)
 
 
 def _is_close(one: Any, other: Any) -> Any:
@@ -230,23 +321,24 @@ def _half(value: Any) -> float:
     return float(jnp.finfo(jnp.result_type(value)).eps) ** 0.5
 
 
-def _or_nan(x: Any, is_right: Any) -> Any:
-    return jnp.where(is_right, x, jnp.nan)
+def _or_nan(value: Any, is_right: Any) -> Any:
+    return jnp.where(is_right, value, jnp.nan)
 
 
-def _log_det(network: Network, function: _Function, x: Lazy) -> Lazy:
-    """Return log |det|: the function is differentiated at what was found."""
+def _log_slope(
+    network: Network, function: _Function, x: Lazy, taken: Sequence[bool]
+) -> Lazy:
+    """Return log |dy/dx|: the piece is differentiated at what was found."""
     needs = [
         lazy for cell, lazy in function.known.items() if cell is not function.output
     ]
 
-    def log_det(x: Any, *_: Any) -> Any:
+    def log_slope(x: Any, *_: Any) -> Any:
         @recorded
-        def in_pieces(x: Any) -> Any:
-            return _applied(network, function, Lazy.of(x))[0].value
+        def piece(x: Any) -> Any:
+            return _applied(network, function, Lazy.of(x), taken)[0].value
 
-        _, slope = jax.jvp(in_pieces, (x,), (jnp.ones_like(x),))
-        terms = jnp.where(jnp.isnan(x), x, jnp.log(jnp.abs(slope)))
-        return -total(terms, function.input)
+        _, slope = jax.jvp(piece, (x,), (jnp.ones_like(x),))
+        return jnp.log(jnp.abs(slope))
 
-    return Lazy(log_det, [x, *needs])
+    return Lazy(log_slope, [x, *needs])
