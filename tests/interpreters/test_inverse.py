@@ -206,7 +206,7 @@ def test_unknown_primitives_are_named() -> None:
 def test_functions_are_registered_in_one_line() -> None:
     @jax.jit
     def shear(x: Any, y: Any) -> Any:
-        return 2 * x - jnp.abs(x) + y
+        return 2 * x - jnp.sqrt(x * x) + y
 
     with pytest.raises(untrace.InverseError):
         untrace.inverse(shear, argnums=0)(X, X)

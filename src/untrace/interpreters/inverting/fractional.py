@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from untrace.interpreters.inverse_rules.table import total
 from untrace.interpreters.inverting import rational
 from untrace.interpreters.inverting.cells import Cell, Mask
-from untrace.interpreters.inverting.joining import Region, joined, maker_of, unknown
+from untrace.interpreters.inverting.joining import Region, joined, unknown
 from untrace.interpreters.inverting.lazy import Lazy
-from untrace.interpreters.inverting.network import IDENTITY, Network, Node
+from untrace.interpreters.inverting.network import IDENTITY, Network, Node, maker_of
 from untrace.interpreters.inverting.rational import Coefficient, Rational
 from untrace.interpreters.inverting.step import TWO, NotInvertible
 
@@ -42,7 +42,7 @@ MAX_POWER = 8
 def solve_fractional(network: Network) -> bool:
     """Solve a linear fractional function of one value; return whether one was solved."""
     for node in network.nodes:
-        if is_stuck(node) and node.results[0].is_known and is_rational(node):
+        if is_rational(node) and is_stuck(node) and node.results[0].is_known:
             region = joined(node, is_rational)
             if region is None or not _is_alike(region, node.results[0]):
                 continue
@@ -179,7 +179,9 @@ def merge(network: Network, region: Region) -> None:
     """Let one of the equations that compute the same take the place of the others."""
     for cell, first in region.first.items():
         maker = maker_of(cell)
-        if cell is not first and maker is not None and maker.name != IDENTITY:
+        if cell is first or maker is None or maker.name == IDENTITY:
+            continue
+        if len(maker.results) == 1:
             network.replace(maker, first)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from untrace.interpreters.inverse_rules.table import ELEMENTWISE
 from untrace.interpreters.inverting.cells import Cell
-from untrace.interpreters.inverting.network import IDENTITY, Node
+from untrace.interpreters.inverting.network import IDENTITY, Node, maker_of
 
 
 class Region(NamedTuple):
@@ -32,30 +32,36 @@ class Region(NamedTuple):
     first: dict[Cell, Cell]
 
 
-def joined(node: Node, is_followed: Callable[[Node], bool]) -> Region | None:
+def joined(
+    node: Node,
+    is_followed: Callable[[Node], bool],
+    maker: Callable[[Cell], Node | None] | None = None,
+) -> Region | None:
     """Return the region between an equation's result and the nearest value before it.
 
     Args:
       node: The equation.
       is_followed: Whether the paths may lead through an equation.
+      maker: The equation that makes a value, if it may have to be followed; by default
+        elementwise ones.
 
     Returns:
       None if several paths end at equations that are not followed.
     """
-    order = _ordered(node)
+    order = _ordered(node, maker or _elementwise_maker)
     first = _first_cells(order)
-    makers = {n.results[0]: n for n in order if first[n.results[0]] is n.results[0]}
+    makers = {cell: n for n in order for cell in n.results if first[cell] is cell}
     places = {cell: i for i, cell in enumerate(makers)}
     nodes = [node]
     front = {first.get(cell, cell) for cell in unknown(node)}
     while len(front) > 1:
         last = max(front, key=lambda cell: places.get(cell, -1))
-        maker = makers.get(last)
-        if maker is None or not is_followed(maker):
+        before = makers.get(last)
+        if before is None or not is_followed(before):
             return None
-        nodes.append(maker)
-        front.remove(last)
-        front |= {first.get(cell, cell) for cell in unknown(maker)}
+        nodes.append(before)
+        front -= set(before.results)
+        front |= {first.get(cell, cell) for cell in unknown(before)}
     if not front:
         return None
     (cell,) = front
@@ -71,22 +77,13 @@ def unknown(node: Node) -> Iterable[Cell]:
     return [cell for cell in node.operands if not cell.is_known]
 
 
-def maker_of(cell: Cell) -> Node | None:
-    """Return the equation that makes a value, if one that is not open does."""
-    return next((node for node in cell.nodes if cell in node.results), None)
-
-
-def _ordered(start: Node) -> list[Node]:
-    """List the elementwise equations behind one, each behind those that it needs."""
+def _ordered(start: Node, maker: Callable[[Cell], Node | None]) -> list[Node]:
+    """List the equations behind one, each behind those that it needs."""
     order: dict[Node, None] = {}
     todo = [start]
     while todo:
-        makers = [maker_of(cell) for cell in unknown(todo[-1])]
-        missing = [
-            maker
-            for maker in makers
-            if maker is not None and maker not in order and _is_elementwise(maker)
-        ]
+        makers = [maker(cell) for cell in unknown(todo[-1])]
+        missing = [each for each in makers if each is not None and each not in order]
         if missing:
             todo += missing
         else:
@@ -94,8 +91,11 @@ def _ordered(start: Node) -> list[Node]:
     return list(order)
 
 
-def _is_elementwise(node: Node) -> bool:
-    return node.name in ELEMENTWISE or node.name == IDENTITY
+def _elementwise_maker(cell: Cell) -> Node | None:
+    node = maker_of(cell)
+    if node is None or not (node.name in ELEMENTWISE or node.name == IDENTITY):
+        return None
+    return node
 
 
 def _first_cells(order: list[Node]) -> dict[Cell, Cell]:
@@ -104,16 +104,15 @@ def _first_cells(order: list[Node]) -> dict[Cell, Cell]:
     made: dict[Any, Cell] = {}
     for node in order:
         keys = tuple([_key(first.get(cell, cell)) for cell in node.operands])
-        result = node.results[0]
         if node.name == IDENTITY and not node.operands[0].is_known:
-            first[result] = first.get(node.operands[0], node.operands[0])
+            first[node.results[0]] = first.get(node.operands[0], node.operands[0])
             continue
         params = () if node.eqn is None else tuple(sorted(node.eqn.params.items()))
-        key = node.name, params, keys
-        try:
-            first[result] = made.setdefault(key, result)
-        except TypeError:  # a param that has no hash: it is taken as another one
-            first[result] = result
+        for i, result in enumerate(node.results):
+            try:
+                first[result] = made.setdefault((node.name, params, keys, i), result)
+            except TypeError:  # a param that has no hash: it is taken as another one
+                first[result] = result
     return first
 
 

@@ -80,6 +80,11 @@ class Node:
         return evaluated(self.eqn, needs)
 
 
+def maker_of(cell: Cell) -> Node | None:
+    """Return the equation that makes a value, if one that is not open does."""
+    return next((node for node in cell.nodes if cell in node.results), None)
+
+
 def evaluated(eqn: Any, needs: Sequence[Lazy]) -> list[Lazy]:
     """Return the results of an equation at some operands."""
     if eqn is None:

@@ -13,6 +13,7 @@ from untrace.interpreters.inverse_rules import (
 from untrace.interpreters.inverse_rules.calls import body_of, call_rule
 from untrace.interpreters.inverse_rules.table import rule_of
 from untrace.interpreters.inverting.affine import solve_linear
+from untrace.interpreters.inverting.bins import solve_splines
 from untrace.interpreters.inverting.elements import follow_elements
 from untrace.interpreters.inverting.fractional import solve_fractional
 from untrace.interpreters.inverting.network import Network, Node
@@ -25,7 +26,13 @@ TABLES = elementwise, structure, permutations, linear, cumulative, control
 
 def new_network(principal: bool = False, has_log_det: bool = False) -> Network:
     """Return an empty network with all rules."""
-    later = follow_elements, solve_fractional, solve_linear, solve_selections
+    later = (
+        follow_elements,
+        solve_fractional,
+        solve_linear,
+        solve_selections,
+        solve_splines,
+    )
     return Network(_invert, body_of, later, principal, has_log_det)
 
 
