@@ -316,3 +316,40 @@ def test_log_det_that_is_not_cheap_says_what_to_do() -> None:
     with pytest.raises(untrace.InverseError, match="no cheap formula.*jacobian"):
         f = lambda a: jax.lax.linalg.cholesky(a, symmetrize_input=False)
         untrace.inverse_and_log_det(f)(jnp.eye(3))
+
+
+# ---- what is cut off ---------------------------------------------------------------
+
+
+def limits(x: Any) -> tuple[float, float]:
+    """Return the unit of the last place of 1, and the least number of a type."""
+    found = jnp.finfo(x.dtype)
+    return float(found.eps), float(found.tiny)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jnp.clip(jax.nn.sigmoid(x), limits(x)[1], 1 - limits(x)[0]),
+        lambda x: jax.lax.clamp(limits(x)[0] - 1, jnp.tanh(x), 1 - limits(x)[0]),
+        lambda x: jnp.maximum(jnp.exp(x), limits(x)[1]),
+    ],
+)
+def test_clips_that_cut_off_rounding_alone_are_inverted(f: Any) -> None:
+    check_log_det(f, vector())
+    assert np.isfinite(untrace.inverse(f)(f(jnp.array([-50.0, 50.0])))).all()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jnp.clip(jax.nn.sigmoid(x), 0.1, 1.0),
+        lambda x: jnp.maximum(jnp.exp(x), 1e-6),
+        lambda x: jnp.minimum(jnp.tanh(x), 0.999),
+        lambda x: jnp.clip(x, -1e9, 1e9),
+    ],
+)
+def test_other_clips_need_the_principal_branch(f: Any) -> None:
+    with pytest.raises(untrace.InverseError, match="principal=True"):
+        untrace.inverse(f)(f(vector()))
+    check_round_trip(f, vector(), principal=True)

@@ -280,11 +280,17 @@ unary("abs", lambda y: y, on="x >= 0", principal=True)
 lost("sign", "information lost: only the sign is left")
 lost("floor ceil round", "information lost: fractions are rounded away")
 for _name, _on in (("max", "it is the greater one"), ("min", "it is the smaller one")):
-    _shown = Inverse(lambda y, bound: y, flat, _on, is_principal=True)
+    _shown = Inverse(lambda y, bound: y, flat, _on, is_principal=True, is_cut=True)
     binary(_name, _shown, _shown)
 ELEMENTWISE["clamp"] = (
     None,
-    Inverse(lambda y, low, high: y, flat, "it lies in between", is_principal=True),
+    Inverse(
+        lambda y, low, high: y,
+        flat,
+        "it lies in between",
+        is_principal=True,
+        is_cut=True,
+    ),
     None,
 )
 lost("rem", "not injective: numbers that differ by the divisor have the same rest")

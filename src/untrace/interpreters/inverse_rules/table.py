@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from untrace.interpreters.inverting.cells import Cell, Mask
 from untrace.interpreters.inverting.lazy import Lazy
+from untrace.interpreters.inverting.ranges import cuts_rounding_only
 from untrace.interpreters.inverting.step import NotInvertible, Rule, Step
 from untrace.recovery.classifying import recorded
 
@@ -39,6 +40,7 @@ class Inverse:
       is_principal: Whether it is one of several; may depend on the equation.
       avoids_zero: Whether zeros of the other operand hide this one.
       when: Says why this does not apply to an equation, if it does not.
+      is_cut: Whether it is the inverse where the operand is not cut off.
     """
 
     compute: Function
@@ -47,6 +49,7 @@ class Inverse:
     is_principal: bool | Callable[[Any], bool] = False
     avoids_zero: bool = False
     when: When | None = None
+    is_cut: bool = False
 
 
 ELEMENTWISE: dict[str, tuple[Inverse | None, ...]] = {}
@@ -161,6 +164,8 @@ def chosen(step: Step, inverses: Sequence[Inverse | None], i: int) -> Inverse:
     several = inverse.is_principal
     if callable(several):
         several = several(step.node.eqn)
+    if inverse.is_cut and cuts_rounding_only(step.node, i):
+        several = False
     if several and not step.is_principal:
         where = f" where {inverse.on}" if inverse.on else ""
         raise NotInvertible(
