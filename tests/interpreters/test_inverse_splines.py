@@ -174,6 +174,16 @@ def test_what_several_bins_tell_or_none_is_nan() -> None:
     np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan])
 
 
+def test_what_is_cut_off_inside_of_a_bin_is_nan() -> None:
+    def folded(x: Any) -> Any:
+        """Turn back at a place that depends on the bin."""
+        end = jnp.where(x >= 0, 0.5, 0.25)
+        return x - 2 * jnp.maximum(x - end, 0)
+
+    y = folded(jnp.array([0.25, 0.75]))
+    assert y[0] == y[1] and jnp.isnan(untrace.inverse(folded)(y)).all()
+
+
 def test_what_lies_between_knots_may_be_asked_for() -> None:
     xs, ys = jnp.array([0.0, 1, 2]), jnp.array([0.0, 2, 4])
 

@@ -25,8 +25,14 @@ from untrace.interpreters.inverting.cells import Cell
 from untrace.interpreters.inverting.fractional import FORMS, learn_all, merge
 from untrace.interpreters.inverting.lazy import Lazy
 from untrace.interpreters.inverting.network import Network, Node, evaluated
-from untrace.interpreters.inverting.rational import Coefficient, Rational
-from untrace.interpreters.inverting.splines import CUTS, Spline, form_of_node, spline_of
+from untrace.interpreters.inverting.rational import Coefficient, Polynomial, Rational
+from untrace.interpreters.inverting.splines import (
+    CUTS,
+    Spline,
+    cut_at,
+    form_of_node,
+    spline_of,
+)
 from untrace.interpreters.inverting.step import NotInvertible
 from untrace.recovery.classifying import recorded
 
@@ -94,11 +100,13 @@ class _Quotient(NamedTuple):
       p: Coefficients of the numerator.
       q: Coefficients of the denominator.
       value: The function at the sample that was computed with.
+      cuts: Polynomials that are zero where a value begins to be cut off.
     """
 
     p: Sequence[Any]
     q: Sequence[Any]
     value: Any
+    cuts: Sequence[Sequence[Any]]
 
     def equation(self, y: Any) -> list[Any]:
         """Return the coefficients of its equation with a result, from degree 0 on."""
@@ -189,6 +197,7 @@ def _quotient(spline: Spline, sample: Any, center: Any) -> _Quotient:
     def values(cell: Cell) -> Lazy:
         return spline.known.get(cell) or lazies[region.first.get(cell, cell)]
 
+    cuts: list[Rational] = []
     for node in region.nodes:
         made = evaluated(node.eqn, [values(cell) for cell in node.operands])
         lazies |= dict(zip(node.results, made))
@@ -199,12 +208,17 @@ def _quotient(spline: Spline, sample: Any, center: Any) -> _Quotient:
                 for cell in node.operands
             ]
             forms[result] = form_of_node(node, operands, values)
-    made = forms[spline.output]
-    p, q = [
-        [_full(each, sample) for each in (*polynomial, *[0.0] * (3 - len(polynomial)))]
-        for polynomial in made
-    ]
-    return _Quotient(p, q, lazies[spline.output].value)
+            if node in spline.guards:
+                cuts += cut_at(node, operands)
+    p, q = [_filled(each, sample) for each in forms[spline.output]]
+    zeros = [_filled(each.top, sample) for each in cuts]
+    return _Quotient(p, q, lazies[spline.output].value, zeros)
+
+
+def _filled(polynomial: Polynomial, like: Any) -> list[Any]:
+    """Return the coefficients up to degree 2, as arrays."""
+    rest = [0.0] * (3 - len(polynomial))
+    return [_full(each, like) for each in (*polynomial, *rest)]
 
 
 def _full(coefficient: Coefficient, like: Any) -> Any:
@@ -229,7 +243,7 @@ def _chosen(
     """Return the bin of each number, whether it is the second root, and if it is right."""
 
     @recorded
-    def in_bin(sample: Any, center: Any) -> Any:
+    def in_bin(low: Any, high: Any, center: Any, sample: Any) -> Any:
         quotient = _quotient(spline, sample, center)
         equation = quotient.equation(y)
         units = N_UNITS * jnp.finfo(y.dtype).eps
@@ -237,9 +251,10 @@ def _chosen(
         for each in equation[1:]:
             is_flat &= each == 0
         (c, q), (r, a) = _roots(*equation)
-        return center + c / q, center + r / a, is_flat
+        is_cut = _is_cut(quotient, low, high, center)
+        return center + c / q, center + r / a, is_flat, is_cut
 
-    first, second, is_flat = jax.vmap(in_bin)(bins.sample, bins.center)
+    first, second, is_flat, is_cut = jax.vmap(in_bin)(*bins)
     x = jnp.stack([first, second])
     outside = jnp.maximum(bins.low - x, x - bins.high)
     outside = jnp.where(jnp.isnan(outside), jnp.inf, jnp.maximum(outside, 0))
@@ -257,7 +272,19 @@ def _chosen(
     found, scale = taken(x), taken(jnp.abs(x) + jnp.abs(bins.center))
     eps = float(jnp.finfo(y.dtype).eps)
     is_other = (outside == 0) & (jnp.abs(x - found) > eps**0.5 * scale)
-    is_flat = is_flat & (bins.low < bins.high)
+    is_flat = (is_flat | is_cut) & (bins.low < bins.high)
     is_single = ~(flat(is_other).any(0) | is_flat.any(0))
     is_right = is_single & (taken(outside) <= N_UNITS * eps * scale)
     return best % n_bins, best >= n_bins, is_right
+
+
+def _is_cut(quotient: _Quotient, low: Any, high: Any, center: Any) -> Any:
+    """Return where a value is cut off in a part of the bin that is more than rounding."""
+    width = jnp.where(jnp.isfinite(high - low), high - low, 1 + jnp.abs(center))
+    slack = float(jnp.finfo(low.dtype).eps) ** 0.5 * width
+    is_cut = jnp.zeros(low.shape, bool)
+    for polynomial in quotient.cuts:
+        for above, below in _roots(*polynomial):
+            x = center + above / below
+            is_cut |= (x > low + slack) & (x < high - slack)
+    return is_cut

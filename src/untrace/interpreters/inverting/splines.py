@@ -64,6 +64,8 @@ class Spline(NamedTuple):
       output: What it makes.
       smooth: The values that are rational functions between knots.
       knots: Where it may have them.
+      guards: Equations that cut a value off at what depends on the bin, or a value whose
+        coefficients do: in no bin they may do so in a part of it alone.
       known: What it is given besides.
     """
 
@@ -71,6 +73,7 @@ class Spline(NamedTuple):
     output: Cell
     smooth: frozenset[Cell]
     knots: list[Knots]
+    guards: frozenset[Node]
     known: Mapping[Cell, Lazy]
 
 
@@ -109,7 +112,8 @@ def spline_of(node: Node) -> Spline | None:
         )
     around = {cell for each in region.nodes for cell in each.operands}
     known = {cell: cell.whole for cell in around if cell.whole is not None}
-    return Spline(region, output, frozenset(reader.forms), reader.knots, known)
+    smooth, guards = frozenset(reader.forms), frozenset(reader.guards)
+    return Spline(region, output, smooth, reader.knots, guards, known)
 
 
 def _branches(node: Node, region: Region) -> set[Cell]:
@@ -165,6 +169,16 @@ def form_of_node(node: Node, operands: Sequence[Rational], values: Values) -> Ra
     return operands[0]
 
 
+def cut_at(node: Node, operands: Sequence[Rational]) -> list[Rational]:
+    """Return functions that are zero where an equation begins to cut a value off."""
+    if node.name == "abs":
+        return [operands[0]]
+    if node.name == "clamp":
+        low, form, high = operands
+        return [rational.minus(form, low), rational.minus(form, high)]
+    return [rational.minus(*operands)]
+
+
 def _selected(condition: Lazy, one: Rational, other: Rational) -> Rational:
     """Return the other function where a condition holds."""
 
@@ -202,6 +216,7 @@ class _Reader:
       plain: Those that are one function everywhere.
       owners: Of each value, which element of the input its elements depend on.
       knots: Where comparisons change.
+      guards: See `Spline`.
     """
 
     def __init__(self, region: Region) -> None:
@@ -215,6 +230,7 @@ class _Reader:
             cell: np.arange(cell.size).reshape(cell.shape)
         }
         self.knots: list[Knots] = []
+        self.guards: set[Node] = set()
 
     def read(self, node: Node) -> None:
         """Read an equation.
@@ -350,10 +366,7 @@ class _Reader:
         )
 
     def _cut(self, cells: Sequence[Cell], smooth: Sequence[Cell], node: Node) -> None:
-        """Note the knots at which a value is cut off.
-
-        In a bin a value is cut off lest rounding lead out of it, at knots that are there.
-        """
+        """Note the knots at which a value is cut off."""
         shape = self.region.input.shape
         spread = lambda value: jnp.broadcast_to(value, (1, *shape))
         zero = Lazy.of(np.zeros((), self.region.input.aval.dtype), True)
@@ -365,9 +378,17 @@ class _Reader:
             return
         bounds = [cell.whole for cell in cells if cell not in smooth]
         crossings = self.crossings[smooth[0]]
+        if not crossings or None in bounds:
+            self._guard(node, cells)
         for values in [zero] if node.name == "abs" else bounds:
             if values is not None and crossings:
                 self._learn_knots(crossings, values, spread)
+
+    def _guard(self, node: Node, cells: Sequence[Cell]) -> None:
+        self.guards.add(node)
+        forms = cut_at(node, [self._form(cell) for cell in cells])
+        if any(form.degree > MAX_DEGREE for form in forms):
+            raise _NoSpline
 
 
 def _is_smooth(node: Node) -> bool:
