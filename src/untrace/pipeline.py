@@ -119,16 +119,23 @@ def _best(
         lowest = Steps(LOWEST_STEP, reason(error))
         first = _attempt(captured, options, block, lowest, progress)
     made = [first]
+    # Anything less than identical would be no better then, and takes long to prove.
+    is_proved = first.report.strength == "equivalent"
     n_rounds = min(MAX_ROUNDS, MAX_EQUATIONS // (first.report.n_equations + 1))
     try:
         for number in range(n_rounds):
             report = made[-1].report
             if _is_good(report) or not lower(report, steps, number >= n_rounds // 2):
                 break
-            made.append(_attempt(captured, options, block, steps, progress, made[-1]))
+            last = made[-1]
+            made.append(
+                _attempt(captured, options, block, steps, progress, last, is_proved)
+            )
         if not _is_good(made[-1].report):
             lowest = Steps(LOWEST_STEP, parting(made[-1].report))
-            made.append(_attempt(captured, options, block, lowest, progress))
+            made.append(
+                _attempt(captured, options, block, lowest, progress, None, is_proved)
+            )
     except LiftingError:
         # Some equations cannot be bound; what was made before stands, with its verdict.
         pass
@@ -150,6 +157,7 @@ def _attempt(
     steps: Steps,
     progress: Progress,
     last: Source | None = None,
+    seeks_identical: bool = False,
 ) -> Source:
     """Write the program once and verify it, unless it is written as it was the last time."""
     progress("writing")
@@ -164,7 +172,7 @@ def _attempt(
     del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check_module(module, captured, notes, compares_values=False)
+        report = check_module(module, captured, notes, False, seeks_identical)
     else:
         report = Report("unverified", notes=notes)
     report = replace(report, n_equations=n_equations)

@@ -5,6 +5,7 @@ import functools
 import equinox
 import jax
 import jax.numpy as jnp
+import pytest
 
 import untrace
 from tests.lifting.installed import library
@@ -273,3 +274,14 @@ def plus(rotation, delta):
     source = untrace.source(lambda x, d: layers.plus(layers.Rotation(x), d).angle)(X, X)
     assert source.report.is_verified and "from its equations" not in str(source)
     assert "jnp.sin(tangent) * 2.0" in str(source)
+
+
+INLINE = list(getattr(jax, "Inline", [True]))
+
+
+@pytest.mark.parametrize("inline", INLINE)
+@pytest.mark.parametrize("level", ["lax", "api"])
+def test_functions_that_ask_to_be_inlined(inline, level):
+    jitted = jax.jit(step, inline=inline)
+    text = recover(lambda x: jitted(x, x * 2.0, 3.0), X, level=level)
+    assert "bind" not in text and "_src" not in text

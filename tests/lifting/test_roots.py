@@ -84,3 +84,15 @@ def test_roots_of_different_functions_are_told_apart() -> None:
     squares, cubes = (jax.make_jaxpr(batched(n))(jnp.ones(2)) for n in (2, 3))
     assert compare(squares, cubes) is not None
     assert compare(squares, jax.make_jaxpr(batched(2))(jnp.ones(2))) is None
+
+
+def test_functions_that_close_over_equal_arrays() -> None:
+    a, b = jnp.arange(1.0, 4.0), jnp.arange(1.0, 4.0)
+
+    def root(x: Any) -> Any:
+        solve: Any = lambda f, x: lax.fori_loop(0, 3, lambda _, z: z - f(z) * a / b, x)
+        return lax.custom_root(lambda z: z * a - b, x, solve, lambda g, y: y / g(b))
+
+    recovered(lambda x: root(x), jnp.ones(3))
+    recovered(lambda x: jax.vmap(root)(x), jnp.ones((2, 3)))
+    recovered(lambda x: jax.grad(lambda x: root(x).sum())(x), jnp.ones(3))

@@ -123,9 +123,13 @@ def scan_sizes(params: dict[str, Any], n_operands: int) -> tuple[int, int]:
     return len(consts), len(carry)
 
 
-def is_inlined(jit_params: Any) -> bool:
-    """Tell whether a `jit` equation asks to be inlined, which its retrace would do."""
+def inlining(jit_params: Any) -> Any:
+    """Return what a `jit` equation asks of inlining, as `jax.jit` takes it.
+
+    None is for what a retrace would inline at once, so that no equation is left.
+    """
     inline = jit_params["inline"]
-    return inline is True or (
-        getattr(inline, "name", "AUTO") not in ("AUTO",) and inline is not False
-    )
+    if not isinstance(inline, bool):  # jax 0.12
+        names: dict[str, Any] = {"AUTO": False, "JAX_EARLY": None, "JAX_LATE": True}
+        return names.get(inline.name, inline)
+    return None if inline else False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -35,7 +36,8 @@ class Constants:
     def __init__(self, scope: Scope, imports: Imports, inline_limit: int = 64) -> None:
         self._scope = scope
         self._imports = imports
-        self._names: dict[Any, str] = {}
+        self._names: dict[int, str] = {}
+        self._equal: dict[Any, list[str]] = {}  # names of arrays that are equal
         self._alive: list[Any] = []
         self.inline_limit = inline_limit
         self.keeps_jax = False
@@ -45,8 +47,14 @@ class Constants:
         self.stored_lines: list[str] = []
         self.refs: list[str] = []
 
-    def name(self, const: Any, hint: str = "") -> str:
-        """Return the text that stands for a constant; `hint` may name a new one."""
+    def name(self, const: Any, hint: str = "", other_than: Collection[str] = ()) -> str:
+        """Return the text that stands for a constant.
+
+        Args:
+          const: An array.
+          hint: What to name it if it is new.
+          other_than: Names of arrays that JAX has to tell from this one, equal or not.
+        """
         if const is None:  # of an open jaxpr, whose operands stand for its constants
             raise LiftingError(
                 "a sub-program closes over values that its equation gives it; only the "
@@ -62,10 +70,13 @@ class Constants:
         if known is None and jaxapi.is_ref(const):
             known = self._names[id(const)] = self._define_ref(const)
             self._alive.append(const)
-        if known is None:
-            key = jaxapi.array_key(const)
-            known = self._names.get(key) or self._define(const, hint)
-            self._names[key] = self._names[id(const)] = known
+        if known is None or known in other_than:
+            equal = self._equal.setdefault(jaxapi.array_key(const), [])
+            others = [name for name in equal if name not in other_than]
+            if not others:
+                others.append(self._define(const, hint))
+                equal += others
+            known = self._names[id(const)] = others[0]
             self._alive.append(const)
         return known
 

@@ -44,6 +44,9 @@ from untrace.syntax.text import comment
 if TYPE_CHECKING:
     from untrace.lifting.lifter import Lifter
 
+# Equations with functions that close over their first operands, whatever these are.
+_CLOSING = frozenset({"call_hi_primitive", "custom_jvp_call", "custom_vjp_call"})
+
 
 class Frame:
     """One function being built."""
@@ -119,9 +122,11 @@ class Frame:
 
     def body(self, block: Block) -> None:
         """Write all equations of a block whose inputs are defined."""
+        beside = _closed_over_together(block)
         for value, const in block.constants:
             if value not in self.env:
-                self.env[value] = self.lifter.constants.name(const)
+                others = [self.env.get(other, "") for other in beside.get(value, ())]
+                self.env[value] = self.lifter.constants.name(const, "", others)
             self.constants.add(value)
         self.block = block
         equations: Sequence[Equation] = block.equations
@@ -465,6 +470,24 @@ class Frame:
 
 
 @optional(gives(None))
+def _closed_over_together(block: Block) -> dict[Value, set[Value]]:
+    """Pair each constant with those that one equation has beside it.
+
+    JAX knows arrays that a function closes over by their identity, so that two which
+    are equal are two operands.
+    """
+    constants = {value for value, _ in block.constants}
+    beside: dict[Value, set[Value]] = {}
+    if len(constants) < 2:
+        return beside
+    for eqn in block.equations:
+        if eqn.name in _CLOSING:
+            closed_over = constants.intersection(eqn.operands)
+            for value in closed_over:
+                beside.setdefault(value, set()).update(closed_over - {value})
+    return beside
+
+
 def origin_of(eqn: Equation) -> tuple[str, bool] | None:
     """Return what an equation comes from, and whether it is of a backward pass."""
     made = jaxapi.origin(eqn.source_info)

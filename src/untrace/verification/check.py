@@ -47,6 +47,7 @@ def check(
     captured: Captured,
     notes: tuple[str, ...] = (),
     compares_values: bool = True,
+    seeks_identical: bool = False,
 ) -> Report:
     """Execute, trace and compare; the report says which strength was reached.
 
@@ -55,6 +56,8 @@ def check(
       captured: What it claims to be.
       notes: What else the report is to say.
       compares_values: Whether programs that differ are run (see `with_values`).
+      seeks_identical: Whether a weaker proof is of no use: programs that are not
+        identical are called different, and their data flow is not compared.
 
     A text that does not run or trace is a failed verification, not an exception: the
     caller may print it differently, and the user still gets the text.
@@ -72,7 +75,8 @@ def check(
         other = interface_difference(captured, made)
         if other is not None:
             return Report("different", other, notes=notes, parting=other)
-        report = _verdict(actual, filename, captured, notes, candidate.opened)
+        opened = None if seeks_identical else candidate.opened
+        report = _verdict(actual, filename, captured, notes, opened)
         report = replace(report, interface=made)
         return with_values(report, captured) if compares_values else report
     finally:
@@ -84,9 +88,12 @@ def _verdict(
     filename: str,
     captured: Captured,
     notes: tuple[str, ...],
-    opened: frozenset[Any],
+    opened: frozenset[Any] | None,
 ) -> Report:
-    """Compare the jaxpr that a text traced to with the captured one."""
+    """Compare the jaxpr that a text traced to with the captured one.
+
+    The data flow is compared with some primitives `opened`, or not at all.
+    """
     unproved: list[str] = []
     with jaxapi.paused_collection():
         difference = compare(captured.jaxpr, actual, unproved, are_refs_anew=True)
@@ -94,7 +101,11 @@ def _verdict(
         # Stand-ins of functions are compared by name; by fingerprint they are themselves.
         traced = actual if unproved else None
         return Report("identical", None, "", tuple(unproved), notes, traced=traced)
-    parting = equivalent(captured.jaxpr, actual, unproved, opened, are_refs_anew=True)
+    parting = difference
+    if opened is not None:
+        parting = equivalent(
+            captured.jaxpr, actual, unproved, opened, are_refs_anew=True
+        )
     line = source_line(actual, parting or difference, filename)
     found = Report(
         "equivalent", difference, line, tuple(unproved), notes, traced=actual

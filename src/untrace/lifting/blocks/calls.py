@@ -122,7 +122,8 @@ def jit_options(
     """
     params = eqn.params
     # Compiler options are refused everywhere but at the top level of a program.
-    if jaxapi.is_inlined(params) or params["compiler_options_kvs"]:
+    inline = jaxapi.inlining(params)
+    if inline is None or params["compiler_options_kvs"]:
         return None
     n_in, n_out = len(params["in_shardings"]), len(params["out_shardings"])
     in_sizes, out_sizes = in_sizes or (1,) * n_in, out_sizes or (1,) * n_out
@@ -135,6 +136,8 @@ def jit_options(
         options.append(f"donate_argnums={frame.lifter.spell(argnums)}")
     if params["keep_unused"]:
         options.append("keep_unused=True")
+    if inline:
+        options.append(f"inline={frame.lifter.spell(inline)}")
     for side, sizes in (("in", in_sizes), ("out", out_sizes)):
         formats = jaxapi.formats(params[f"{side}_shardings"], params[f"{side}_layouts"])
         wanted = None if formats is None else _per_argument(formats, sizes)
