@@ -49,9 +49,7 @@ def looped(function: Any) -> Any:
 
 @pytest.mark.parametrize("wrapped", [lambda f: f, jitted, looped])
 @pytest.mark.parametrize("function", [forward, reverse])
-def test_what_closes_over_equal_constants(
-    function: Any, wrapped: Any
-) -> None:
+def test_what_closes_over_equal_constants(function: Any, wrapped: Any) -> None:
     program = wrapped(function)
     src = untrace.source(lambda x: program(x), level="lax")(X)
     assert src.report.strength == "identical", str(src.report)
