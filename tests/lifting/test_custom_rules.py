@@ -1,5 +1,7 @@
 """Level "api": functions with derivative rules that are given to transformations."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -146,3 +148,46 @@ def test_variants_of_the_same_text_with_other_rules_are_two():
     src = untrace.source(lambda x: same(x).sum() + same(x[:2]).sum())(X)
     assert src.report.strength == "identical", str(src.report)
     assert "from its equations" not in str(src), str(src)
+
+
+def written_from_calls(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.is_verified, str(src.report)
+    assert "from its equations" not in str(src), str(src)
+    return str(src)
+
+
+def test_rules_that_name_a_function_that_closes_over_an_argument():
+    def program(x, w):
+        @jax.custom_vjp
+        def scaled(x):
+            return jnp.sin(x) * w
+
+        def forward(x):
+            return scaled(x), x
+
+        scaled.defvjp(forward, lambda kept, ct: (ct * 2.0 + kept,))
+        return jax.grad(lambda x: scaled(x).sum())(x)
+
+    text = written_from_calls(program, X, X)
+    assert "        def forward(x)" in text and "scaled.defvjp(forward, " in text
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def halved(x, tolerance):
+    return jax.lax.while_loop(lambda y: y.sum() > tolerance, lambda y: y * 0.5, x)
+
+
+def halved_forward(x, tolerance):
+    return halved(x, tolerance), x
+
+
+halved.defvjp(halved_forward, lambda tolerance, kept, ct: (ct * kept,))
+
+
+def test_a_number_that_a_function_with_rules_is_fixed_to():
+    def halves(x, tolerance=1e-10):
+        return jnp.sin(halved(x, tolerance)).sum()
+
+    text = written_from_calls(lambda x: jax.grad(halves)(x), X)
+    assert "halved_forward)" in text or "halved_forward, " in text

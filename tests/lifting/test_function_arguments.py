@@ -234,3 +234,24 @@ def test_many_functions_that_are_no_parameters_take_few_passes():
         return x
 
     recover(f, X)
+
+
+def test_functions_in_a_dict_that_is_not_mapped():
+    def power(x, params):
+        return x ** params["rho"]
+
+    @functools.wraps(power)
+    def known_alone(x, **given):
+        return power(x, given["params"])
+
+    functions = {"utility": known_alone}
+
+    def utility(x, choice, functions, params):
+        return functions["utility"](x, params=params, **choice) + 1.0
+
+    def f(x, choice, params):
+        mapped = jax.vmap(utility, in_axes=(0, None, None, None))
+        return mapped(x, choice, functions, params)
+
+    text = recover(f, X, {"a": X}, {"rho": 2.0})
+    assert "jax.vmap(utility, in_axes=(0, None, None))(x, choice, params)" in text

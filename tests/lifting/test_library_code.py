@@ -665,3 +665,14 @@ def marked(grid, rows, kind):
     text = recover(model, X, rows)
     assert "from its equations" not in text
     assert "jax.lax.scan(mark, (grid, 0), rows)" in text
+
+
+def test_containers_that_are_mapped_twice():
+    layers = library("""
+def f(x):
+    mapped = lambda leaves: jnp.tanh(*leaves)
+    mapped = jax.vmap(mapped, in_axes=([0],), out_axes=-1, axis_name="inner")
+    return jax.vmap(mapped, in_axes=([1],), out_axes=0)([x])
+""")
+    text = recover(lambda x: layers.f(x), X)
+    assert "jnp.tanh" in text and "([" not in text, text

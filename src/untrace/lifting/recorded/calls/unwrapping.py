@@ -17,6 +17,7 @@ import jax
 from untrace import jaxapi
 from untrace.lifting.recorded.naming.values import has_array, is_array
 from untrace.optional import optional, unchanged
+from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, Target, is_library
 
 Path = tuple[Any, ...]
@@ -112,8 +113,16 @@ def _is_full(value: Any) -> bool:
 def _with_axes(
     made: jaxapi.Transformed, paths: list[Path], out: Path
 ) -> jaxapi.Transformed:
-    """Take the containers off the axes, and leave out what is the default then."""
-    options = dict(made.options)
+    """Take the containers off the axes, and leave out what is the default then.
+
+    A mapped function that is mapped again takes the same containers.
+    """
+    options, function = dict(made.options), made.function
+    layer = peel(function)
+    if layer is not None and layer.kind == "transformed":
+        inner = layer.value
+        if inner.maker[1] == "vmap":
+            function = _with_axes(inner, paths, out)
     axes = options.pop("in_axes", 0)
     if isinstance(axes, (tuple, list)):
         axes = tuple([followed(axis, path) for axis, path in zip(axes, paths)])
@@ -124,7 +133,7 @@ def _with_axes(
     axes = followed(options.pop("out_axes", 0), out)
     if axes != 0:
         options["out_axes"] = axes
-    return replace(made, options=options)
+    return replace(made, function=function, options=options)
 
 
 def _with_arrays(body: Body, values: Mapping[str, Any], out: Path) -> Body:

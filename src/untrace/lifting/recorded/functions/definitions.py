@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.function import Parameter, free_name
+from untrace.lifting.recorded.function import Draft, Parameter, free_name
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
@@ -14,6 +14,7 @@ from untrace.lifting.recorded.functions.library import (
     operator_function,
     shortened,
 )
+from untrace.lifting.recorded.functions.nested import seen
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
     passed_parameters,
@@ -96,9 +97,17 @@ def define(
         short = None if decorators and not is_jitted else shortened(draft, starred)
         if short is not None:
             return call(jit, [short]) if is_jitted else short
-    if inner.is_closure or any(list(d.refs()) for d in decorators):
+    if inner.is_closure or any(list(d.refs()) for d in decorators) or _sees(draft):
         return writer.nest(draft)
     return Term([Global(program.function(draft, key))])
+
+
+def _sees(draft: Draft) -> bool:
+    """Whether a function names one that is nested around it, as rules name their own."""
+    around = seen(draft)
+    for ref in around:
+        ref.name.captured = True
+    return bool(around)
 
 
 def _of_module(inner: Writer, writer: Writer) -> Term | None:

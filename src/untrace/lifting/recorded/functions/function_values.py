@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from untrace import jaxapi
@@ -278,5 +279,7 @@ def fixed_names(run: Body, plan: Plan) -> frozenset[str]:
 
 
 def is_empty_tree(value: Any) -> bool:
-    """Tell whether a value without arrays is a tree all the same."""
-    return value is None or value == () or isinstance(value, (dict, list))
+    """Whether a value without arrays is a tree all the same: it has no leaves."""
+    if value is None or value == ():
+        return True
+    return isinstance(value, (dict, list)) and not jax.tree.leaves(value)

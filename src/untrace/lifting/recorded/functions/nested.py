@@ -14,7 +14,7 @@ def join(known: Draft, draft: Draft) -> bool:
     if not _is_same(known, draft):
         return False
     _keep_same_types(known, draft)
-    for ref in _seen(draft):
+    for ref in seen(draft):
         ref.name.uses -= 1
     return True
 
@@ -38,14 +38,14 @@ def _is_same(known: Draft, draft: Draft) -> bool:
     """
     if known.name != draft.name or len(known.statements) != len(draft.statements):
         return False
-    seen = [[(id(ref.name), ref.path) for ref in _seen(d)] for d in (known, draft)]
-    if seen[0] != seen[1]:
+    each = [[(id(ref.name), ref.path) for ref in seen(d)] for d in (known, draft)]
+    if each[0] != each[1]:
         return False
     return meaning(known.render()) == meaning(draft.render())
 
 
-def _seen(draft: Draft) -> list[Ref]:
-    """List what a function refers to of those around it."""
+def seen(draft: Draft) -> list[Ref]:
+    """Return what a function refers to of those around it."""
     own = set(map(id, draft.locals()))
     refs = [part.resolved() for part in draft.parts() if type(part) is Ref]
     return [ref for ref in refs if id(ref.name) not in own]
