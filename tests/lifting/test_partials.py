@@ -4,6 +4,8 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import pytest
+from jax import lax
 
 import untrace
 
@@ -96,3 +98,24 @@ def test_fixed_arguments_of_transformed_methods_are_left_out():
 
     text = recover(program, Layer(X[1]), X)
     assert "return self_.weight * x**3" in text
+
+
+BOUND = {
+    "scan": (lambda f: partial(lax.scan, lambda c, x: (f(c) + x, c)), (X[0], X)),
+    "fori_loop": (lambda f: partial(lax.fori_loop, 0, 3, lambda _, c: f(c)), (X,)),
+    "while_loop": (lambda f: partial(lax.while_loop, lambda x: x[1] < 9.0, f), (X,)),
+    "switch": (lambda f: partial(lax.switch, 1, [jnp.sin, f]), (X,)),
+    "map": (lambda f: partial(lax.map, f), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+@pytest.mark.parametrize("maker", [jax.jit, jax.checkpoint])
+def test_functions_that_control_flow_has_bound(name, maker):
+    bind, args = BOUND[name]
+
+    def program(w, *args):
+        return maker(bind(lambda x: x * w))(*args)
+
+    text = recover(program, X[1], *args)
+    assert f"functools.partial(jax.lax.{name}, " in text

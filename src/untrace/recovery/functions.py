@@ -145,6 +145,19 @@ def already_bound(function: Any) -> tuple[int, frozenset[str]]:
     return n_bound, frozenset(keywords)
 
 
+def bound_arguments(function: Any) -> list[Any]:
+    """Return the arguments that partials inside a callable have bound."""
+    found: list[Any] = []
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None or layer.kind == "function":
+            break
+        if layer.kind == "partial":
+            found += [*layer.value.args, *layer.value.keywords.values()]
+        function = layer.inner
+    return found
+
+
 def positional(function: Any, run: Body) -> list[Any]:
     """Return the positional arguments that a run of a function was given."""
     n_bound, keywords = already_bound(function)

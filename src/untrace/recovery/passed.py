@@ -10,7 +10,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_inside_jax
-from untrace.recovery.functions import innermost, opened
+from untrace.recovery.functions import bound_arguments, innermost, opened
 from untrace.recovery.record import Call
 from untrace.recovery.transformations import opened_layer
 
@@ -23,12 +23,14 @@ class _Passed(NamedTuple):
       wrapper: The wrapper.
       inner: The function inside, if it is not one of JAX's.
       rules: Its derivative rules.
+      bound: Callables that one of JAX's has bound, as in `partial(jax.lax.scan, f)`.
     """
 
     code: types.CodeType | None
     wrapper: Any
     inner: types.FunctionType | None
     rules: tuple[types.FunctionType, ...]
+    bound: tuple[Any, ...] = ()
 
 
 _NOTHING = _Passed(None, None, None, ())
@@ -80,6 +82,8 @@ class PassedFunctions:
             _add(passed.inner, codes)
         for rule in passed.rules:
             self.rule_codes[id(rule.__code__)] = call, rule
+        for item in passed.bound:
+            self._watch(self._examine(item, skipped=0), call, codes)
 
     def _called(self, function: Any) -> _Passed:
         """Examine what is called; public functions are called again and again."""
@@ -93,13 +97,15 @@ class PassedFunctions:
         wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
         code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
         inner, rules = opened(item)
+        bound: list[Any] = []
         if inner is not None and is_inside_jax(inner.__code__):
             inner = None
+            _add_callables(bound_arguments(item), bound)
         plain_rules = [innermost(rule) for rule in rules]
         known = [r for r in plain_rules if r and not is_inside_jax(r.__code__)]
-        if code is None and inner is None and not known:
+        if code is None and inner is None and not known and not bound:
             return _NOTHING
-        return _Passed(code, wrapper, inner, tuple(known))
+        return _Passed(code, wrapper, inner, tuple(known), tuple(bound))
 
 
 def _add(function: Any, codes: dict[int, Any]) -> None:

@@ -28,12 +28,15 @@ _POSITIONAL = (
 
 
 def plain_arguments(
-    args: Sequence[Any], kwargs: Mapping[str, Any], writer: Writer
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    writer: Writer,
+    bodies: Sequence[Body] = (),
 ) -> list[Term]:
-    """Write arguments as they were given."""
-    terms = [_argument(arg, writer) for arg in args]
+    """Write arguments as they were given; `bodies` ran the functions among them."""
+    terms = [_argument(arg, writer, bodies) for arg in args]
     return terms + [
-        keyword(name, _argument(value, writer, role=name))
+        keyword(name, _argument(value, writer, bodies, name))
         for name, value in kwargs.items()
     ]
 

@@ -115,7 +115,7 @@ def _partial(
     elif layer is not None and layer.kind == "custom":
         fixed = getattr(layer.value, "nondiff_argnums", ())
         args = [a for i, a in enumerate(args) if i not in fixed]
-    bound = plain_arguments(args, kwargs, writer)
+    bound = plain_arguments(args, kwargs, writer, bodies)
     if not bound:
         return inner
     partial = f"{writer.program.lifter.imports.module('functools')}.partial"
