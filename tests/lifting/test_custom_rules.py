@@ -191,3 +191,31 @@ def test_a_number_that_a_function_with_rules_is_fixed_to():
 
     text = written_from_calls(lambda x: jax.grad(halves)(x), X)
     assert "halved_forward)" in text or "halved_forward, " in text
+
+
+@jax.custom_vjp
+def told(x, y):
+    return x * jnp.sin(y)
+
+
+def told_forward(x, y):
+    assert not y.perturbed
+    return told(x.value, y.value), (y.value,)
+
+
+told.defvjp(
+    told_forward,
+    lambda kept, ct: (ct * kept[0], jnp.zeros_like(ct)),
+    symbolic_zeros=True,
+)
+
+
+def test_a_rule_that_refuses_some_tangents_does_not_refuse_all():
+    def program(x, y):
+        return told(x, jax.lax.stop_gradient(y)).sum()
+
+    src = untrace.source(lambda x, y: program(x, y))(X, X)
+    assert src.report.is_verified, str(src.report)
+    assert str(src).count("from its equations") == 1  # the function alone
+    slopes = [jax.grad(f)(X, X) for f in (program, src.load())]
+    np.testing.assert_array_equal(*slopes)

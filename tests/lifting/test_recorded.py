@@ -598,3 +598,31 @@ def test_copies_by_the_module_copy():
     assert src.report.strength == "identical"
     assert "from its equations" not in str(src)
     assert "x.copy()" in str(src)
+
+
+def test_what_is_computed_while_tracing_is_constant():
+    def f(x):
+        with jax.ensure_compile_time_eval():
+            weights = jnp.linspace(0.0, 1.0, 3) * int(jnp.arange(3).sum())
+        return x * weights
+
+    src = untrace.source(f)(np.ones(3, np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    assert "linspace" not in str(src) and "from its equations" not in str(src)
+
+
+def test_a_function_that_is_mapped_sees_other_constants_for_each_leaf():
+    def leaf(x):
+        with jax.ensure_compile_time_eval():
+            is_right = jnp.equal(jnp.int32(0), 0)
+        return jnp.where(is_right, x, jnp.inf)
+
+    def f(x, y):
+        trees = x, y
+        closed, consts = jax.closure_convert(lambda c: jax.tree.map(leaf, c), trees)
+        assert len(consts) in (0, 2)
+        return closed(trees, *consts)
+
+    src = untrace.source(f)(np.ones(3, np.float32), np.ones(3, np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src), str(src)

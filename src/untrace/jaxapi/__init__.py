@@ -43,6 +43,7 @@ from untrace.jaxapi.binds import bind_again as bind_again
 from untrace.jaxapi.binds import bind_codes as bind_codes
 from untrace.jaxapi.binds import current_axes as current_axes
 from untrace.jaxapi.binds import current_trace as current_trace
+from untrace.jaxapi.binds import is_eager as is_eager
 from untrace.jaxapi.binds import no_source_info as no_source_info
 from untrace.jaxapi.binds import outside_traces as outside_traces
 from untrace.jaxapi.binds import read_bind as read_bind
@@ -390,6 +391,7 @@ __all__ = [
     "is_closed",
     "is_concrete",
     "is_default_memory",
+    "is_eager",
     "is_empty_manual_axis_type",
     "is_jaxpr",
     "is_key",

@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import linear_util as _linear_util
 from jax._src import source_info_util as _source_info_util
@@ -24,6 +25,11 @@ from jax._src import source_info_util as _source_info_util
 def current_trace() -> Any:
     """Return the trace at which primitives are bound now."""
     return _core.trace_ctx.trace
+
+
+def is_eager() -> bool:
+    """Whether what is known is computed at once: `jax.ensure_compile_time_eval`."""
+    return bool(_config.eager_constant_folding.value)
 
 
 def current_axes() -> Any:

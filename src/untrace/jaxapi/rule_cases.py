@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,32 +55,60 @@ class RuleCases:
     def __init__(self, *programs: Any) -> None:
         self._programs = programs
         self._used: dict[int, tuple[Case, ...]] | None = None
+        self._coded: list[tuple[frozenset[types.CodeType], tuple[Case, ...]]] | None
+        self._coded = None
 
     def of(
         self,
         params: Mapping[str, Any],
         operand_avals: Sequence[Any],
         result_avals: Sequence[Any],
+        is_copy: bool = False,
     ) -> tuple[Case, ...]:
-        """List the cases of a call, the most general first."""
+        """List the cases of a call, the most general first.
+
+        Args:
+          params: Of a `custom_jvp_call` or `custom_vjp_call`.
+          operand_avals: Avals of all its operands, constants first.
+          result_avals: Avals of its results.
+          is_copy: Whether the call may be one of the programs that was traced again:
+            its rules are told by their code then.
+        """
         if are_all_cases(params, operand_avals, result_avals):
             return rule_cases(params, operand_avals, result_avals)
-        if self._used is None:
-            self._used = self.find()
-        used = self._used.get(id(asked_rule(params)), ())
-        return rule_cases(params, operand_avals, result_avals, used)
+        used = self._found().get(id(asked_rule(params)))
+        if used is None and is_copy:
+            n_given = len(operand_avals) - params["num_consts"]
+            used = self._used_by_copy(asked_rule(params), n_given)
+        return rule_cases(params, operand_avals, result_avals, used or ())
 
     def used_by(self, code: types.CodeType) -> tuple[Case, ...]:
         """List the cases that come up for rules which are functions of some code."""
+        cases = [cases for codes, cases in self._by_code() if code in codes]
+        return tuple(dict.fromkeys(itertools.chain(*cases)))
+
+    def _used_by_copy(self, rule: Any, n_given: int) -> tuple[Case, ...]:
+        """List the cases that come up for rules of the same code."""
+        own = frozenset(codes_behind(rule))
+        cases = [cases for codes, cases in self._by_code() if codes == own]
+        found = dict.fromkeys(itertools.chain(*cases))
+        return tuple([case for case in found if len(case.given) == n_given])
+
+    def _by_code(self) -> list[tuple[frozenset[types.CodeType], tuple[Case, ...]]]:
+        if self._coded is None:
+            noted = [p for program in self._programs for p in _Watch().noted(program)]
+            asked = [asked_rule(params) for params in noted]
+            found = self._found()
+            self._coded = [
+                (frozenset(codes_behind(rule)), found.get(id(rule), ()))
+                for rule in asked
+            ]
+        return self._coded
+
+    def _found(self) -> dict[int, tuple[Case, ...]]:
         if self._used is None:
             self._used = self.find()
-        found: dict[Case, None] = {}
-        for program in self._programs:
-            for params in _Watch().noted(program):
-                rule = asked_rule(params)
-                if any(c is code for c in codes_behind(rule)):
-                    found.update(dict.fromkeys(self._used.get(id(rule), ())))
-        return tuple(found)
+        return self._used
 
     def find(self) -> dict[int, tuple[Case, ...]]:
         """Find the cases that come up, by the addresses of rules (see `used_cases`)."""

@@ -67,6 +67,8 @@ class Lifter:
         self._named: dict[Any, str] = {}
         self.rules: dict[Any, list[tuple[str, Scope]]] = {}
         self.rule_names: list[str] = []
+        # The rules of equations as they were traced, for all writings of a program.
+        self.traced_rules: dict[Any, Any] = {}
         self.linear_maps: list[str] = []  # of the `tangent_solve`s being written
         self.n_cut_rules = 0
         self._choices: dict[Any, Choices] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,11 @@ from untrace.recovery.recorder import Readers, Recorder
 
 
 def trace_rules(
-    function: Any, body: Body, readers: Readers, zeros: Sequence[bool] = ()
+    function: Any,
+    body: Body,
+    readers: Readers,
+    zeros: Sequence[bool] = (),
+    given: Iterable[Sequence[bool]] = (),
 ) -> list[Body | None]:
     """Trace the rules of a custom function at the types that it was called with.
 
@@ -27,6 +31,8 @@ def trace_rules(
       readers: How to read calls from frames.
       zeros: Which leaves of the tangents are symbolic zeros, for a `jax.custom_jvp`
         that is told; those of integers if empty.
+      given: Which leaves may have tangents, for a `jax.custom_vjp` that is told, beside
+        all of them.
 
     Returns:
       A run of each rule; None for an argument without one.
@@ -49,11 +55,11 @@ def trace_rules(
         args = primals, jax.tree.map(_tangent, primals)
         if function.symbolic_zeros and not zeros:
             zeros = [not can for can in perturbable(primals)]
-        given = partial(_with_zeros, zeros) if any(zeros) else tuple
-        return [run_apart(rule, args, readers, static, given=given)]
+        passed = partial(_with_zeros, zeros) if any(zeros) else tuple
+        return [run_apart(rule, args, readers, static, given=passed)]
     fwd, bwd = rules(function)
     if function.symbolic_zeros:
-        _try_symbolic(fwd, dynamic, values, fixed)
+        _try_symbolic(fwd, dynamic, values, fixed, given)
     ordered = list(dynamic)
     for i in sorted(fixed):
         ordered.insert(i, values[i])
@@ -70,27 +76,42 @@ def perturbable(tree: Any) -> tuple[bool, ...]:
 
 
 def _try_symbolic(
-    fwd: Callable[..., Any], dynamic: Sequence[Any], values: list[Any], fixed: set[int]
+    fwd: Callable[..., Any],
+    dynamic: Sequence[Any],
+    values: list[Any],
+    fixed: set[int],
+    given: Iterable[Sequence[bool]],
 ) -> None:
-    """Run a forward rule that is told which arguments have tangents: all of them.
+    """Run a forward rule that is told which arguments have tangents.
 
     Raises:
-      LiftingError: If it does not raise anything else.
+      LiftingError: If it does not raise anything else whatever it is told.
     """
+    leaves, tree = jax.tree.flatten(dynamic)
+    everything = tuple([bool(jnp.issubdtype(x.dtype, jnp.inexact)) for x in leaves])
+    errors: list[Exception] = []
+    for each in dict.fromkeys([everything, *map(tuple, given)]):
+        if len(each) != len(leaves):
+            continue  # of another function of this code
 
-    def traced(*given: Any) -> Any:
-        args = list(map(partial(jax.tree.map, _perturbed), given))
-        for i in sorted(fixed):
-            args.insert(i, values[i])
-        return jax.tree.leaves(fwd(*args))
+        def traced(*arrays: Any, each: Sequence[bool] = each) -> Any:
+            args: list[Any] = tree.unflatten(map(_PRIMAL, arrays, each))
+            for i in sorted(fixed):
+                args.insert(i, values[i])
+            return jax.tree.leaves(fwd(*args))
 
-    jax.eval_shape(traced, *dynamic)
-    raise LiftingError("rules with symbolic zeros are written by equations only")
+        try:
+            jax.eval_shape(traced, *leaves)
+        except Exception as error:  # the user's code, which may raise anything
+            errors.append(error)
+        else:
+            raise LiftingError(
+                "rules with symbolic zeros are written by equations only"
+            )
+    raise errors[0]
 
 
-def _perturbed(array: Any) -> Any:
-    is_perturbed = bool(jnp.issubdtype(array.dtype, jnp.inexact))
-    return jax.custom_derivatives.CustomVJPPrimal(array, is_perturbed)
+_PRIMAL = jax.custom_derivatives.CustomVJPPrimal
 
 
 def trace_primal(function: Any, args: Sequence[Any], readers: Readers) -> Body:

@@ -173,6 +173,7 @@ class Call:
       span: What was bound meanwhile.
       is_partial: Not all runs are among `bodies`: none of the others called JAX.
       is_apart: It was made at another trace than the function around it began at.
+      is_eager: What was known was computed at once, while the program was traced.
       numbers: The names that the caller's source has for numbers among the arguments
         (`recovery.numbers`).
       held: The numbers among them that variables of the calling expression hold; None
@@ -200,6 +201,7 @@ class Call:
     span: Span | None = None
     is_partial: bool = False
     is_apart: bool = False
+    is_eager: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
     held: frozenset[Any] | None = None
     constants: frozenset[str] = frozenset()

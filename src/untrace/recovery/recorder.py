@@ -418,7 +418,7 @@ class Recorder:
         take = self._snapshots.take
         args = tuple(map(take, called.args))
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
-        call = Call(called.function, args, kwargs, None)
+        call = Call(called.function, args, kwargs, None, is_eager=jaxapi.is_eager())
         n_rules = len(self.always)
         codes = self._passed.watched(called, call, is_tree)
         if len(self.always) > n_rules:

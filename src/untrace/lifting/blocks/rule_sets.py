@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, from_jaxpr
@@ -32,6 +33,7 @@ _WRONG_RESIDUAL = (
 
 Places = tuple[int, ...]
 """Which operands or results are given."""
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def _users_code(eqn: Equation, lifter: Lifter) -> Generator[None]:
 def _cases(eqn: Equation, lifter: Lifter) -> tuple[jaxapi.RuleCase, ...]:
     operands = [atom.aval for atom in eqn.operands]
     results = eqn.result_avals
-    return lifter.rule_cases.of(eqn.params, operands, results)
+    return lifter.rule_cases.of(eqn.params, operands, results, is_copy=True)
 
 
 def _places(given: Sequence[bool]) -> Places:
@@ -83,8 +85,20 @@ def _dict(items: Iterable[tuple[Places, str]]) -> str:
     return "{" + ", ".join(f"{key}: {text}" for key, text in items) + "}"
 
 
-def jvp_rules(eqn: Equation, lifter: Lifter) -> Rules:
-    """Trace the rule in its cases; one that raises in all of them raises here."""
+def _once(
+    eqn: Equation, lifter: Lifter, trace: Callable[[Equation, Lifter], _Made]
+) -> _Made:
+    """Trace the rules of an equation, once for all writings of it."""
+    known = lifter.traced_rules.get(id(eqn))
+    if known is None:
+        known = lifter.traced_rules[id(eqn)] = eqn, trace(eqn, lifter)
+    return known[1]
+
+
+def _traced_jvp(
+    eqn: Equation, lifter: Lifter
+) -> dict[Places, tuple[Block, list[bool]] | Exception]:
+    """Trace the rule of an equation in its cases."""
     made: dict[Places, tuple[Block, list[bool]] | Exception] = {}
     for case in _cases(eqn, lifter):
         try:
@@ -93,6 +107,12 @@ def jvp_rules(eqn: Equation, lifter: Lifter) -> Rules:
             made[_places(case.given)] = lifter.rewrite(from_jaxpr(jaxpr)), zeros
         except RuleError as failed:
             made[_places(case.given)] = failed.error
+    return made
+
+
+def jvp_rules(eqn: Equation, lifter: Lifter) -> Rules:
+    """Trace the rule in its cases; one that raises in all of them raises here."""
+    made = _once(eqn, lifter, _traced_jvp)
     traced = [each for each in made.values() if not isinstance(each, Exception)]
     if not traced:
         raise RuleError(next(e for e in made.values() if isinstance(e, Exception)))
@@ -159,8 +179,8 @@ class _Traced:
                 yield rule[0]
 
 
-def vjp_rules(eqn: Equation, lifter: Lifter) -> Rules:
-    """Trace the rules in their cases; ones that raise in all of them raise here."""
+def _traced_vjps(eqn: Equation, lifter: Lifter) -> dict[Places, _Traced | Exception]:
+    """Trace the rules of an equation in their cases."""
     cases: dict[tuple[bool, ...], list[tuple[bool, ...]]] = {}
     for case in _cases(eqn, lifter):
         cases.setdefault(case.given, []).append(case.cotangents)
@@ -170,6 +190,12 @@ def vjp_rules(eqn: Equation, lifter: Lifter) -> Rules:
             made[_places(given)] = _traced_vjp(eqn, given, each, lifter)
         except RuleError as failed:
             made[_places(given)] = failed.error
+    return made
+
+
+def vjp_rules(eqn: Equation, lifter: Lifter) -> Rules:
+    """Trace the rules in their cases; ones that raise in all of them raise here."""
+    made = _once(eqn, lifter, _traced_vjps)
     traced = [each for each in made.values() if not isinstance(each, Exception)]
     blocks = [block for each in traced for block in each.traced_backward()]
     if not blocks:

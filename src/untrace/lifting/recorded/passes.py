@@ -54,6 +54,7 @@ def lift_recorded(
     for _ in range(MAX_PASSES):
         lifter = Lifter(options, rule_cases=captured.rule_cases)
         lifter.rewrite = rewrite
+        lifter.traced_rules = plan.traced_rules()
         lifter.is_folding = not options.types
         program = Program(lifter, options, plan)
         try:

@@ -6,7 +6,7 @@ Rules that the recorded run did not need are traced apart, at the recorded types
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
@@ -384,8 +384,19 @@ def _rule_runs(
     known = program.plan.rules
     key = id(function), id(body)
     if key not in known:
-        known[key] = trace_rules(function, body, public_readers)
+        given = _given_when_differentiated(function, program)
+        known[key] = trace_rules(function, body, public_readers, given=given)
     return known[key]
+
+
+def _given_when_differentiated(
+    function: Any, program: Program
+) -> Iterable[tuple[bool, ...]]:
+    """Yield which arguments have tangents where a `jax.custom_vjp` is told of that."""
+    plain = innermost(rules(function)[0])
+    if _is_symbolic(function) and plain is not None:
+        for case in program.lifter.rule_cases.used_by(plain.__code__):
+            yield case.given
 
 
 def _are_distinct(run: Body) -> bool:

@@ -32,6 +32,7 @@ from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.leaves import with_leaves
 from untrace.lifting.recorded.naming.naming import rename, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
+from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Restart, place_of
 from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Global, Name, Term, call
@@ -55,7 +56,7 @@ def write_call(item: Call, writer: Writer) -> None:
       Restart: If it has to be written again at once.
     """
     program = writer.program
-    if item in program.plan.dropped:
+    if item in program.plan.dropped or _is_constant(item):
         return
     n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
     trail, turn = writer.trail, writer.turn
@@ -77,6 +78,13 @@ def write_call(item: Call, writer: Writer) -> None:
         targets(item.result, item.target, item, writer)
     finally:
         program.n_apart -= item.is_apart
+
+
+def _is_constant(item: Call) -> bool:
+    """Whether a call was evaluated while the program was traced: its result is known."""
+    return item.is_eager and not any(
+        isinstance(array, jaxapi.Tracer) for array in arrays_in(item.result)
+    )
 
 
 def _plan(item: Call, program: Program, error: Exception) -> bool:

@@ -20,6 +20,7 @@ from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
 from untrace.lifting.recorded.functions.function_values import Given
+from untrace.lifting.recorded.functions.nested import seen
 from untrace.lifting.recorded.functions.parameters import passed_parameters
 from untrace.lifting.recorded.functions.run_keys import distinct
 from untrace.lifting.recorded.functions.runs import runs_of
@@ -169,9 +170,14 @@ def _map_by_kind(
 
 
 def _run_text(run: Body, writer: Writer) -> Any:
-    """Return the text of one run of a function, to compare it with others."""
-    made = _written(run, writer).render()
-    return made.parameters, tuple(made.lines)
+    """Return what one run of a function does, to compare it with others.
+
+    What it sees of the functions around it may have no name yet.
+    """
+    draft = _written(run, writer)
+    around = [(id(ref.name), ref.path) for ref in seen(draft)]
+    made = draft.render()
+    return made.parameters, tuple(made.lines), tuple(around)
 
 
 def _written(run: Body, writer: Writer) -> Draft:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from untrace import jaxapi
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.recovery.record import Body, Call
 
@@ -69,6 +70,8 @@ class _Keys:
         """Return the key of a value that begins here; its arrays get numbers."""
         if not is_array(value):
             return self._parts(value, self._made)
+        if not isinstance(value, jaxapi.Tracer):  # JAX may have made it before
+            return self._value(value)
         number = self._numbers.setdefault(id(value), len(self._numbers))
         is_weak = getattr(getattr(value, "aval", None), "weak_type", False)
         return number, value.shape, value.dtype, is_weak
