@@ -257,6 +257,47 @@ def test_operands_that_are_given_twice_do_not_count() -> None:
     assert equivalent(traced_with(one, 2 * other), traced_with(2 * one, other))
 
 
+def _with_constants(x: Any, a: Any, b: Any) -> Any:
+    """Close over two numbers in all that has sub-programs."""
+    by_jvp, by_vjp = _closing_over(a, b)
+    return (
+        lax.scan(lambda c, _: (c * a + b, a * c), x, None, length=3),
+        lax.while_loop(lambda c: (c * a < b)[0], lambda c: c * a + b, x),
+        lax.cond(x[0] > 0, lambda: (a * x, x + b), lambda: (x * b, x + a)),
+        jax.checkpoint(lambda x: x * a + b)(x),
+        by_jvp(x),
+        by_vjp(x),
+    )
+
+
+def test_whether_constants_are_closed_over_or_named_does_not_count() -> None:
+    def traced_with(a: Any, b: Any) -> Any:
+        return jax.make_jaxpr(lambda x: _with_constants(x, a, b))(X)
+
+    two, three = np.float32(2), np.float32(3)
+    named = traced_with(two, three)
+    closed = traced_with(jnp.asarray(two), jnp.asarray(three))
+    assert compare(named, closed) is not None
+    assert equivalent(named, closed) is None
+    assert equivalent(closed, named) is None
+    for a, b in ((three, two), (two, two), (two, jnp.asarray(two)), (-two, three)):
+        other = traced_with(a, b)
+        assert equivalent(named, other) is not None
+        assert equivalent(closed, other) is not None
+
+
+def test_a_constant_counts_where_each_loop_begins() -> None:
+    """What a loop carries is a constant at first only."""
+
+    def loops(begin: Any, x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda _, c: c * x[0], begin)
+
+    named, other = (jax.make_jaxpr(lambda x, b=b: loops(b, x))(X) for b in (2.0, 3.0))
+    closed = jax.make_jaxpr(lambda x: loops(jnp.asarray(np.float32(2.0)), x))(X)
+    assert equivalent(named, other) is not None
+    assert equivalent(closed, other) is not None
+
+
 def _closing_over(a: Any, b: Any) -> tuple[Any, Any]:
     def combined(x: Any) -> Any:
         return jnp.sin(x * a) + b

@@ -7,8 +7,9 @@ have the same numbers. Plain calls (`jit` without options, `closed_call`, `core_
 are opened while numbering, and the name of any other `jit` is left out. So names, dead
 equations, operands that only these read, repeated subexpressions, operands that a loop
 or branch is given twice, values that a function with derivative rules closes over twice,
-how often rules that lead back to themselves are written before they do, and the order of
-pure equations do not count. Nothing is simplified.
+whether these close over constants or name them, how often rules that lead back to
+themselves are written before they do, and the order of pure equations do not count.
+Nothing is simplified.
 
 The method is value numbering, Cocke & Schwartz 1970.
 """

@@ -34,6 +34,9 @@ _CALLS = {
 _DRAWS = frozenset({"rng_uniform"})
 
 
+Pairs = tuple[tuple[int, int], ...]
+
+
 class Graph(StandInKeys):
     """Numbers values; `keys` of variables are these numbers."""
 
@@ -61,6 +64,8 @@ class Graph(StandInKeys):
         self.bodies: dict[Key, int] = {}
         self.calls: dict[Key, tuple[int, ...]] = {}
         self.reading: dict[int, frozenset[int]] = {}
+        # Types of the values that are known, by their numbers.
+        self.known: dict[int, Key] = {}
         # Effectful equations of the jaxpr at hand, in order.
         self.sequence: list[int] = []
 
@@ -128,9 +133,10 @@ class Graph(StandInKeys):
         jaxpr: Any,
         parent: KeyScope | None,
         unread: frozenset[int] = frozenset(),
-        repeated: tuple[tuple[int, int], ...] = (),
+        repeated: Pairs = (),
+        fixed: Pairs = (),
     ) -> Key:
-        memo = (id(jaxpr), unread, repeated)
+        memo = (id(jaxpr), unread, repeated, fixed)
         known = self.bodies.get(memo)
         if known is not None:
             self.n_held += memo in self.holding
@@ -139,11 +145,13 @@ class Graph(StandInKeys):
         uses, n_draws, n_held = self.n_outer_uses, self.n_draws, self.n_held
 
         def make() -> int:
-            avals, effects, results = self._enter(jaxpr, parent, unread, repeated)
+            avals, effects, results = self._enter(
+                jaxpr, parent, unread, repeated, fixed
+            )
             node = Node(("body", avals, len(effects)), (*effects, *results))
             return self.number(("body", avals, effects, results), node)
 
-        number = self.body((Same(jaxpr), unread, repeated), make)
+        number = self.body((Same(jaxpr), unread, repeated, fixed), make)
         if n_draws < self.n_draws:
             self.drawing.add(number)
         if uses == self.n_outer_uses:
@@ -165,20 +173,23 @@ class Graph(StandInKeys):
         jaxpr: Any,
         parent: KeyScope | None,
         unread: frozenset[int] = frozenset(),
-        repeated: tuple[tuple[int, int], ...] = (),
+        repeated: Pairs = (),
+        fixed: Pairs = (),
     ) -> tuple[tuple[Key, ...], tuple[int, ...], tuple[int, ...]]:
         """Number a jaxpr over inputs of its own.
 
         Only dead equations use those that are `unread`. `repeated` pairs inputs with
-        earlier ones that are given the same value.
+        earlier ones that are given the same value, `fixed` with constants that they are.
         """
         body, consts = jaxapi.split_jaxpr(jaxpr)
         inputs = _inputs(jaxpr)
-        dropped = unread | {i for i, _ in repeated}
+        dropped = unread | {i for i, _ in (*repeated, *fixed)}
         read = [var for i, var in enumerate(inputs) if i not in dropped]
         avals = tuple([self.aval(var.aval) for var in read])
         positions = {var: i for i, var in enumerate(read)}
         arguments = [self._input(positions.get(var), var) for var in inputs]
+        for i, number in fixed:
+            arguments[i] = number
         for i, earlier in repeated:
             arguments[i] = arguments[earlier]
         outer, self.sequence = self.sequence, []
@@ -219,19 +230,26 @@ class Graph(StandInKeys):
 
     def _repeated(
         self, jaxprs: Sequence[Any], operands: Sequence[int], unread: frozenset[int]
-    ) -> tuple[tuple[int, int], ...]:
-        """Pair the first inputs of jaxprs with earlier ones that are the same value."""
+    ) -> tuple[Pairs, Pairs]:
+        """Pair the first inputs of jaxprs with earlier ones that are the same value.
+
+        Returns:
+          These pairs, and those of inputs and constants that are all they are given.
+        """
         first: dict[Key, int] = {}
-        found: list[tuple[int, int]] = []
+        repeated: list[tuple[int, int]] = []
+        fixed: list[tuple[int, int]] = []
         each = [_inputs(jaxpr) for jaxpr in jaxprs]
         for i, operand in enumerate(operands):
             if i in unread:
                 continue
             avals = tuple([self.aval(inputs[i].aval) for inputs in each])
             earlier = first.setdefault((operand, avals), i)
-            if earlier != i:
-                found.append((i, earlier))
-        return tuple(found)
+            if {*avals} == {self.known.get(operand)}:
+                fixed.append((i, operand))
+            elif earlier != i:
+                repeated.append((i, earlier))
+        return tuple(repeated), tuple(fixed)
 
     def _operands_of(self, numbers: list[int]) -> set[int]:
         """Return all that some values are computed from, and these themselves."""
@@ -253,10 +271,12 @@ class Graph(StandInKeys):
         changed: dict[str, Key] = {}
         for reader in readers(eqn):
             n = reader.n_operands
-            unread, repeated = self._left_out(eqn, reader, operands, scope)
-            left = unread | {i for i, _ in repeated}
+            unread, repeated, fixed = self._left_out(eqn, reader, operands, scope)
+            left = unread | {i for i, _ in (*repeated, *fixed)}
             dropped.update(reader.first + i for i in left)
-            keys = [self.jaxpr(j, scope, unread, repeated) for j in reader.jaxprs]
+            keys = [
+                self.jaxpr(j, scope, unread, repeated, fixed) for j in reader.jaxprs
+            ]
             changed[reader.param] = tuple(keys)
             if reader.counted:
                 changed[reader.counted] = (n - len(left), reader.n_more)
@@ -271,20 +291,20 @@ class Graph(StandInKeys):
 
     def _left_out(
         self, eqn: Any, reader: Reader, operands: tuple[int, ...], scope: KeyScope
-    ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-        """Return which inputs of sub-programs are not read, and which are others again."""
+    ) -> tuple[frozenset[int], Pairs, Pairs]:
+        """Return which inputs of sub-programs are not read, which others, which known."""
         n = reader.n_operands
         unread: frozenset[int] = frozenset()
         if not reader.are_needed:
             each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
             unread = frozenset.intersection(*each)
         given = operands[reader.first : reader.first + n]
-        repeated = self._repeated(reader.jaxprs, given, unread)
-        if unread or repeated:
+        repeated, fixed = self._repeated(reader.jaxprs, given, unread)
+        if unread or repeated or fixed:
             cases = rules.cases_of(eqn, self.cases)
             if rules.names_constants(eqn, self._check_vma, cases):
-                return frozenset(), ()
-        return unread, repeated
+                return frozenset(), (), ()
+        return unread, repeated, fixed
 
     def traced_rules(self, eqn: Any, case: jaxapi.RuleCase) -> rules.Rules:
         traced = super().traced_rules(eqn, case)
@@ -372,7 +392,7 @@ class Graph(StandInKeys):
 
     def literal(self, atom: Any) -> int:
         bits = literal_key(atom.val, atom.aval) or self.value(atom.val, None)
-        return self._constant(bits, atom.aval)
+        return self._known(bits, atom.aval)
 
     def const(self, value: Any, aval: Any, scope: KeyScope) -> int:
         if isinstance(value, jaxapi.Tracer | jaxapi.Ref):
@@ -382,7 +402,13 @@ class Graph(StandInKeys):
             value, lambda v: literal_key(v, aval) or self.value(v, scope)
         )
         placed = bits if sharding is None else (bits, self.value(sharding, None))
-        return self._constant(placed, aval)
+        return self._known(placed, aval)
+
+    def _known(self, bits: Key, aval: Any) -> int:
+        """Number an array that is no tracer and never changes."""
+        number = self._constant(bits, aval)
+        self.known[number] = self.aval(aval)
+        return number
 
     def _constant(self, bits: Key, aval: Any) -> int:
         key = ("constant", bits, self.aval(aval))
