@@ -469,7 +469,6 @@ class Frame:
             self.lines = kept_whole(self.lines, self.names.fresh, self.depth)
 
 
-@optional(gives(None))
 def _closed_over_together(block: Block) -> dict[Value, set[Value]]:
     """Pair each constant with those that one equation has beside it.
 
@@ -488,6 +487,7 @@ def _closed_over_together(block: Block) -> dict[Value, set[Value]]:
     return beside
 
 
+@optional(gives(None))
 def origin_of(eqn: Equation) -> tuple[str, bool] | None:
     """Return what an equation comes from, and whether it is of a backward pass."""
     made = jaxapi.origin(eqn.source_info)
