@@ -219,3 +219,22 @@ def test_a_rule_that_refuses_some_tangents_does_not_refuse_all():
     assert str(src).count("from its equations") == 1  # the function alone
     slopes = [jax.grad(f)(X, X) for f in (program, src.load())]
     np.testing.assert_array_equal(*slopes)
+
+
+def harmonics(n):
+    @jax.custom_jvp
+    def waves(x):
+        return tuple(jnp.sin(x * i) for i in range(n))
+
+    @waves.defjvp
+    def _(primals, tangents):
+        made = harmonics(2 * n)(*primals)
+        return made[:n], tuple(tangents[0] * wave for wave in made[n:])
+
+    return waves
+
+
+def test_rules_that_make_ever_larger_functions_have_an_end():
+    src = untrace.source(lambda x: sum(harmonics(13)(x)))(X)
+    assert src.report.is_verified, str(src.report)
+    assert len(str(src).splitlines()) < 5_000

@@ -146,9 +146,12 @@ def _defined(
             customs[key] = made
         return made
     opened = writer.program.open_customs
-    if opened.count(id(function)) > MAX_NESTED:
+    code = getattr(innermost(function), "__code__", function)
+    is_same = opened.count(id(function)) > MAX_NESTED
+    if is_same or opened.count(id(code)) > jaxapi.ALL_DEEP:
         name = function_name(function.fun)
-        raise Unwritable(f"the rules of `{name}` call it at ever new fixed arguments")
+        what = "call it at ever new fixed arguments" if is_same else "make it anew"
+        raise Unwritable(f"the rules of `{name}` {what}")
     body = _primal(function, bodies, args, writer.program)
     maker, method = _spelling(function)
     given = [i for i in function.nondiff_argnums if i in passed]
@@ -166,13 +169,13 @@ def _defined(
             keeps_defaults=True,
         )
         customs[key] = made  # its rules may call it
-        opened.append(id(function))
+        opened += [id(function), id(code)]
         names.append(function_name(innermost(function) or function.fun))
         try:
             defined = _rules(function, body, bodies, fixed, writer)
         finally:
             names.pop()
-            opened.pop()
+            del opened[-2:]
         if place_rules(made, method, defined, _options(function), writer):
             break  # else a variant of the same text has other rules
     if not is_global(made):
