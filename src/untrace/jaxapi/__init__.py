@@ -206,8 +206,6 @@ from untrace.jaxapi.rule_cases import Case as RuleCase
 from untrace.jaxapi.rule_cases import RuleCases, are_all_cases, rule_cases
 from untrace.jaxapi.rule_cases import choices as tangent_choices
 from untrace.jaxapi.rules import (
-    ALL_DEEP,
-    MAX_MORE,
     MAX_RULE_REPEATS,
     CustomVJPBackward,
     CustomVJPForward,
@@ -302,7 +300,6 @@ from untrace.jaxapi.wrappers import transformed as transformed
 from untrace.jaxapi.wrappers import wrapper_code as wrapper_code
 
 __all__ = [
-    "ALL_DEEP",
     "AVAL_FIELDS",
     "COMPUTE_CONTEXT",
     "COMPUTE_ON",
@@ -313,7 +310,6 @@ __all__ = [
     "FLOAT0",
     "JAXPR_TYPES",
     "LAYOUT_CONTEXT",
-    "MAX_MORE",
     "MAX_RULE_REPEATS",
     "NATIVE_ENUMS",
     "ORIGIN_FIELDS",

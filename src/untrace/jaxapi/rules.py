@@ -45,12 +45,6 @@ SMALL_FUNCTION = 12
 """Equations and results of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
 
 
-ALL_DEEP = 4
-"""Where the data flow is compared, all rules are followed so deep,"""
-MAX_MORE = 60
-"""if no more than so many are followed for no other reason."""
-
-
 def follows_rules(names: list[str], name: str, call_jaxpr: Any) -> bool:
     """Tell whether the rules of `name`, met inside those of `names`, are traced.
 

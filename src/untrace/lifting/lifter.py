@@ -70,7 +70,7 @@ class Lifter:
         # The rules of equations as they were traced, for all writings of a program.
         self.traced_rules: dict[Any, Any] = {}
         self.linear_maps: list[str] = []  # of the `tangent_solve`s being written
-        self.n_cut_rules = self._n_more = 0
+        self.n_cut_rules = 0
         self._choices: dict[Any, Choices] = {}
         self._used_rules: set[Rule] = set()
 
@@ -104,19 +104,6 @@ class Lifter:
         that only makes them shorter.
         """
         return len(self.rule_names) > jaxapi.MAX_RULE_REPEATS
-
-    def follows_rules(self, name: str, call_jaxpr: Any) -> bool:
-        """Whether the rules of a function are written, in the rules around.
-
-        Those of calls are compared by data flow, which looks at more of them.
-        """
-        if jaxapi.follows_rules(self.rule_names, name, call_jaxpr):
-            return True
-        is_deep = len(self.rule_names) >= jaxapi.ALL_DEEP
-        if is_deep or self.options.level != "api" or self._n_more >= jaxapi.MAX_MORE:
-            return False
-        self._n_more += 1
-        return True
 
     # ---- functions -----------------------------------------------------------------
 

@@ -256,14 +256,10 @@ def name_rule(eqn: Any) -> str:
     return f"{jaxapi.primitive_name(eqn.primitive)} of `{name}`"
 
 
-def _without_number(name: str) -> str:
-    """Return the name of a rule as it is in a program where it needs no number.
-
-    >>> _without_number("custom_jvp_call of `f_2`"), _without_number("f")
-    ('custom_jvp_call of `f`', 'f')
-    """
-    front, _, number = name.removesuffix("`").rpartition("_")
-    return f"{front}`" if number.isdecimal() else name
+# Rules made anew by every call have no identity; so deep, all are looked at,
+_ALL_DEEP = 4
+# if no more than so many are looked at for no other reason.
+_MAX_MORE = 60
 
 
 class TooManyRules(Exception):
@@ -273,22 +269,18 @@ class TooManyRules(Exception):
 class FollowedRules:
     """Decides which rules that are met inside others are looked at.
 
-    Those that are made anew by every call have no identity.
-
     Args:
       all_deep: So deep, all are.
     """
 
-    def __init__(self, all_deep: int = jaxapi.ALL_DEEP) -> None:
+    def __init__(self, all_deep: int = _ALL_DEEP) -> None:
         self.names: list[str] = []
         """The names of the rules around, outermost first."""
         self._all_deep, self._n_more = all_deep, 0
 
     def decide(self, name: str, eqn: Any) -> tuple[bool, bool]:
         """Tell whether rules are looked at, and whether only because all are so deep."""
-        names = list(map(_without_number, self.names))
-        name = _without_number(name)
-        if jaxapi.follows_rules(names, name, eqn.params["call_jaxpr"]):
+        if jaxapi.follows_rules(self.names, name, eqn.params["call_jaxpr"]):
             return True, False
         is_more = len(self.names) < self._all_deep
         return is_more, is_more
@@ -300,7 +292,7 @@ class FollowedRules:
           TooManyRules: If there were too many.
         """
         self._n_more += 1
-        if self._n_more > jaxapi.MAX_MORE:
+        if self._n_more > _MAX_MORE:
             raise TooManyRules
 
 

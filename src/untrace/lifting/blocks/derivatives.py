@@ -144,7 +144,7 @@ def _define(
     captured = eqn.operands[: eqn.params["num_consts"]]
     kept_name = block_name(block, "function")
     rules: Rules | None = None
-    if lifter.follows_rules(kept_name, block.jaxpr):
+    if jaxapi.follows_rules(lifter.rule_names, kept_name, block.jaxpr):
         try:
             rules = trace()
         except RuleError as failed:
