@@ -71,7 +71,7 @@ class Plan:
       traced: Jaxprs that the run made, by identity, and the runs that they came from.
       before: The runs of jitted functions that JAX knows again; found when asked for.
       regions: What regions take from outside, and their equations.
-      blocks: The rules of these equations as they were traced, by the idioms that were
+      region_rules: The rules of these equations as they were traced, by the idioms that were
         not to be used in them.
       excluded: Lines of idioms that are not to be used.
       expand: Transformations whose calls are written as what JAX makes of them.
@@ -125,7 +125,7 @@ class Plan:
     traced: dict[int, tuple[Any, Body]] = field(
         default_factory=dict[int, "tuple[Any, Body]"]
     )
-    blocks: dict[frozenset[str], dict[Any, Any]] = field(
+    region_rules: dict[frozenset[str], dict[Any, Any]] = field(
         default_factory=dict[frozenset[str], "dict[Any, Any]"]
     )
     before: TracedBefore | None = None
@@ -176,7 +176,7 @@ class Plan:
 
     def traced_rules(self) -> dict[Any, Any]:
         """Return the rules of equations that were traced already, to add more."""
-        return self.blocks.setdefault(frozenset(self.excluded), {})
+        return self.region_rules.setdefault(frozenset(self.excluded), {})
 
     def bake_parameter(self, key: tuple[int, str, int]) -> None:
         """Write a function into the one that it is passed to; after many, all of them.

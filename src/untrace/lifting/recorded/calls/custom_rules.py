@@ -148,7 +148,7 @@ def _defined(
     opened = writer.program.open_customs
     code = getattr(innermost(function), "__code__", function)
     is_same = opened.count(id(function)) > MAX_NESTED
-    if is_same or opened.count(id(code)) > jaxapi.ALL_DEEP:
+    if is_same or opened.count(id(code)) > jaxapi.MAX_RULE_REPEATS:
         name = function_name(function.fun)
         what = "call it at ever new fixed arguments" if is_same else "make it anew"
         raise Unwritable(f"the rules of `{name}` {what}")
