@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,49 @@ def test_converted_function() -> None:
     expected = "function, consts = jax.closure_convert(lambda z: z * jnp.sin(y), x)\n"
     assert expected in text
     assert "return function(x, y) + " in text
+
+
+def minimize(objective: Any, x: Any) -> Any:
+    """As the documentation of `jax.closure_convert` shows."""
+
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+    def solve(f: Any, x: Any, *args: Any) -> Any:
+        return f(x, *args)
+
+    def forward(f: Any, x: Any, *args: Any) -> Any:
+        return solve(f, x, *args), args
+
+    def backward(f: Any, args: Any, g: Any) -> Any:
+        return g, *[a * g for a in args]
+
+    solve.defvjp(forward, backward)
+    function, consts = jax.closure_convert(objective, x)
+    return solve(function, x, *consts)
+
+
+def test_converted_function_runs_untraced() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return minimize(lambda z: z * jnp.sin(y), x)
+
+    src = untrace.source(program)(X, X)
+    assert "@jax.jit\ndef program(x, y):" in str(src)
+    loaded = src.load()
+    np.testing.assert_array_equal(loaded(X, X), jax.jit(program)(X, X))
+    for position in (0, 1):
+        slope = jax.grad(lambda *xs: loaded(*xs).sum(), position)(X, X)
+        wanted = jax.grad(lambda *xs: jax.jit(program)(*xs).sum(), position)(X, X)
+        np.testing.assert_array_equal(slope, wanted)
+
+
+def test_converted_function_in_a_loop_is_traced_already() -> None:
+    def program(x: Any, y: Any) -> Any:
+        def turn(carry: Any, _: Any) -> Any:
+            function, consts = jax.closure_convert(lambda z: z * jnp.sin(y), carry)
+            return function(carry, *consts), None
+
+        return lax.scan(turn, x, length=2)[0]
+
+    assert "@jax.jit" not in recover(program, X, X)
 
 
 def cube_root(a: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.capture import Captured
@@ -18,6 +21,7 @@ from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
@@ -26,6 +30,7 @@ from untrace.syntax.names import identifier
 def main_function(captured: Captured, program: Program, name: str) -> Function:
     root: Body = captured.recording
     decorators: list[Term] = []
+    layers: list[jaxapi.Transformed] = []
     calls, result = root.calls, root.result
     values = root.parameters
     whole = _whole_call(root)
@@ -36,6 +41,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         while layer is not None and layer.kind == "transformed":
             made = layer.value
             if made.maker[1] != "jit" or not program.opens_jit():
+                layers.append(made)
                 writer = Writer(program, Draft(""))
                 decorators.append(decorator_term(made, writer, fixed))
             layer = peel(layer.inner)
@@ -59,6 +65,9 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     if not program.is_one_call:
         name_locals(run.locals, writer)
     draft.result = writer.value(result)
+    is_jitted = any(made.maker[1] == "jit" for made in layers)
+    if not is_jitted and _hoists(calls):
+        decorators.append(program.home_term(("jax", "jit")))
     draft.decorators = decorators
     draft.types = signature_types([values[p.name] for p in captured.parameters], result)
     named = {p.name: values[p.name.hint] for p in draft.parameters}
@@ -122,6 +131,30 @@ def _whole_call(root: Body) -> Call | None:
         return None
     returned = [id(array) for array in arrays_in(root.result)]
     return item if returned == [id(array) for array in arrays_in(item.result)] else None
+
+
+def _hoists(calls: Iterable[Call]) -> bool:
+    """Tell whether what the program computes depends on which of its values are traced.
+
+    `jax.closure_convert` makes arguments of the traced values that a function closes
+    over, and of no others. The text gives as many as there were while recording, so it
+    has to be traced wherever it runs.
+    """
+    for item in calls:
+        if item.function is jax.closure_convert:
+            if item.result[1]:
+                return True
+        elif not _is_staged(item) and any(_hoists(body.calls) for body in item.bodies):
+            return True
+    return False
+
+
+def _is_staged(item: Call) -> bool:
+    """Tell whether JAX traces the functions of a call, whatever it is given."""
+    if isinstance(item.function, jaxapi.Transformed):
+        return item.function.maker[1] in ("jit", "checkpoint")
+    home = None if item.function is None else public_name(item.function)
+    return home is not None and home[0].startswith("jax.lax")
 
 
 def _wrapper_name(item: Call, name: str) -> str:
