@@ -209,3 +209,31 @@ def test_a_factory_that_no_file_can_import_makes_a_dict(level):
     space: dict[str, Any] = {"__name__": "made"}
     exec(str(src), space)
     assert type(space["f"](X)) is dict
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Attributes(dict[str, Any]):
+    """A dict whose items are attributes, and which has no others."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def tree_flatten_with_keys(self) -> Any:
+        return [(jax.tree_util.DictKey("w"), self["w"])], None
+
+    def tree_flatten(self) -> Any:
+        return [self["w"]], None
+
+    @classmethod
+    def tree_unflatten(cls, aux: Any, children: Any) -> Any:
+        return cls(w=children[0])
+
+
+def test_attributes_of_a_mapping_are_not_asked_for() -> None:
+    def program(x: Any) -> Any:
+        held = Attributes(w=x * 2)
+        return held.w + 1
+
+    src = untrace.source(program)(X)
+    assert src.report.strength == "identical"
+    assert "without a step" not in str(src)

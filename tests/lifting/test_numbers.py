@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded import passes
+from untrace.lifting.recorded.numbers.numbers import Numbers
+from untrace.syntax.names import Scope
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 
 EPS = 1e-6
 RATE = 3e-4
 NEGATIVE = -1e9
+NEGATIVE_POWER = -2.5
 LOWEST = float("-inf")
 VOCABULARY = 50257
 LEARNING_RATE = 1e-3
@@ -39,6 +44,28 @@ def test_number_written_once_stays():
     text = recover(normalize, X)
     assert "+ 1e-06)" in text
     assert "EPS" not in text
+
+
+def test_number_written_once_is_found_without_writing_again(monkeypatch):
+    writings = []
+    lift = passes._lift
+    monkeypatch.setattr(passes, "_lift", lambda *a: writings.append(a) or lift(*a))
+    text = recover(lambda x: normalize(x) * RATE + jnp.log(x + EPS), X)
+    assert "\nEPS = 1e-06\n" in text
+    assert "* 0.0003 + jnp.log(" in text
+    assert len(writings) == 1
+
+
+def test_number_written_once_keeps_its_sign_in_parentheses():
+    text = recover(lambda x: x * NEGATIVE + NEGATIVE_POWER**x, X)
+    assert "x * -1e9 + (-2.5) ** x" in text
+    functions = [Function("f", "x", ["return LOW ** x + HIGH * x, 'LOW', x.LOW"])]
+    numbers = Numbers(Scope(), set(), True)
+    for name, value in {"low": -2.5, "high": 7.5}.items():
+        numbers.term(value, str(value), name)
+    numbers.inline_single_uses(functions)
+    assert functions[0].lines == ["return (-2.5) ** x + 7.5 * x, 'LOW', x.LOW"]
+    assert numbers.definitions() == []
 
 
 def test_number_without_a_name_stays():

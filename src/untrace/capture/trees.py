@@ -113,8 +113,8 @@ def _node(
 def _mapping(value: Any, keys: Sequence[Any], children: tuple[Tree, ...]) -> Node:
     """Describe a mapping as one of `collections`, if it is one that can be made again."""
     cls = type(value)
-    factory = getattr(value, "default_factory", None)
     is_default = cls is collections.defaultdict
+    factory = value.default_factory if is_default else None
     known = [None, *vars(builtins).values()]
     is_known = any(factory is one for one in known)
     if cls not in MAPPINGS or not is_known:

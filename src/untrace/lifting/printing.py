@@ -76,6 +76,13 @@ class Function:
         ]
         return [*head, *(INDENT + line if line else "" for line in body), *self.after]
 
+    def rewrite(self, line: Callable[[str], str]) -> None:
+        """Write every line of it anew."""
+        self.lines = [*map(line, self.lines)]
+        self.decorators = [*map(line, self.decorators)]
+        self.after = [*map(line, self.after)]
+        self.parameters, self.signature = line(self.parameters), line(self.signature)
+
     def _head(self) -> str:
         head = f"def {self.name}{self.signature or f'({self.parameters})'}:"
         line = f"{head}  {comment(self.comment)}"

@@ -74,7 +74,7 @@ def lift_recorded(
         if not (
             program.is_stale
             or plan.learn(program.references, lines)
-            or program.numbers.refuse_single_uses(lines)
+            or program.numbers.is_stale
             or _settle_names(listing, program)
             or _leave_out(captured, program, lines)
             or program.plan.learn_merged(program.merged)
@@ -129,12 +129,15 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     program.plan.merging = program.given_numbers | merge_alike(
         lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
     )
-    write_numbers(
-        [*lifter.functions, main],
-        lambda: lifter.imports.module("jax.numpy"),
-        program.numbers.names(),
-    )
-    note_annotations([*lifter.functions, main], lifter)
+    functions = [*lifter.functions, main]
+
+    def numpy() -> str:
+        return lifter.imports.module("jax.numpy")
+
+    write_numbers(functions, numpy, program.numbers.names())
+    program.numbers.inline_single_uses(functions)
+    write_numbers(functions, numpy, program.numbers.names())
+    note_annotations(functions, lifter)
     for tree in shown:
         program.define_classes(tree)
     example = example_lines(

@@ -152,8 +152,9 @@ class Program:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
         module, names = self.lifter.imports.module, self.numbers.names()
+        shown = self.numbers.with_inlined
         texts = [
-            (readable(term.render(), lambda: module("jax.numpy"), names), item)
+            (readable(shown(term.render()), lambda: module("jax.numpy"), names), item)
             for item, term in self.written
         ]
         found = [

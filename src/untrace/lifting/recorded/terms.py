@@ -73,9 +73,13 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """The name of a function of the module, which locals must not hide."""
+    """The name of a function or number of the module, which locals must not hide.
+
+    `number` is the text of the number, which stands for its name if that is used only once.
+    """
 
     text: str
+    number: str = ""
 
 
 Part = str | Ref | Global
@@ -106,15 +110,29 @@ class Term:
 
     def length(self) -> int:
         """Return how long the expression will be, in characters."""
-        return len(self.render()) + sum(ref.name.reach for ref in self.all_refs())
+        parts = list(self.all_parts())
+        length = len(self.render())
+        length += sum(p.resolved().name.reach for p in parts if type(p) is Ref)
+        numbers = [p for p in parts if type(p) is Global and p.number]
+        if numbers:  # the name of one that is used twice stays
+            single = [p for p in numbers if numbers.count(p) == 1]
+            length += sum(len(p.number) - len(p.text) for p in single)
+        return length
+
+    def all_parts(self) -> Iterator[Part]:
+        """Yield the parts, those of folded expressions instead of references to them."""
+        for part in self.parts:
+            folded = part.resolved().name.folded if type(part) is Ref else None
+            if folded is None:
+                yield part
+            else:
+                yield from folded.all_parts()
 
     def all_refs(self) -> Iterator[Ref]:
         """Yield the references, those in folded expressions instead of these."""
-        for ref in self.refs():
-            if ref.name.folded is None:
-                yield ref
-            else:
-                yield from ref.name.folded.all_refs()
+        for part in self.all_parts():
+            if type(part) is Ref:
+                yield part.resolved()
 
     def whole(self) -> Term:
         """Return the expression with what is folded into it as its parts.

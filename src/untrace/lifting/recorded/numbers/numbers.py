@@ -2,22 +2,26 @@
 
 A number has a name if the user's source, or the parameter that takes it, has a good one
 for it. Two numbers that claim one name keep none; two names of one number are two
-constants. What is written only once in the end stays a number: the program is written
-again without that name.
+constants. What is written only once in the end stays a number.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections import Counter
+from collections.abc import Sequence, Set
 from typing import Any
 
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.terms import Global, Term
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier
 
+_NAME = re.compile(
+    r"""(?P<name>(?<![\w.])[^\W\d]\w*)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+)
 MIN_USES = 2
 MIN_LETTERS = 2
 # They say no more than that there is a number.
@@ -39,12 +43,14 @@ class Numbers:
       roles: The names that the call being written has for its numbers.
       held: The numbers that variables of its expression hold; None if that is unknown.
       is_stale: A name was refused that is written already.
+      inlined: The numbers that lost their names in the end, by these.
     """
 
     def __init__(self, scope: Scope, refused: set[str], is_on: bool) -> None:
         self.roles: dict[NumberKey, str] = {}
         self.held: Set[NumberKey] | None = None
         self.is_stale = False
+        self.inlined: dict[str, str] = {}
         self._scope = scope
         self._refused = refused
         self._is_on = is_on
@@ -69,7 +75,7 @@ class Numbers:
             self._refused.add(name)
             self.is_stale = self.is_stale or name in self._known
             return None
-        return Term([Global(name)])
+        return Term([Global(name, text)])
 
     def is_held(self, value: float) -> bool:
         """Tell whether a variable may hold a number, which else stands in the source.
@@ -89,15 +95,32 @@ class Numbers:
             self._known[name] = key, text
         return name in self._known and self._known[name][0] == key
 
-    @optional(gives(False))
-    def refuse_single_uses(self, lines: Iterable[str]) -> bool:
-        """Refuse the names that are written only once; tell whether there are any."""
-        text = "\n".join(lines)
-        for name in self._known:
-            if len(re.findall(rf"\b{name}\b", text)) < MIN_USES:
-                self._refused.add(name)
-                self.is_stale = True
-        return self.is_stale
+    @optional(gives(None))
+    def inline_single_uses(self, functions: Sequence[Function]) -> None:
+        """Write the numbers whose names are used only once in all functions."""
+        lines = [line for function in functions for line in function.text_lines()]
+        counts = Counter(name for line in lines for name in _names(line))
+        self.inlined = {
+            name: text
+            for name, (_, text) in self._known.items()
+            if counts[name] < MIN_USES
+        }
+        for name in self.inlined:
+            del self._known[name]
+        for function in functions:
+            function.rewrite(self.with_inlined)
+
+    def with_inlined(self, text: str) -> str:
+        """Write numbers for the names that were used only once."""
+        if self.inlined.keys().isdisjoint(_names(text)):
+            return text
+
+        def number(match: re.Match[str]) -> str:
+            written = self.inlined.get(match["name"] or "", match[0])
+            is_operand = text[match.end() :].lstrip().startswith(("**", "."))
+            return f"({written})" if is_operand and written[0] == "-" else written
+
+        return _NAME.sub(number, text)
 
     def names(self) -> dict[str, str]:
         """Return the names of numbers, by their texts."""
@@ -121,6 +144,11 @@ def named_floats(draft: Draft) -> dict[str, str]:
         for text, name in single.items()
         if constant_name(name)
     }
+
+
+def _names(text: str) -> list[str]:
+    """List the names in a text that are no attributes."""
+    return [match["name"] for match in _NAME.finditer(text) if match["name"]]
 
 
 def constant_name(hint: str) -> str:
