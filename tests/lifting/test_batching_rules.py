@@ -88,3 +88,28 @@ def test_defaults_and_several_shapes() -> None:
         return jnp.sin(x) * 2.0, True
 
     recover(lambda x: powered(x) + powered(x[0]) + powered(x, 3.0))
+
+
+def counted(function: Any, n_mapped: int = 0) -> Any:
+    """Make a function whose batching rule makes it anew, for one batch more."""
+
+    def call(x: Any) -> Any:
+        made = jax.custom_batching.custom_vmap(lambda y: function(y) * (n_mapped + 1))
+
+        @made.def_vmap
+        def rule(size: int, batched: Any, y: Any) -> Any:
+            return counted(jax.vmap(function), n_mapped + 1)(y), batched[0]
+
+        return made(x)
+
+    return call
+
+
+def test_rule_that_makes_its_function_anew_has_an_end() -> None:
+    src = untrace.source(lambda x: jax.vmap(counted(jnp.sin))(x))(X[0])
+    assert src.report.strength == "identical"
+    text = str(src)
+    assert "jax.vmap(jax.vmap(jnp.sin))(y) * 3" in text
+    assert "the rules of `<lambda>` make it anew" in " ".join(text.split())
+    wanted = jax.vmap(jax.vmap(jax.vmap(counted(jnp.sin))))(X[None])
+    np.testing.assert_array_equal(jax.vmap(jax.vmap(src.load()))(X[None]), wanted)

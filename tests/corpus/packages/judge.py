@@ -137,7 +137,7 @@ def _as_traced(captured: Any) -> Flat:
 def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> None:
     """Call the loaded function as the original is called, and transform it.
 
-    Every call has arguments of its own: some functions change them.
+    Every call has arguments of its own: some functions change them, or donate arrays.
     """
     try:
         loaded = src.load()
@@ -147,7 +147,7 @@ def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> N
     parts, structure = jax.tree.flatten((call.args, call.kwargs))
 
     def anew(function: Any) -> Call:
-        return Call(function, *jax.tree.unflatten(structure, parts))
+        return Call(function, *jax.tree.unflatten(structure, map(_copied, parts)))
 
     found.load = load_verdict(anew(call.function), anew(loaded))
     original, leaves = flat(call, call.function)
@@ -164,6 +164,11 @@ def judge_load(src: Any, call: Call, wanted: Sequence[Any], found: Finding) -> N
     if floats:
         made = [jax.grad(_loss(f, leaves, floats)) for f in (original, recovered)]
         found.grad = transformed(*made, [[leaves[i] for i in floats]])
+
+
+def _copied(leaf: Any) -> Any:
+    is_array = isinstance(leaf, jax.Array)
+    return jax.device_put(leaf, may_alias=False) if is_array else leaf
 
 
 def load_verdict(call: Call, ours: Call) -> str:

@@ -12,6 +12,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
+from untrace.lifting.recorded.calls.open_rules import open_rules
 from untrace.lifting.recorded.calls.rule_arguments import kind
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
 from untrace.lifting.recorded.functions.definitions import define
@@ -37,7 +38,7 @@ def batching_term(
     It is written once for each kind of arguments; variants of the same text are one.
 
     Raises:
-      Unwritable: If it was not run.
+      Unwritable: If it was not run, or its rule makes it anew without end.
     """
     program = writer.program
     body = program.runs.last(function, bodies)
@@ -62,7 +63,8 @@ def batching_term(
         if is_sequential:
             break
         run = _rule_run(function, body, bodies, program)
-        rule = define(function.vmap_rule, run, writer, keeps_defaults=True)
+        with open_rules(function, program):
+            rule = define(function.vmap_rule, run, writer, keeps_defaults=True)
         if place_rules(made, "def_vmap", [rule], [], writer):
             break  # else a variant of the same text has another rule
     if not is_global(made):

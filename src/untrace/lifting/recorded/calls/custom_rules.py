@@ -21,6 +21,7 @@ from untrace.lifting.recorded.calls.rule_arguments import (
     kind,
     positional_arguments,
 )
+from untrace.lifting.recorded.calls.open_rules import open_rules
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
 from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
@@ -56,9 +57,6 @@ from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.program import Program
-
-# Rules of rules that are written; the proof follows them about as deep.
-MAX_NESTED = 1
 
 
 def custom_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
@@ -145,13 +143,6 @@ def _defined(
         if is_global(made):
             customs[key] = made
         return made
-    opened = writer.program.open_customs
-    code = getattr(innermost(function), "__code__", function)
-    is_same = opened.count(id(function)) > MAX_NESTED
-    if is_same or opened.count(id(code)) > jaxapi.MAX_RULE_REPEATS:
-        name = function_name(function.fun)
-        what = "call it at ever new fixed arguments" if is_same else "make it anew"
-        raise Unwritable(f"the rules of `{name}` {what}")
     body = _primal(function, bodies, args, writer.program)
     maker, method = _spelling(function)
     given = [i for i in function.nondiff_argnums if i in passed]
@@ -169,13 +160,12 @@ def _defined(
             keeps_defaults=True,
         )
         customs[key] = made  # its rules may call it
-        opened += [id(function), id(code)]
         names.append(function_name(innermost(function) or function.fun))
         try:
-            defined = _rules(function, body, bodies, fixed, writer)
+            with open_rules(function, writer.program):
+                defined = _rules(function, body, bodies, fixed, writer)
         finally:
             names.pop()
-            del opened[-2:]
         if place_rules(made, method, defined, _options(function), writer):
             break  # else a variant of the same text has other rules
     if not is_global(made):

@@ -1,0 +1,39 @@
+"""Rules that are being written: those that make their function anew have no end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from untrace import jaxapi
+from untrace.capture.origins import function_name
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.recovery.functions import innermost
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+# Rules of rules that are written; the proof follows them about as deep.
+MAX_NESTED = 1
+
+
+@contextmanager
+def open_rules(function: Any, program: Program) -> Iterator[None]:
+    """Note that the rules of a function are written within this context.
+
+    Raises:
+      Unwritable: If they are within themselves, too often to come to an end.
+    """
+    opened = program.open_customs
+    code = getattr(innermost(function), "__code__", function)
+    is_same = opened.count(id(function)) > MAX_NESTED
+    if is_same or opened.count(id(code)) > jaxapi.MAX_RULE_REPEATS:
+        name = function_name(function.fun)
+        what = "call it at ever new fixed arguments" if is_same else "make it anew"
+        raise Unwritable(f"the rules of `{name}` {what}")
+    opened += [id(function), id(code)]
+    try:
+        yield
+    finally:
+        del opened[-2:]
