@@ -17,11 +17,11 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
+from untrace.lifting.recorded.calls.open_rules import open_rules
 from untrace.lifting.recorded.calls.rule_arguments import (
     kind,
     positional_arguments,
 )
-from untrace.lifting.recorded.calls.open_rules import open_rules
 from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
 from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
