@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ MAX_NESTED = 1
 
 
 @contextmanager
-def open_rules(function: Any, program: Program) -> Iterator[None]:
+def open_rules(function: Any, program: Program) -> Generator[None]:
     """Note that the rules of a function are written within this context.
 
     Raises:
