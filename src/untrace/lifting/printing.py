@@ -77,11 +77,10 @@ class Function:
         return [*head, *(INDENT + line if line else "" for line in body), *self.after]
 
     def rewrite(self, line: Callable[[str], str]) -> None:
-        """Write every line of it anew."""
+        """Write every line of it anew, but for its head."""
         self.lines = [*map(line, self.lines)]
         self.decorators = [*map(line, self.decorators)]
         self.after = [*map(line, self.after)]
-        self.parameters, self.signature = line(self.parameters), line(self.signature)
 
     def _head(self) -> str:
         head = f"def {self.name}{self.signature or f'({self.parameters})'}:"

@@ -30,7 +30,7 @@ from untrace.syntax.names import identifier
 def main_function(captured: Captured, program: Program, name: str) -> Function:
     root: Body = captured.recording
     decorators: list[Term] = []
-    layers: list[jaxapi.Transformed] = []
+    is_jitted = False
     calls, result = root.calls, root.result
     values = root.parameters
     whole = _whole_call(root)
@@ -41,7 +41,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         while layer is not None and layer.kind == "transformed":
             made = layer.value
             if made.maker[1] != "jit" or not program.opens_jit():
-                layers.append(made)
+                is_jitted |= made.maker[1] == "jit"
                 writer = Writer(program, Draft(""))
                 decorators.append(decorator_term(made, writer, fixed))
             layer = peel(layer.inner)
@@ -65,7 +65,6 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     if not program.is_one_call:
         name_locals(run.locals, writer)
     draft.result = writer.value(result)
-    is_jitted = any(made.maker[1] == "jit" for made in layers)
     if not is_jitted and _hoists(calls):
         decorators.append(program.home_term(("jax", "jit")))
     draft.decorators = decorators
@@ -144,7 +143,11 @@ def _hoists(calls: Iterable[Call]) -> bool:
         if item.function is jax.closure_convert:
             if item.result[1]:
                 return True
-        elif not _is_staged(item) and any(_hoists(body.calls) for body in item.bodies):
+        elif (
+            item.bodies
+            and not _is_staged(item)
+            and any(_hoists(body.calls) for body in item.bodies)
+        ):
             return True
     return False
 

@@ -136,7 +136,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
 
     write_numbers(functions, numpy, program.numbers.names())
     program.numbers.inline_single_uses(functions)
-    write_numbers(functions, numpy, program.numbers.names())
+    if program.numbers.inlined:
+        write_numbers(functions, numpy, program.numbers.names())
     note_annotations(functions, lifter)
     for tree in shown:
         program.define_classes(tree)
