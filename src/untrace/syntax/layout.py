@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from untrace.optional import optional, unchanged
+from untrace.syntax.text import STRING
 
 WIDTH = 88
 INDENT = "    "
@@ -18,7 +19,7 @@ INDENT = "    "
 _OPEN = frozenset("([{")
 _CLOSE = frozenset(")]}")
 # What matters to the structure of a line; string literals are skipped as a whole.
-_MARKS = re.compile(r"""[\[\](){},#]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+_MARKS = re.compile(rf"[\[\](){{}},#]|{STRING}")
 _BRACKETS = re.compile(r"[\[\](){}]")
 # What cannot stand left of an assignment's sign.
 _ARGUMENT = re.compile(r"""["'=.]|\w\(|^(?:def|return|with|from|import|class) """)

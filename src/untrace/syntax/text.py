@@ -11,6 +11,8 @@ import textwrap
 
 from untrace.printable import printable, printable_lines
 
+STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+"""What matches a string literal, as a regular expression."""
 WIDTH_COLS = 85
 """Of the lines of docstrings."""
 

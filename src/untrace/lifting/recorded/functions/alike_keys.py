@@ -17,12 +17,12 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.argument_sizes import is_assigned
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls, split
 from untrace.syntax.names import identifier
-from untrace.syntax.text import quote
+from untrace.syntax.text import STRING, quote
 
 MAX_PARTS = 3
 _KEY = re.compile(r"""(?<![\w.\]"'])(?P<holder>\w+)\["(?P<key>[^"\\{}]+)"\]""")
-_STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
-_KEY_OR_STRING = re.compile(rf"{_KEY.pattern}|{_STRING.pattern}")
+_STRING = re.compile(STRING)
+_KEY_OR_STRING = re.compile(rf"{_KEY.pattern}|{STRING}")
 _SIMPLE = re.compile(r"""\w+(\.\w+|\[("[^"]*"|\d+|\w+)\])*""")
 _NUMBER = re.compile(r"(?<![\w.])\d[\w.]*")
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
+from untrace.syntax.text import STRING
 
 Column = tuple[str, ...]
 """The numbers that stand in one place of functions that are alike."""
@@ -26,7 +27,7 @@ _OF_NUMBERS = frozenset({"arange", "eye", "repeat", "tri"})
 _REST = "-1"  # of the size of an array that gets a new shape
 _MAX_FACTOR = 16
 _CALLED = re.compile(r"([\w.]+)$")
-_STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+_STRING = re.compile(STRING)
 
 
 @dataclass(frozen=True, slots=True)

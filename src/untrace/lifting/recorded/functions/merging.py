@@ -28,12 +28,13 @@ from untrace.lifting.recorded.functions.argument_sizes import (
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
 from untrace.optional import makes, optional
+from untrace.syntax.text import STRING
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
 MAX_NUMBERS = 2
 _FLAGS = frozenset({"True", "False"})
-_STRING = r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_STRING = rf"(?P<string>{STRING})"
 _PIECES = re.compile(
     _STRING
     + r"""|(?<![\w.])(?P<number>True|False|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])"""

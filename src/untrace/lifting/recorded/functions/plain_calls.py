@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-_STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+from untrace.syntax.text import STRING
+
+_STRING = re.compile(STRING)
 _SPECIAL = re.compile(r"\*|\w+=(?!=)")
 
 Change = Callable[[str, list[str]], tuple[str, list[str]] | None]

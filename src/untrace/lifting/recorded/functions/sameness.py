@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 
 from untrace.lifting.printing import Function
+from untrace.syntax.text import STRING
 
-_STRING = r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_STRING = rf"(?P<string>{STRING})"
 _PARAMETER = re.compile(r"(?:^|(?<=, ))\w+")
 _NESTED_TYPES = re.compile(r"^(\s*def .*:)  # .*$")
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from untrace.lifting.printing import Function
 from untrace.optional import gives, optional
+from untrace.syntax.text import STRING
 
 MAX_DENOMINATOR = 30
 MAX_DECIMALS = 5
@@ -23,7 +24,7 @@ LARGE = 1e7
 # What is left of 1 by a momentum or a decay.
 LEAST_DECAY = 0.8
 _NUMBER = re.compile(
-    r"""float\("(?P<special>-?inf|nan)"\)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+    rf"""float\("(?P<special>-?inf|nan)"\)|{STRING}"""
     r"""|(?<![\w.])(?P<number>\d+\.\d+(?:e[+-]?\d+)?)(?![\w.])"""
 )
 _WORD = re.compile(r"\w+")

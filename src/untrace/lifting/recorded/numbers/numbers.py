@@ -18,10 +18,9 @@ from untrace.lifting.recorded.terms import Global, Term
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier
+from untrace.syntax.text import STRING
 
-_NAME = re.compile(
-    r"""(?P<name>(?<![\w.])[^\W\d]\w*)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
-)
+_NAME = re.compile(rf"(?P<name>(?<![\w.])[^\W\d]\w*)|{STRING}")
 MIN_USES = 2
 MIN_LETTERS = 2
 # They say no more than that there is a number.
