@@ -166,7 +166,7 @@ def test_cancellation_is_found_in_double_precision() -> None:
         "difference",
         "sub",
     )
-    assert found.first.distance.rel > 0.1
+    assert found.first.distance.rel > 0.05
     assert found.sides == ("float32", "float64")
     true = np.var(np.asarray(x, np.float64))
     assert np.isclose(found.first.distance.other, true, rtol=1e-5)
@@ -243,7 +243,8 @@ def test_mutable_arrays_are_as_they_were() -> None:
         ref[...] += jnp.sin(x)
         return ref[...] * 2.0
 
-    for options in ({}, {"dtype": "float64"}, {"devices": ("cpu", "cpu")}):
+    two_devices = {"devices": ("cpu:0", "cpu:1")}
+    for options in ({}, {"dtype": "float64"}, {"devices": ("cpu", "cpu")}, two_devices):
         ref = jax.new_ref(jnp.ones(6))
         found = untrace.divergence(f, **options)(ref, X)
         assert found.first is None

@@ -370,6 +370,8 @@ def test_transforms_of_numpyro() -> None:
         t.ReshapeTransform((2, 3), (6,)),
         t.IndependentTransform(t.SoftplusTransform(), 1),
         t.ComposeTransform([t.ExpTransform(), t.AffineTransform(1.0, 2.0)]),
+        t.DiscreteCosineTransform(),
+        t.HaarTransform(),
     ]
     for transform in cases:
         log_det = jnp.sum(transform.log_abs_det_jacobian(x, transform(x)))
@@ -394,6 +396,8 @@ def test_transforms_of_numpyro_to_fewer_dimensions() -> None:
         (t.StickBreakingTransform(), x),
         (t.CorrCholeskyTransform(), x),
         (t.LowerCholeskyTransform(), x),
+        (t.SoftplusLowerCholeskyTransform(), x),
+        (t.ScaledUnitLowerCholeskyTransform(), x),
         (t.RealFastFourierTransform((6,)), x),
         (t.ZeroSumTransform(1), x),
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.fft
 import jax.scipy.special
 import numpy as np
 import pytest
@@ -302,6 +303,57 @@ def test_periodic_convolution_is_a_linear_system() -> None:
         return jnp.tanh(made[0, :, :, 0])
 
     check_log_det(f, jax.random.normal(jax.random.key(4), (4, 4)) * 0.3)
+
+
+@pytest.mark.parametrize("norm", [None, "ortho"])
+def test_cosine_transforms_are_linear_systems(norm: str | None) -> None:
+    check_log_det(lambda x: jnp.exp(jax.scipy.fft.dct(x, norm=norm)), X)
+    with pytest.raises(untrace.InverseError, match="information lost"):
+        untrace.inverse(lambda x: jnp.fft.fft(x).real, X)(X)
+
+
+def test_systems_of_complex_numbers() -> None:
+    z = X[:3] + 1j * X[3:]
+
+    def f(z: Any) -> Any:
+        return z + 0.3j * M[:3, :3] @ jnp.conj(z)
+
+    def real(x: Any) -> Any:
+        made = f(x[:3] + 1j * x[3:])
+        return jnp.concatenate([made.real, made.imag])
+
+    check_round_trip(f, z)
+    log_det = untrace.inverse_and_log_det(f, z)(f(z))[1]
+    wanted = -jnp.linalg.slogdet(jax.jacobian(real)(X))[1]
+    np.testing.assert_allclose(log_det, wanted, rtol=1e-4, atol=1e-4)
+
+
+BELOW = jnp.tril_indices(3, -1)
+
+
+def by_sum(x: Any) -> Any:
+    below = jnp.zeros((3, 3), x.dtype).at[BELOW].add(x[:3])
+    return below + jax.nn.softplus(x[3:])[:, None] * jnp.eye(3, dtype=x.dtype)
+
+
+def by_update(x: Any) -> Any:
+    diagonal = jnp.arange(3)
+    below = jnp.zeros((3, 3), x.dtype).at[BELOW].set(x[:3])
+    return below.at[diagonal, diagonal].add(1) * jnp.exp(x[3:])[:, None]
+
+
+def by_columns(x: Any) -> Any:
+    below = jnp.zeros((3, 3), x.dtype).at[BELOW].add(jnp.tanh(x[:3]))
+    return below + jnp.eye(3, dtype=x.dtype) * (2 * x[3:])
+
+
+@pytest.mark.parametrize("f", [by_sum, by_update, by_columns])
+def test_a_triangle_and_a_diagonal_are_told_apart(f: Any) -> None:
+    check_round_trip(f, X)
+    check_log_det(lambda x: f(x)[jnp.tril_indices(3)], X)
+    src = untrace.source(untrace.inverse(f, X))(f(X))
+    assert src.report.strength in ("identical", "equivalent")
+    np.testing.assert_allclose(src.load()(f(X)), X, rtol=1e-4, atol=1e-5)
 
 
 def test_singular_systems_are_found_before_values_are_known() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator
 from typing import Any
 
 import jax
 
+from untrace import jaxapi
 from untrace.errors import CallError
 from untrace.interpreters.evaluate import Step
 from untrace.interpreters.sub_programs import is_traced
@@ -55,24 +57,40 @@ class OnDevice:
 
     def __init__(self, device: Any) -> None:
         self._device = device
+        self._refs: dict[int, tuple[Any, Any]] = {}
 
     @property
     def label(self) -> str:
         """What the device is called."""
         return f"{self._device.platform}:{self._device.id}"
 
-    def context(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context in which new arrays are on the device."""
-        return jax.default_device(self._device)
+    @contextlib.contextmanager
+    def context(self) -> Generator[None, None, None]:
+        """Enter a run: new arrays are on the device, and mutable ones have copies there."""
+        self._refs.clear()
+        with jax.default_device(self._device):
+            yield
 
     def __call__(self, step: Step, *operands: Any) -> Any:
         """Compute an equation that has no sub-programs, with its operands on the device."""
         return step.bind(*[self._moved(operand) for operand in operands])
 
     def _moved(self, value: Any) -> Any:
-        is_elsewhere = (
-            isinstance(value, jax.Array)
-            and not is_traced([value])
-            and value.devices() != {self._device}
-        )
+        if is_traced([value]):
+            return value
+        if jaxapi.is_ref(value):
+            return self._copied(value)
+        is_elsewhere = isinstance(value, jax.Array) and value.devices() != {
+            self._device
+        }
         return jax.device_put(value, self._device) if is_elsewhere else value
+
+    def _copied(self, ref: Any) -> Any:
+        """Return the copy that stands for a mutable array in this run."""
+        if id(ref) not in self._refs:
+            content = jaxapi.ref_content(ref)
+            if content.devices() == {self._device}:
+                return ref
+            moved = jax.device_put(content, self._device)
+            self._refs[id(ref)] = ref, jax.new_ref(moved)
+        return self._refs[id(ref)][1]

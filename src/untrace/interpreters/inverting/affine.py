@@ -61,6 +61,9 @@ LINEAR = set(
 BILINEAR = {"mul", "dot_general", "conv_general_dilated"}
 """Linear in each operand."""
 
+OF_PARTS = {"real", "imag", "complex", "conj"}
+"""Linear in real and imaginary parts."""
+
 LINEAR_IN: dict[str, Sequence[int]] = {
     "div": (0,),
     "triangular_solve": (1,),
@@ -97,23 +100,35 @@ def _is_linear(node: Node) -> bool:
     """Return whether an equation is linear in its operands that are not known."""
     unknown = [i for i, cell in enumerate(node.operands) if not cell.is_known]
     cells = (*[node.operands[i] for i in unknown], *node.results)
-    if not unknown or not all(_is_real(cell) for cell in cells):
+    if not unknown or not all(_is_inexact(cell) for cell in cells):
         return False
     if any(node.operands[i].is_touched for i in unknown):
         return False
-    if node.eqn is None or node.name in LINEAR:
+    if node.eqn is None or node.name in LINEAR or node.name in OF_PARTS:
         return True
     if node.name == "convert_element_type":  # to a narrower type it rounds
         old, new = (cell.aval.dtype for cell in (node.operands[0], node.results[0]))
-        return jnp.finfo(new).bits > jnp.finfo(old).bits or old == new
+        if _is_complex(node.operands[0]) and not _is_complex(node.results[0]):
+            return False  # the imaginary part is left out: JAX warns of that
+        one, other = jnp.finfo(old), jnp.finfo(new)
+        return other.bits > one.bits or other.dtype == one.dtype
     if node.name in BILINEAR:
         return len(unknown) == 1
     return all(i in LINEAR_IN.get(node.name, ()) for i in unknown)
 
 
-def _is_real(cell: Cell) -> bool:
+def _is_inexact(cell: Cell) -> bool:
     dtype = getattr(cell.aval, "dtype", None)
-    return dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact)
+
+
+def _is_complex(cell: Cell) -> bool:
+    return jnp.issubdtype(cell.aval.dtype, jnp.complexfloating)
+
+
+def _n_numbers(cell: Cell) -> int:
+    """Count real numbers; a complex one is two."""
+    return cell.size * (2 if _is_complex(cell) else 1)
 
 
 class _System:
@@ -133,8 +148,8 @@ class _System:
             if cell.is_known
         }
         self.nodes = self._order()
-        self.n_unknowns = sum(cell.size for cell in self.roots)
-        n_known = sum(cell.size for cell in self.sinks)
+        self.n_unknowns = sum(map(_n_numbers, self.roots))
+        n_known = sum(map(_n_numbers, self.sinks))
         self.is_square = n_known == self.n_unknowns
         if n_known < self.n_unknowns:
             self.refusal = TWO
@@ -205,13 +220,12 @@ class _System:
     def _flat(self, given: dict[Cell, Any]) -> Any:
         """Return the map of the system, of flat vectors."""
         # Solvers need 32 bits at least.
-        dtype = jnp.result_type(jnp.float32, *[cell.aval.dtype for cell in self.roots])
+        parts = [jnp.finfo(cell.aval.dtype).dtype for cell in self.roots]
+        dtype = jnp.result_type(jnp.float32, *parts)
 
         def flat(vector: Any) -> Any:
-            roots = _parts(vector, list(self.roots))
-            return jnp.concatenate(
-                [jnp.ravel(v).astype(dtype) for v in self._forward(given, roots)]
-            )
+            made = self._forward(given, _parts(vector, list(self.roots)))
+            return _vector(made).astype(dtype)
 
         return flat, jnp.zeros(self.n_unknowns, dtype)
 
@@ -222,10 +236,12 @@ class _System:
         values: dict[Cell, Any] = {}
         for cell in self.given:
             value = cell.whole.concrete() if cell.whole is not None else None
-            if value is None and not _is_real(cell):
+            if value is None and not _is_inexact(cell):
                 return self.n_unknowns
             if value is None:
-                value = random.normal(size=cell.shape).astype(cell.aval.dtype)
+                pair = random.normal(size=(2, *cell.shape))
+                value = pair[0] + 1j * pair[1] if _is_complex(cell) else pair[0]
+                value = np.asarray(value).astype(cell.aval.dtype)
             values[cell] = value
         if is_large:
             return self.n_unknowns
@@ -248,7 +264,7 @@ class _System:
 
         def run(*values: Any) -> Any:
             matrix, offset = matrix_and_offset(values[:n_given])
-            shown = jnp.concatenate([jnp.ravel(v) for v in values[n_given:]])
+            shown = _vector(values[n_given:])
             right = shown.astype(offset.dtype) - offset
             if self.is_square:
                 found = jnp.linalg.solve(matrix, right)
@@ -278,11 +294,25 @@ def _part(whole: Lazy, i: int) -> Lazy:
     return Lazy(lambda values: values[0][i], [whole])
 
 
+def _vector(values: Sequence[Any]) -> Any:
+    """Put values in a row: of complex ones the real parts, then the imaginary ones."""
+    parts: list[Any] = []
+    for value in values:
+        is_complex = jnp.iscomplexobj(value)
+        pair = (jnp.real(value), jnp.imag(value)) if is_complex else (value,)
+        parts += [jnp.ravel(part) for part in pair]
+    return jnp.concatenate(parts)
+
+
 def _parts(vector: Any, cells: Sequence[Cell]) -> list[Any]:
+    """Take a vector apart again."""
     parts: list[Any] = []
     start = 0
     for cell in cells:
-        part = vector[start : start + cell.size]
-        parts.append(jnp.reshape(part, cell.shape).astype(cell.aval.dtype))
-        start += cell.size
+        stop = start + _n_numbers(cell)
+        part = vector[start:stop].astype(jnp.finfo(cell.aval.dtype).dtype)
+        if _is_complex(cell):
+            part = jax.lax.complex(part[: cell.size], part[cell.size :])
+        parts.append(jnp.reshape(part, cell.shape))
+        start = stop
     return parts

@@ -25,21 +25,35 @@ EVALUATED = "evaluated in part"
 
 
 def follow_combining(network: Network, node: Node) -> bool:
-    """Learn the elements of an operand that are not touched, and those that are added."""
+    """Learn the elements of both sides that are not touched, and those that are added."""
     operand, indices, update = node.operands
     result = node.results[0]
     where = None if indices.whole is None else indices.whole.concrete()
-    if where is None or not result.is_touched:
+    if where is None or not (result.is_touched or operand.is_touched):
         return False
     places = _places(network, node, where)
-    news = False
+    alone = places == 0
+    added = np.append(False, update.known())
+    told = alone | added[np.maximum(places, 0)]
+    news = _learn_combined(network, node, operand.known() & told)
     if not operand.is_known:
-        mask = (places == 0) & result.known()
+        mask = alone & result.known()
         if (mask & ~operand.known()).any():
-            news = bool(network.learn_part(operand, mask, result.filled()))
+            news |= bool(network.learn_part(operand, mask, result.filled()))
     if node.name == "scatter-add" and operand.is_known and not update.is_known:
         news |= _learn_update(network, node, places)
     return news
+
+
+def _learn_combined(network: Network, node: Node, mask: Mask) -> bool:
+    """Learn the elements of a result of which the parts are known."""
+    (operand, indices, update), (result,) = node.operands, node.results
+    if result.is_known or not (mask & ~result.known()).any():
+        return False
+    lazy = operand.filled()
+    if update.is_touched and indices.whole is not None:
+        lazy = evaluated(node.eqn, [lazy, indices.whole, update.filled()])[0]
+    return bool(network.learn_part(result, mask, lazy))
 
 
 def _places(network: Network, node: Node, where: Mask) -> Mask:

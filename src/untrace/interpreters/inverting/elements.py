@@ -301,7 +301,10 @@ def _solve_elements(
     step, result, news = Step(node, network), node.results[0], False
     for i, cell in enumerate(node.operands):
         others = [j for j in range(len(masks)) if j != i]
-        if cell.is_known or cell.shape != result.shape or node.name not in ELEMENTWISE:
+        is_stretched = cell.shape != result.shape
+        if cell.is_known or node.name not in ELEMENTWISE:
+            continue
+        if is_stretched and len(cell.shape) != len(result.shape):
             continue
         mask = result.known() & ~cell.known()
         for j in others:
@@ -315,7 +318,8 @@ def _solve_elements(
             node.refusal = str(reason)
             continue
         needs = [_divisor(node, node.operands[j], zeros[j]) for j in others]
-        news |= _learn_elements(network, node, i, inverse, mask, needs)
+        show = _first_copies(mask, cell) if is_stretched else None
+        news |= _learn_elements(network, node, i, inverse, mask, needs, show)
     return news
 
 
@@ -326,11 +330,28 @@ def _learn_elements(
     inverse: Inverse,
     mask: Mask,
     needs: list[Lazy],
+    show: Mask | None,
 ) -> bool:
+    """Learn elements of an operand.
+
+    Args:
+      network: The program.
+      node: An equation.
+      i: The number of the operand.
+      inverse: How it is solved for.
+      mask: The elements of the result that tell it.
+      needs: The other operands.
+      show: For an operand that is stretched the number of the element that tells each.
+    """
     cell, y = node.operands[i], _harmless(node, node.results[0])
     params = {} if node.eqn is None else node.eqn.params
     compute = with_params(inverse.compute, params)
-    if node.name == "mul" and _are_ones(node.operands[1 - i], mask):
+    is_same = node.name == "mul" and _are_ones(node.operands[1 - i], mask)
+    if show is not None:
+        y, *needs = [_taken(each, mask.shape, show) for each in (y, *needs)]
+        axes = tuple(k for k, n in enumerate(cell.shape) if n != mask.shape[k])
+        mask = np.asarray(mask.any(axes, keepdims=True))
+    if is_same:
         return bool(network.learn_part(cell, mask, y))
     lazy = Lazy(compute, [y, *needs])
     n_new = network.learn_part(cell, mask, lazy)
@@ -339,6 +360,24 @@ def _learn_elements(
         log_det = masked_slope(slope, cell, mask)
         Step(node, network).record(log_det, [lazy, y, *needs], cell)
     return bool(n_new)
+
+
+def _first_copies(mask: Mask, cell: Cell) -> Mask:
+    """Return for each element of a stretched value the number of its first copy in a mask."""
+    axes = [k for k, n in enumerate(cell.shape) if n != mask.shape[k]]
+    last = list(range(-len(axes), 0))
+    rows = (max(cell.size, 1), -1)
+    numbers = np.moveaxis(np.arange(mask.size).reshape(mask.shape), axes, last)
+    first = np.moveaxis(mask, axes, last).reshape(rows).argmax(1)
+    shown = numbers.reshape(rows)[np.arange(len(first)), first]
+    return shown.reshape(cell.shape)
+
+
+def _taken(lazy: Lazy, shape: tuple[int, ...], numbers: Mask) -> Lazy:
+    """Return elements of a value that is broadcast to a shape, by their numbers."""
+    return Lazy(
+        lambda value: jnp.ravel(jnp.broadcast_to(value, shape))[numbers], [lazy]
+    )
 
 
 def _divisor(node: Node, cell: Cell, zero: Mask | None) -> Lazy:

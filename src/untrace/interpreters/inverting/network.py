@@ -240,7 +240,7 @@ class Network:
             self._spread(wanted)
             if all(cell.is_known for cell in wanted):
                 return True
-            if not (self._enter_one() or any(more(self) for more in self.later)):
+            if not any(more(self) for more in self.later):
                 return False
 
     def learn(self, cell: Cell, lazy: Lazy) -> bool:
@@ -281,20 +281,28 @@ class Network:
             return
         self.invert(self, node)
 
-    def _enter_one(self) -> bool:
-        """Enter calls whose results are known, or else those with a known operand."""
-        closed = [
-            node
-            for node in self.nodes
-            if not node.is_open
-            and not node.is_spent
-            and node.eqn is not None
-            and self.calls(node.eqn) is not None
-        ]
-        told = [n for n in closed if any(cell.is_touched for cell in n.results)]
-        for node in told or closed:
-            self.enter(node)
-        return bool(told or closed)
+
+def enter_told(network: Network) -> bool:
+    """Enter calls of whose results something is known; return whether there are any."""
+    told = [
+        node for node in _closed(network) if any(c.is_touched for c in node.results)
+    ]
+    return any([network.enter(node) for node in told])
+
+
+def enter_all(network: Network) -> bool:
+    """Enter all calls; return whether there are any."""
+    return any([network.enter(node) for node in _closed(network)])
+
+
+def _closed(network: Network) -> list[Node]:
+    """List the calls that can be entered."""
+    return [
+        node
+        for node in network.nodes
+        if not (node.is_open or node.is_spent or node.eqn is None)
+        and network.calls(node.eqn) is not None
+    ]
 
 
 def _constant(aval: Any, value: Any) -> Cell:

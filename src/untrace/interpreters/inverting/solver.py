@@ -16,7 +16,7 @@ from untrace.interpreters.inverting.affine import solve_linear
 from untrace.interpreters.inverting.bins import solve_splines
 from untrace.interpreters.inverting.elements import follow_elements
 from untrace.interpreters.inverting.fractional import solve_fractional
-from untrace.interpreters.inverting.network import Network, Node
+from untrace.interpreters.inverting.network import Network, Node, enter_all, enter_told
 from untrace.interpreters.inverting.selections import solve_selections
 from untrace.interpreters.inverting.step import NotInvertible, Step
 
@@ -27,7 +27,9 @@ TABLES = elementwise, structure, permutations, linear, cumulative, control
 def new_network(principal: bool = False, has_log_det: bool = False) -> Network:
     """Return an empty network with all rules."""
     later = (
+        enter_told,
         follow_elements,
+        enter_all,
         solve_fractional,
         solve_linear,
         solve_selections,
