@@ -2,6 +2,7 @@
 
     python benchmarks/cost.py            100 to 100,000 equations
     python benchmarks/cost.py --quick    up to 10,000
+    python -m benchmarks.cost --level api    source that reads like the user's, by families
 
 Three ratios, of medians of the processor time over repetitions: text without
 verification against `str(closed_jaxpr)`; all of `source(f, level="lax")(x)`, verification included, against
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gc
 import statistics
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -129,7 +131,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--level", choices=("lax", "api"), default="lax")
+    parser.add_argument("families", nargs="*", help="with --level api; all by default")
+    parser.add_argument("--largest", type=int, default=10**9, help="the largest size")
     options = parser.parse_args()
+    if options.level == "api":
+        from benchmarks import cost_of_calls
+
+        repetitions = min(options.repetitions, 3)
+        sys.exit(cost_of_calls.main(options.families, repetitions, options.largest) > 0)
     sizes = [100, 1_000, 10_000] if options.quick else [100, 1_000, 10_000, 100_000]
     table = Table(title=f"jax {jax.__version__}; times in microseconds per equation")
     for column in (

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from untrace.optional import makes, optional
-from untrace.recovery.instructions import instructions_of
+from untrace.recovery.instructions import (
+    Listing,
+    Range,
+    instructions_of,
+    listing_of,
+)
 from untrace.recovery.record import RETURNED, Place, Spelling, Target, is_library
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import appended, loops_around, target, target_at
@@ -51,7 +56,8 @@ def site(code: types.CodeType, lasti: int) -> Site:
     """Return what surrounds the call at `lasti`."""
     loops = loops_around(code, lasti)
     innermost = loops[0] if loops else None
-    where = code.co_filename, _line(code, lasti), lasti, code.co_qualname
+    line = listing_of(code).line_at(lasti)
+    where = code.co_filename, line, lasti, code.co_qualname
     return Site(
         Place(*where, innermost, len(loops), code),
         loops,
@@ -62,14 +68,6 @@ def site(code: types.CodeType, lasti: int) -> Site:
         frozenset(_literals(code, lasti)),
         is_library(code),
     )
-
-
-def _line(code: types.CodeType, lasti: int) -> int:
-    """Return the line of an instruction, as `f_lineno` does."""
-    for first, last, line in code.co_lines():
-        if first <= lasti < last:
-            return line or code.co_firstlineno
-    return code.co_firstlineno
 
 
 def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
@@ -106,8 +104,8 @@ def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
     found = _at(code, lasti)
     if found is None:
         return
-    instructions, last, where = found
-    operands = _operands(instructions, where)
+    listing, last, where = found
+    operands = _operands(listing, where)
     names = {operand.opname for operand in operands if operand is not last}
     if all(name.startswith("LOAD_") or name in _BEFORE_CALLS for name in names):
         for operand in operands:
@@ -231,9 +229,9 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
     found = _at(code, lasti)
     if found is None:
         return
-    instructions, last, where = found
-    chain = _loaded_before(instructions, where)
-    for instruction in _operands(instructions, where):
+    listing, last, where = found
+    chain = _loaded_before(listing, where)
+    for instruction in _operands(listing, where):
         if instruction is last:
             break  # `.T`, which is taken of what was loaded
         if chain is not None and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -253,54 +251,40 @@ def _loads(code: types.CodeType, lasti: int) -> Iterator[Chain]:
 
 def _at(
     code: types.CodeType, lasti: int
-) -> tuple[list[dis.Instruction], dis.Instruction, _Range] | None:
+) -> tuple[Listing, dis.Instruction, Range] | None:
     """Return all instructions, the one at `lasti`, and where its expression stands."""
-    instructions, offsets = instructions_of(code)
-    index = bisect.bisect_right(offsets, lasti) - 1
-    where = _positions(instructions[index]) if index >= 0 else None
-    return None if where is None else (instructions, instructions[index], where)
+    listing = listing_of(code)
+    index = listing.index_at(lasti)
+    where = listing.ranges[index] if index >= 0 else None
+    return None if where is None else (listing, listing.instructions[index], where)
 
 
-def _loaded_before(instructions: list[dis.Instruction], where: _Range) -> Chain | None:
+def _loaded_before(listing: Listing, where: Range) -> Chain | None:
     """Return what an instruction before an expression loads for it.
 
     One that loads two variables stands where the first of them does (Python 3.13).
     """
-    ranges = map(_positions, instructions)
-    first = next((n for n, r in enumerate(ranges) if r and _is_in(r, where)), 0)
-    before = instructions[first - 1] if first else None
+    first = next(iter(listing.inside(where)), 0)
+    before = listing.instructions[first - 1] if first else None
     if before is None or not isinstance(before.argval, tuple):
         return None
     is_load = before.opname == "LOAD_FAST_LOAD_FAST"
     return Chain((before.argval[-1],), False) if is_load else None
 
 
-def _operands(
-    instructions: list[dis.Instruction], where: _Range
-) -> list[dis.Instruction]:
+def _operands(listing: Listing, where: Range) -> list[dis.Instruction]:
     """List the instructions of an expression, without those of operations inside."""
-    found = [(i, _positions(i)) for i in instructions]
-    inside = [(i, r) for i, r in found if r is not None and _is_in(r, where)]
+    found = [
+        (listing.instructions[i], listing.ranges[i]) for i in listing.inside(where)
+    ]
+    inside = [(i, r) for i, r in found if r is not None]
     inner = {r for i, r in inside if r != where and i.opname.startswith(_OPERATIONS)}
     return [i for i, r in inside if not any(_is_in(r, other) for other in inner)]
 
 
-def _is_in(inner: _Range, outer: _Range) -> bool:
+def _is_in(inner: Range, outer: Range) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 _OPERATIONS = ("CALL", "BINARY", "COMPARE", "UNARY")
 _VARIABLES = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF")
-_Range = tuple[tuple[int, int], tuple[int, int]]
-
-
-def _positions(instruction: dis.Instruction) -> _Range | None:
-    """Return where in the source an instruction begins and ends."""
-    found = instruction.positions
-    if found is None:
-        return None
-    numbers = (found.lineno, found.col_offset, found.end_lineno, found.end_col_offset)
-    if any(number is None for number in numbers):  # Python was told to leave them out
-        return None
-    line, column, end_line, end_column = (number or 0 for number in numbers)
-    return (line, column), (end_line, end_column)

@@ -14,7 +14,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery.constant_variables import is_constant_variable
-from untrace.recovery.expressions import expression_at, static_value
+from untrace.recovery.expressions import expression_at, is_local, static_value
 from untrace.recovery.record import Call
 
 
@@ -48,8 +48,7 @@ def _constant(
 
 def _is_constant(node: ast.expr, frame: types.FrameType) -> bool:
     if isinstance(node, ast.Name):
-        is_global = node.id not in frame.f_locals
-        return is_global or is_constant_variable(frame, node.id)
+        return not is_local(node.id, frame) or is_constant_variable(frame, node.id)
     if isinstance(node, ast.UnaryOp):
         node = node.operand
     return isinstance(node, ast.Constant)

@@ -11,14 +11,14 @@ import dis
 import types
 from collections.abc import Iterator, Sequence
 
-from untrace.recovery.instructions import instructions_of
+from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.sites import once_per_site
 
 
 def is_constant_variable(frame: types.FrameType, name: str) -> bool:
     """Tell whether a local variable, or one that is closed over, only holds constants."""
     code = frame.f_code
-    owner = _owner(frame, name) if name in code.co_freevars else code
+    owner = _owner(frame, name) if name in listing_of(code).free else code
     return owner is not None and name in _constant_variables(owner, 0)
 
 

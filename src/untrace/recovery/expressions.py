@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import itertools
 import linecache
 import types
 from typing import Any, NamedTuple
 
 from untrace.parsing import parse
+from untrace.recovery.instructions import listing_of
 
 _Place = tuple[int, int, int, int]
 
 
 def expression_at(code: types.CodeType, lasti: int) -> ast.expr | None:
     """Return the call or operation that an instruction does, from the source file."""
-    places = next(itertools.islice(code.co_positions(), lasti // 2, None))
+    places = listing_of(code).positions[lasti // 2]
     if None in places:
         return None
     first, last, start, stop = places
@@ -48,9 +48,18 @@ def source_tree(filename: str) -> ast.Module | None:
 
 def held_by(name: str, frame: types.FrameType) -> Any:
     """Return what a name holds, locally or else globally."""
-    if name in frame.f_locals:
-        return frame.f_locals[name]
-    return frame.f_globals.get(name)
+    values = frame.f_locals if is_local(name, frame) else frame.f_globals
+    return values.get(name)
+
+
+def is_local(name: str, frame: types.FrameType) -> bool:
+    """Return whether a name is one of a function's variables, or closed over.
+
+    Asking `f_locals` would take as long as there are variables, each time.
+    """
+    if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return name in listing_of(frame.f_code).variables
+    return name in frame.f_locals
 
 
 def static_value(node: ast.expr, frame: types.FrameType) -> Any:

@@ -20,6 +20,7 @@ from untrace.recovery.constant_variables import is_constant_variable
 from untrace.recovery.expressions import (
     expression_at,
     held_by,
+    is_local,
     source_tree,
     static_value,
 )
@@ -177,7 +178,7 @@ def _variable(
 ) -> Formula | None:
     """Return what a variable holds, and how that was computed, if that is plain."""
     value = held_by(name, frame)
-    is_constant = name not in frame.f_locals or is_constant_variable(frame, name)
+    is_constant = not is_local(name, frame) or is_constant_variable(frame, name)
     if type(value) is not float or is_constant:
         return _number(value, is_constant)
     assigned = _assignments(frame.f_code.co_filename).get(around, {}).get(name)

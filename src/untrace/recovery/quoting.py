@@ -11,7 +11,6 @@ import ast
 import bisect
 import copy
 import io
-import itertools
 import linecache
 import tokenize
 import types
@@ -22,6 +21,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.optional import gives, optional
 from untrace.parsing import parse
+from untrace.recovery.instructions import listing_of
 from untrace.recovery.sites import once_per_site
 
 MAX_LENGTH = 160
@@ -61,8 +61,8 @@ def quoted(code: types.CodeType, lasti: int) -> str:
 
 def _position(code: types.CodeType, lasti: int) -> tuple[int, int]:
     """Return the line of an instruction, and its column in bytes."""
-    found = next(itertools.islice(code.co_positions(), lasti // 2, None), (None,) * 4)
-    row, _, column, _ = found
+    positions = listing_of(code).positions
+    row, _, column, _ = (*positions[lasti // 2 : lasti // 2 + 1], (None,) * 4)[0]
     return row or code.co_firstlineno, column or 0
 
 

@@ -11,7 +11,7 @@ import dis
 import types
 from collections.abc import Iterator, Sequence
 
-from untrace.recovery.instructions import instructions_of
+from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.record import RETURNED, Target
 from untrace.recovery.sites import once_per_site
 
@@ -131,16 +131,13 @@ def loops_around(code: types.CodeType, lasti: int) -> tuple[tuple[str, ...], ...
 
     Those of the innermost one are first.
     """
-    instructions, offsets = instructions_of(code)
-    begins = {
-        int(instruction.argval)
-        for instruction in instructions
-        if instruction.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD"))
-        and int(instruction.argval) <= lasti < instruction.offset
-    }
+    listing = listing_of(code)
+    begins = {begin for begin, end in listing.loops if begin <= lasti < end}
     return tuple(
         [
-            _variables_at(instructions, bisect.bisect_left(offsets, begin))
+            _variables_at(
+                listing.instructions, bisect.bisect_left(listing.offsets, begin)
+            )
             for begin in sorted(begins, reverse=True)
         ]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
@@ -256,13 +256,29 @@ def _give_names(
             continue
         is_inner = statement.loop is not None or id(name) in inner
         last = index - 1 if is_inner else index
-        busy = {
-            text
-            for text, holder in holders.items()
-            if holder.last_use > last or holder.captured
-        }
-        name.text = free_name(name.hint, forbidden | busy)
+        name.text = free_name(name.hint, _InUse(forbidden, holders, last))
         holders[name.text] = name
+
+
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """The names that a value may not have.
+
+    Attributes:
+      forbidden: Some that none may have.
+      holders: The values that have names.
+      last: The statement behind which a value that has one must not be read.
+    """
+
+    forbidden: set[str]
+    holders: dict[str, Name]
+    last: int
+
+    def __contains__(self, text: object) -> bool:
+        holder = self.holders.get(str(text))
+        if holder is not None and (holder.last_use > self.last or holder.captured):
+            return True
+        return text in self.forbidden
 
 
 def _write(statement: Statement, lines: list[str], origin: str) -> str:
@@ -300,7 +316,7 @@ def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
     return origin
 
 
-def free_name(hint: str, forbidden: set[str]) -> str:
+def free_name(hint: str, forbidden: Container[str]) -> str:
     """Make an identifier that is not forbidden, with a number if it has to be."""
     name = identifier(hint)
     if name not in forbidden and name not in RESERVED:
