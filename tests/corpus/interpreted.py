@@ -1,6 +1,7 @@
 """Evaluating the corpora with a handler that does nothing gives the bits of JAX.
 
     python -m tests.corpus.interpreted --corpus harness --step 40
+    python -m tests.corpus.interpreted --corpus packages --timeout 60 --verbose
 
 The reference is the function itself under `jax.disable_jit()`, where JAX runs loops turn
 by turn. Python and NumPy then compute with numbers that are arrays when the function is
@@ -13,9 +14,10 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -26,17 +28,20 @@ from benchmarks.readability import corpus as readability
 from tests.corpus import harness, programs
 from tests.corpus.op_by_op import op_by_op
 from tests.corpus.packages import run as packages
-from tests.corpus.packages.cases import Call
+from tests.corpus.packages.cases import Call, Case
 from tests.corpus.packages.judge import flat
 from untrace.interpreters.evaluate import Step
 from untrace.interpreters.interpret import interpret
 
 GOOD = ("equal", "equal to its jaxpr")
-NOT_OURS = ("untraceable", "no reference", "no values", "not installed")
+NOT_OURS = ("untraceable", "no reference", "no values", "not installed", "no time")
 
 
 class Outcome(NamedTuple):
-    """What came of one case: one of `GOOD`, of `NOT_OURS`, "different" or "error"."""
+    """What came of one case: one of `GOOD`, of `NOT_OURS`, "different" or "error".
+
+    Op by op, some programs take hours, and `no time` says so.
+    """
 
     name: str
     verdict: str
@@ -89,6 +94,26 @@ def _judged(
     return Outcome(name, "different" if differs else "equal to its jaxpr", differs)
 
 
+class OutOfTime(BaseException):
+    """A case took too long; no `except Exception` of a library may keep it."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Generator[None, None, None]:
+    """Raise `OutOfTime` if what is inside takes longer, on the main thread; 0: never."""
+
+    def stop(*_: Any) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def said(error: Exception) -> str:
     """Return the class and the start of the message of an exception."""
     return f"{type(error).__name__}: {error}"[:300]
@@ -121,47 +146,65 @@ def bits(value: Any) -> Any:
     return array.shape, str(array.dtype), array.tobytes()
 
 
-def of_programs(step: int, kinds: str = "base") -> Iterator[Outcome]:
-    """Run every `step`-th documented program, or all variants if `kinds` is empty."""
-    for case in programs.chosen(kinds=kinds, step=step):
-        with case.context():
-            yield compared(case.name, case.function, case.args)
+Run = tuple[str, Callable[[], Outcome]]
+"""The name of a case, and what runs it."""
 
 
-def of_variants(step: int) -> Iterator[Outcome]:
-    """Run every `step`-th of the documented programs, their derivatives and batches."""
-    return of_programs(step, "")
+def of_programs(step: int, offset: int = 0, kinds: str = "base") -> Iterator[Run]:
+    """Yield every `step`-th documented program, or all variants if `kinds` is empty."""
+    for case in programs.chosen(kinds=kinds, step=step, offset=offset):
+
+        def run(case: programs.Program = case) -> Outcome:
+            with case.context():
+                return compared(case.name, case.function, case.args)
+
+        yield case.name, run
 
 
-def of_harness(step: int) -> Iterator[Outcome]:
-    """Run every `step`-th case of JAX's harness."""
-    for case in harness.sampled(step):
-        args = case.dyn_args_maker(np.random.RandomState(0))
-        yield compared(case.fullname, case.dyn_fun, tuple(args))
+def of_variants(step: int, offset: int) -> Iterator[Run]:
+    """Yield every `step`-th of the documented programs, their derivatives and batches."""
+    return of_programs(step, offset, "")
 
 
-def of_readability(step: int) -> Iterator[Outcome]:
-    """Run every `step`-th program of the benchmark of readability."""
-    for name in readability.names()[::step]:
-        try:
-            program = readability.load(name)
-        except readability.MissingError as error:
-            yield Outcome(name, "not installed", said(error))
-        else:
-            yield of_arrays(name, Call(program.function, program.args))
+def of_harness(step: int, offset: int) -> Iterator[Run]:
+    """Yield every `step`-th case of JAX's harness."""
+    for case in harness.sampled(step, offset):
+
+        def run(case: Any = case) -> Outcome:
+            args = case.dyn_args_maker(np.random.RandomState(0))
+            return compared(case.fullname, case.dyn_fun, tuple(args))
+
+        yield case.fullname, run
 
 
-def of_packages(step: int) -> Iterator[Outcome]:
-    """Run every `step`-th program of the packages that are installed."""
-    for case in packages.chosen(step=step):
-        with jax.enable_x64(case.x64):
+def of_readability(step: int, offset: int) -> Iterator[Run]:
+    """Yield every `step`-th program of the benchmark of readability."""
+    for name in readability.names()[offset::step]:
+
+        def run(name: str = name) -> Outcome:
             try:
-                call = case.make()
-                jax.block_until_ready(call.function(*call.args, **call.kwargs))
-            except Exception as error:
-                yield Outcome(case.name, "not installed", said(error))
-            else:
-                yield of_arrays(case.name, call)
+                program = readability.load(name)
+            except readability.MissingError as error:
+                return Outcome(name, "not installed", said(error))
+            return of_arrays(name, Call(program.function, program.args))
+
+        yield name, run
+
+
+def of_packages(step: int, offset: int) -> Iterator[Run]:
+    """Yield every `step`-th program of the packages that are installed."""
+    for case in packages.chosen(step=step, offset=offset):
+
+        def run(case: Case = case) -> Outcome:
+            with jax.enable_x64(case.x64):
+                try:
+                    call = case.make()
+                    jax.block_until_ready(call.function(*call.args, **call.kwargs))
+                except Exception as error:
+                    return Outcome(case.name, "not installed", said(error))
+                return of_arrays(case.name, call)
+
+        yield case.name, run
 
 
 def of_arrays(name: str, call: Call) -> Outcome:
@@ -170,7 +213,7 @@ def of_arrays(name: str, call: Call) -> Outcome:
     return compared(name, function, tuple(args))
 
 
-CORPORA: dict[str, Callable[[int], Iterator[Outcome]]] = {
+CORPORA: dict[str, Callable[[int, int], Iterator[Run]]] = {
     "harness": of_harness,
     "programs": of_variants,
     "readability": of_readability,
@@ -178,13 +221,23 @@ CORPORA: dict[str, Callable[[int], Iterator[Outcome]]] = {
 }
 
 
-def outcomes(name: str, step: int) -> Iterator[Outcome]:
+def outcomes(
+    name: str, step: int, offset: int = 0, timeout: float = 0
+) -> Iterator[Outcome]:
     """Run every `step`-th case of a corpus; free compiled code from time to time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for position, outcome in enumerate(CORPORA[name](step)):
+        for position, (case, run) in enumerate(CORPORA[name](step, offset)):
             if position % 300 == 299:
                 jax.clear_caches()
+            if not timeout:
+                yield run()
+                continue
+            try:
+                with limited(timeout):
+                    outcome = run()
+            except OutOfTime:
+                outcome = Outcome(case, "no time", f"{timeout:.0f} s")
             yield outcome
 
 
@@ -193,13 +246,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", choices=CORPORA, action="append")
     parser.add_argument("--step", type=int, default=1, help="take every STEP-th case")
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=0, help="seconds per case")
+    parser.add_argument("--verbose", action="store_true", help="print every case")
     options = parser.parse_args()
     is_good = True
     for name in options.corpus or CORPORA:
         counts: collections.Counter[str] = collections.Counter()
-        for outcome in outcomes(name, options.step):
+        for outcome in outcomes(name, options.step, options.offset, options.timeout):
             counts[outcome.verdict] += 1
-            if outcome.verdict not in GOOD:
+            if options.verbose or outcome.verdict not in GOOD:
                 print(*outcome, flush=True)
             is_good &= outcome.verdict in GOOD + NOT_OURS
         print(f"jax {jax.__version__}, {name}: {dict(counts)}", flush=True)

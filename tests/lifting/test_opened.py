@@ -351,6 +351,19 @@ def test_params_that_are_equal_and_not_the_same_are_told_apart() -> None:
     assert "return x * 0.0, x * -0.0" in text
 
 
+late_p = _primitive("late", lambda x: jnp.sin(x))
+
+
+def test_rules_that_are_registered_late_are_seen() -> None:
+    aval = jax.core.get_aval(X)
+    asked = late_p, {}, [aval], [aval]
+    assert not jaxapi.differentiates_otherwise(*asked)
+    ad.defjvp(late_p, lambda t, x: t * 2)
+    assert jaxapi.differentiates_otherwise(*asked)
+    ad.defjvp(late_p, lambda t, x: t * jnp.cos(x))
+    assert not jaxapi.differentiates_otherwise(*asked)
+
+
 def test_a_jaxpr_that_is_evaluated_twice_is_written_from_its_equations_once() -> None:
     def f(x: Any, y: Any) -> Any:
         def step(s: Any) -> Any:

@@ -14,12 +14,14 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
+from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src.interpreters import ad as _ad
+from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 
 from untrace.jaxapi.avals import same_aval
@@ -42,6 +44,63 @@ def library_of(primitive: Any) -> str:
     return "" if function is None or root in _JAX else root
 
 
+_Asked = TypeVar("_Asked", bound=Callable[[Any, Mapping[str, Any], Any, Any], Any])
+MAX_REMEMBERED = 1024
+
+
+def _remembered(function: _Asked) -> _Asked:
+    """Remember the answers of a function that is asked about equations.
+
+    They are the same for the same primitive with the same rules, params, types and
+    settings.
+    """
+    known: dict[Any, tuple[Any, Any]] = {}
+
+    def asked(
+        primitive: Any, params: Mapping[str, Any], avals: Any, out_avals: Any
+    ) -> Any:
+        given = tuple([(name, _exact(value)) for name, value in sorted(params.items())])
+        types, settings = (tuple(avals), tuple(out_avals)), _config.trace_context()
+        rules = _rules(primitive)
+        key = primitive, tuple(map(id, rules)), given, types, settings
+        if key not in known:
+            answer = function(primitive, params, avals, out_avals)
+            if len(known) >= MAX_REMEMBERED:
+                known.clear()
+            known[key] = (
+                (dict(params), rules),
+                answer,
+            )  # what has its `id` there lives on
+        return known[key][1]
+
+    return cast(_Asked, functools.wraps(function)(asked))
+
+
+def _rules(primitive: Any) -> tuple[Any, ...]:
+    """Return how a primitive is differentiated, batched, computed and compiled now."""
+    tables: tuple[Any, ...] = (
+        _ad.primitive_jvps,
+        _ad.primitive_transposes,
+        _batching.fancy_primitive_batchers,
+    )
+    registered = [table.get(primitive) for table in tables]
+    return *registered, primitive.impl, _compiled_as(primitive)
+
+
+def _exact(value: Any) -> Any:
+    """Return what only the same value has: 1 is not True, and 0.0 not -0.0.
+
+    What may have an equality of its own is known by its identity.
+    """
+    kind = type(value)
+    if kind is tuple:
+        return kind, *map(_exact, value)
+    if kind in (bool, int, str, bytes, type(None)):
+        return kind, value
+    return (kind, repr(value)) if kind in (float, complex) else (kind, id(value))
+
+
+@_remembered
 def implementation(
     primitive: Any,
     params: Mapping[str, Any],
@@ -101,6 +160,7 @@ def refusing_original(error: Exception) -> Callable[..., list[Any]] | None:
     return error.__dict__.get(_ORIGINAL)
 
 
+@_remembered
 def _implementation(
     primitive: Any,
     params: Mapping[str, Any],
@@ -126,6 +186,7 @@ def _implementation(
     return jaxpr if is_same else None
 
 
+@_remembered
 def differentiates_otherwise(
     primitive: Any,
     params: Mapping[str, Any],
@@ -162,6 +223,7 @@ def differentiates_otherwise(
         return True
 
 
+@_remembered
 def transforms_otherwise(
     primitive: Any,
     params: Mapping[str, Any],

@@ -40,7 +40,7 @@ from untrace.recovery.record import Body, Call, Place, Target
 
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
-MAX_SINGLY = 12
+MAX_SINGLY = 1
 """Values that functions hand on which are found one by one, as they are missed.
 
 From then on those of all calls of a function are looked for at once, needed or not.
