@@ -8,7 +8,16 @@ import pytest
 ROOT = Path(__file__).parent.parent / "src" / "untrace"
 LAYERS = [
     {"folder"},
-    {"jaxapi", "errors", "optional", "options", "parsing", "printable", "_version"},
+    {
+        "jaxapi",
+        "errors",
+        "optional",
+        "options",
+        "parsing",
+        "printable",
+        "stages",
+        "_version",
+    },
     {"ir", "syntax"},
     {"capture", "recovery"},
     {"lifting"},

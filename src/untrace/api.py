@@ -29,6 +29,7 @@ from untrace.pipeline import untrace_captured
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
+from untrace.stages import stage
 from untrace.symbolic import untrace_calls
 
 
@@ -222,7 +223,7 @@ def source(
             return None if is_recorded and other.recording.error else other
 
         with _apart():
-            with user_code():
+            with user_code(), stage("trace and record" if level == "api" else "trace"):
                 captured = first_traced(args, kwargs)
             if captured.recording is not None:
                 captured = replace(captured, variant=variant if symbolic else None)

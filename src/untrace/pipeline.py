@@ -27,6 +27,7 @@ from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.result import Source
+from untrace.stages import stage
 from untrace.verification.check import with_values
 from untrace.verification.report import Report
 
@@ -162,8 +163,10 @@ def _attempt(
     """Write the program once and verify it, unless it is written as it was the last time."""
     progress("writing")
     with jaxapi.paused_collection():
-        listing = _lifted(captured, options, steps, block)
-        module = emit(listing)
+        with stage("write"):
+            listing = _lifted(captured, options, steps, block)
+        with stage("lay out"):
+            module = emit(listing)
     if last is not None and module.body == last.module.body:
         return last
     notes = (*listing.lifter.notes, *left_out_notes())
@@ -172,7 +175,8 @@ def _attempt(
     del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
-        report = check_module(module, captured, notes, False, seeks_identical)
+        with stage("verify"):
+            report = check_module(module, captured, notes, False, seeks_identical)
     else:
         report = Report("unverified", notes=notes)
     report = replace(report, n_equations=n_equations)

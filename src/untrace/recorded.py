@@ -34,6 +34,7 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
+from untrace.stages import stage
 from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
@@ -239,16 +240,19 @@ def _attempt(
         def rewrite(block: Block) -> Block:
             return rewriter.block(opener.block(block))
 
-        listing, program = lift_recorded(captured, options, block, plan, rewrite)
+        with stage("write"):
+            listing, program = lift_recorded(captured, options, block, plan, rewrite)
         opener.note(listing.lifter)
-        module = emit(listing)
+        with stage("lay out"):
+            module = emit(listing)
     notes = (*listing.lifter.notes, *left_out_notes())
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")
         # Only scans in place of repeated calls are proved by nothing but values.
         by_values = options.reroll == "scan"
-        report = check_module(module, captured, notes, compares_values=by_values)
+        with stage("verify"):
+            report = check_module(module, captured, notes, compares_values=by_values)
     else:
         report = Report("unverified", notes=notes)
     if options.reroll == "scan" and report.strength == "numeric":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from rich.table import Table
 
 from untrace.cli.calls import evaluate
 from untrace.cli.messages import (
@@ -20,6 +21,7 @@ from untrace.cli.messages import (
 )
 from untrace.cli.sources import deliver
 from untrace.errors import UntraceError
+from untrace.stages import Stage, measured
 
 
 @click.command()
@@ -93,6 +95,11 @@ from untrace.errors import UntraceError
     is_flag=True,
     help="Write no names of functions, variables, classes, keys or files.",
 )
+@click.option(
+    "--time-passes",
+    is_flag=True,
+    help="Print where the processor time went, on standard error.",
+)
 def show(
     target: str,
     call: str,
@@ -110,6 +117,7 @@ def show(
     annotate: str,
     symbolic: bool,
     anonymous: bool,
+    time_passes: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
@@ -117,7 +125,7 @@ def show(
     outermost function is traced and not run.
     """
     function, args, kwargs = evaluate(target, call)
-    with Status() as status:
+    with Status() as status, measured() as whole:
         make = _source(
             function,
             level=level,
@@ -137,7 +145,24 @@ def show(
         )
         with explained(call):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
+    if time_passes:
+        ERR.print(_times(whole))
     deliver(src, output)
+
+
+def _times(whole: Stage) -> Table:
+    """Lay out where the time went."""
+    table = Table(
+        title=f"{whole.seconds:.2f} s of processor time", title_justify="left"
+    )
+    table.add_column("stage")
+    for column in ("times", "seconds", "share"):
+        table.add_column(column, justify="right")
+    for depth, stage in whole.rows():
+        share = stage.seconds / (whole.seconds or 1.0)
+        numbers = str(stage.times), f"{stage.seconds:.3f}", f"{share:.0%}"
+        table.add_row("  " * depth + stage.name, *numbers)
+    return table
 
 
 @click.command()

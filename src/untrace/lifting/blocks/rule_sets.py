@@ -24,6 +24,7 @@ from untrace.lifting.blocks.raising_rules import raising_rule, symbolic_zeros
 from untrace.lifting.frame import Frame
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import fail
+from untrace.stages import staged
 
 _WRONG_RESIDUAL = (
     "JAX takes a value that it closes over for a residual of its rules, which is an "
@@ -85,6 +86,7 @@ def _dict(items: Iterable[tuple[Places, str]]) -> str:
     return "{" + ", ".join(f"{key}: {text}" for key, text in items) + "}"
 
 
+@staged("derivative rules")
 def _once(
     eqn: Equation, lifter: Lifter, trace: Callable[[Equation, Lifter], _Made]
 ) -> _Made:

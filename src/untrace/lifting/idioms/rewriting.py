@@ -31,6 +31,7 @@ from untrace.lifting.idioms.regions import (
     tail,
 )
 from untrace.optional import optional
+from untrace.stages import stage
 
 Accept = Callable[[Any, Any], bool]
 MAX_REGION = 40
@@ -97,7 +98,8 @@ class Rewriter:
         known = self.blocks.get(id(block))
         if known is None:
             self.alive.append(block)
-            equations = tuple(_Tiling(block, self).equations())
+            with stage("idioms"):
+                equations = tuple(_Tiling(block, self).equations())
             known = self.blocks[id(block)] = replace(block, equations=equations)
             self.blocks[id(known)] = known
             self.alive.append(known)

@@ -26,6 +26,7 @@ from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.options import Options
+from untrace.stages import stage
 from untrace.syntax.names import identifier
 
 MAX_PASSES = 64
@@ -120,35 +121,39 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     if options.annotate != "none":  # their classes are known before they are used
         for tree in shown:
             program.define_classes(tree)
-    main = main_function(captured, program, name)
+    with stage("functions"):
+        main = main_function(captured, program, name)
     if program.is_one_call:
         jit = program.home_term(("jax", "jit")).render()
         main = opened(main, lifter.functions, jit)
     lifter.functions[:] = used_functions(lifter.functions, main)
     makes_keys = not options.anonymous  # they would tell the names
-    program.plan.merging = program.given_numbers | merge_alike(
-        lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
-    )
+    with stage("merge alike"):
+        program.plan.merging = program.given_numbers | merge_alike(
+            lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
+        )
     functions = [*lifter.functions, main]
 
     def numpy() -> str:
         return lifter.imports.module("jax.numpy")
 
-    write_numbers(functions, numpy, program.numbers.names())
-    program.numbers.inline_single_uses(functions)
-    if program.numbers.inlined:
+    with stage("numbers"):
         write_numbers(functions, numpy, program.numbers.names())
+        program.numbers.inline_single_uses(functions)
+        if program.numbers.inlined:
+            write_numbers(functions, numpy, program.numbers.names())
     note_annotations(functions, lifter)
     for tree in shown:
         program.define_classes(tree)
-    example = example_lines(
-        captured,
-        block,
-        lifter,
-        lambda tree, texts, shortening: construct(
-            tree, texts, lifter, program.classes, shortening=shortening
-        ),
-    )
+    with stage("example inputs"):
+        example = example_lines(
+            captured,
+            block,
+            lifter,
+            lambda tree, texts, shortening: construct(
+                tree, texts, lifter, program.classes, shortening=shortening
+            ),
+        )
     keep_used(program.classes, shown, [*_lines(lifter.functions, main), *example])
     for line in origins(program.classes):
         lifter.note(line)

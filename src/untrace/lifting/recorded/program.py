@@ -54,6 +54,7 @@ from untrace.options import Options
 from untrace.recovery.formulas import Formula
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
+from untrace.stages import staged
 from untrace.syntax.importable import public_home
 
 # Calls in a module of a framework, and in any other function of one, that are enough
@@ -234,6 +235,7 @@ class Program:
         for node in replaced_nodes(tree):
             self.class_name(node)
 
+    @staged("finish functions")
     def finish(self, draft: Draft) -> None:
         """Complete a function: outline what repeats, fold single uses."""
         drop_dead(draft)
@@ -247,6 +249,7 @@ class Program:
             contexts.restore(draft.statements)
         finish(draft)
 
+    @staged("reroll")
     def _reroll(self, draft: Draft) -> None:
         """Write loops and functions for statements that repeat."""
         reroll = self.options.reroll

@@ -53,6 +53,7 @@ from untrace.recovery.apart import (
 )
 from untrace.recovery.functions import innermost, positional, rules
 from untrace.recovery.record import Body, Call
+from untrace.stages import staged
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -356,6 +357,7 @@ def _is_symbolic(function: Any) -> bool:
     return bool(getattr(function, "symbolic_zeros", False))
 
 
+@staged("derivative rules")
 def _rule_runs(
     function: Any, body: Body, bodies: Sequence[Body], program: Program
 ) -> list[Body | None]:

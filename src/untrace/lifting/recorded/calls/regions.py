@@ -40,6 +40,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost
 from untrace.recovery.record import Call
+from untrace.stages import staged
 from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def _only_takes_apart(item: Call) -> bool:
     return jaxapi.is_tree_function(item.function) and not is_map
 
 
+@staged("regions")
 def write_region(item: Call, writer: Writer) -> None:
     """Write a call as a call of a function that is made from its equations.
 

@@ -1,0 +1,92 @@
+"""Where the time of a job goes: processor time by stages, and by the parts of each."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+
+@dataclass(eq=False, slots=True)
+class Stage:
+    """A stage of a job.
+
+    Attributes:
+      name: What is done.
+      seconds: Processor time of this thread, that of its parts included.
+      times: How often it was entered.
+      parts: The stages inside, by name, in the order in which they came first.
+    """
+
+    name: str
+    seconds: float = 0.0
+    times: int = 0
+    parts: dict[str, Stage] = field(default_factory=dict[str, "Stage"])
+
+    def rows(self, depth: int = 0) -> Iterator[tuple[int, Stage]]:
+        """Yield the stages inside, with their depth, each before its parts."""
+        for part in self.parts.values():
+            yield depth, part
+            yield from part.rows(depth + 1)
+
+
+_CURRENT: ContextVar[Stage | None] = ContextVar("stage", default=None)
+
+
+@contextlib.contextmanager
+def measured() -> Generator[Stage, None, None]:
+    """Measure what is done inside; costs nothing where nobody asks.
+
+    Yields:
+      All of it, whose parts are the stages. It is complete at the end.
+    """
+    whole = Stage("all")
+    with _entered(whole):
+        yield whole
+
+
+@contextlib.contextmanager
+def stage(name: str) -> Generator[None, None, None]:
+    """Mark a stage. One inside of a stage of its own name is a part of that."""
+    around = _CURRENT.get()
+    if around is None or around.name == name:
+        yield
+        return
+    with _entered(around.parts.setdefault(name, Stage(name))):
+        yield
+
+
+@contextlib.contextmanager
+def _entered(entered: Stage) -> Generator[None, None, None]:
+    token = _CURRENT.set(entered)
+    start = time.thread_time()
+    try:
+        yield
+    finally:
+        entered.seconds += time.thread_time() - start
+        entered.times += 1
+        _CURRENT.reset(token)
+
+
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+
+def staged(name: str) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """Mark a function as a stage."""
+
+    def wrap(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+        @functools.wraps(function)
+        def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+            if _CURRENT.get() is None:
+                return function(*args, **kwargs)
+            with stage(name):
+                return function(*args, **kwargs)
+
+        return run
+
+    return wrap
