@@ -125,3 +125,57 @@ def test_the_checker_shares_nothing_with_the_writer():
         text = path.read_text()
         for shared in ("rule_identity", "jaxapi.array_key", "node_parts"):
             assert shared not in text, f"{path.name} uses {shared}"
+
+
+LARGEST_CIRCLES = [47, 10, 3]
+"""How many files the circles of imports have. These numbers only shrink."""
+
+
+def test_circles_of_files_only_shrink():
+    """Imports for the type checker and those inside functions count."""
+    files = {_dotted(path): path for path in _modules()}
+    arrows = {name: _imported(name, path, files) for name, path in files.items()}
+    circles = sorted(map(len, _circles(arrows)), reverse=True)
+    assert circles == LARGEST_CIRCLES, (
+        f"the circles of files have {circles} files; if that is less than before, say so "
+        "in LARGEST_CIRCLES"
+    )
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(name: str, path: Path, files: dict[str, Path]) -> set[str]:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            around = package.split(".")[: len(package.split(".")) - node.level + 1]
+            start = around if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            inner = [f"{base}.{alias.name}" for alias in node.names]
+            found.update(each if each in files else base for each in inner)
+    return (found & files.keys()) - {name}
+
+
+def _circles(arrows: dict[str, set[str]]) -> list[set[str]]:
+    """Group files of which each leads to each other (by what is reached from where)."""
+    reached: dict[str, set[str]] = {}
+    for start in arrows:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            for name in arrows[todo.pop()] - seen:
+                seen.add(name)
+                todo.append(name)
+        reached[start] = seen
+    circles = {
+        frozenset(n for n in reached[name] if name in reached[n])
+        for name in arrows
+        if name in reached[name]
+    }
+    return [set(circle) for circle in circles]

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
+from untrace.capture.convention import Convention
 from untrace.capture.outline import Outline
+from untrace.capture.parameters import Parameter
 from untrace.capture.trees import Tree
-
-if TYPE_CHECKING:  # its file describes parameters by this one
-    from untrace.capture.convention import Convention
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of the generated function; `kind` is one of `inspect.Parameter`."""
-
-    name: str
-    kind: Any
-    tree: Tree
 
 
 @dataclass(frozen=True, slots=True)

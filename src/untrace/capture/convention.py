@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from untrace.capture.signature import Bound
+from untrace.capture.parameters import Bound
 
 
 class _Traced:

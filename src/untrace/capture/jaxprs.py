@@ -10,9 +10,10 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.captured import Captured, Parameter
+from untrace.capture.captured import Captured
 from untrace.capture.numbering import describe_numbered
 from untrace.capture.outline import outline
+from untrace.capture.parameters import Parameter
 from untrace.capture.paths import argument_trees, result_tree
 from untrace.capture.signature import legal_names, unused
 from untrace.capture.trees import Leaf, Node, Tree, describe

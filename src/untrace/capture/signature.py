@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from untrace import jaxapi
-from untrace.capture.captured import Parameter
 from untrace.capture.numbering import describe_numbered, dropped
 from untrace.capture.origins import function_name
+from untrace.capture.parameters import Bound, Parameter
 from untrace.errors import CaptureError
 from untrace.syntax.names import HELPER_NAMES, identifier
 from untrace.syntax.text import quote
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An argument, by position or keyword, and the parameter that it is bound to.
-
-    `name` is legal and unique, `given` what the function calls it.
-    """
-
-    name: str
-    kind: Any
-    key: int | str
-    given: str
 
 
 def traced_arguments(

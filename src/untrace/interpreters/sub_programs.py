@@ -10,14 +10,34 @@ Also run by path, by Python installations without this package: it imports JAX a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.core
 import jax.numpy as jnp
 
-if TYPE_CHECKING:  # it evaluates sub-programs by this file
-    from .evaluate import Step
+
+class Step(Protocol):
+    """What is asked of an equation that is evaluated (see `evaluate.Step`)."""
+
+    equation: Any
+
+    @property
+    def primitive(self) -> Any: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+    def run(
+        self, jaxpr: Any, operands: Sequence[Any], part: int | str | None = None
+    ) -> list[Any]: ...
+
+    def body(
+        self, jaxpr: Any, part: int | str | None = None
+    ) -> Callable[..., list[Any]]: ...
 
 
 def split(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
@@ -215,7 +235,7 @@ def _shard_map(step: Step, operands: Sequence[Any]) -> list[Any]:
     return mapped(*operands)
 
 
-Entered = Callable[["Step", Sequence[Any]], "list[Any] | None"]
+Entered = Callable[[Step, Sequence[Any]], "list[Any] | None"]
 ENTERED: dict[str, Entered] = {
     **dict.fromkeys(CALLS | _OLD_CALLS, _call),
     "cond": _cond,

@@ -7,7 +7,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from untrace.capture.captured import Captured, Parameter
+from untrace.capture.captured import Captured
+from untrace.capture.parameters import Parameter
 from untrace.capture.trees import Leaf, Node, Tree
 from untrace.options import Options
 from untrace.pipeline import untrace_captured

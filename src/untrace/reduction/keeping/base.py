@@ -8,7 +8,7 @@ this failure alone, so that the reducer does not drift to another one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -122,22 +122,20 @@ class Keep:
         return self
 
     def __and__(self, other: Keep) -> Keep:
-        from untrace.reduction.keeping.composition import Both
-
-        return Both(self, other)
+        return COMPOSED["&"](self, other)
 
     def __or__(self, other: Keep) -> Keep:
-        from untrace.reduction.keeping.composition import Either
-
-        return Either(self, other)
+        return COMPOSED["|"](self, other)
 
     def __invert__(self) -> Keep:
-        from untrace.reduction.keeping.composition import Not
-
-        return Not(self)
+        return COMPOSED["~"](self)
 
     def __str__(self) -> str:
         return to_text(self)
+
+
+COMPOSED: dict[str, Callable[..., Keep]] = {}
+"""What makes a predicate of others, by its operator; `composition` says it."""
 
 
 @dataclass(frozen=True)

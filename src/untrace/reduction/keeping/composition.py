@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from untrace.reduction.keeping.base import Keep, merged
+from untrace.reduction.keeping.base import COMPOSED, Keep, merged
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program
 
@@ -164,3 +164,6 @@ class Not(Keep):
     def __str__(self) -> str:
         is_pair = isinstance(self.inner, _Pair)
         return f"~({self.inner})" if is_pair else f"~{self.inner}"
+
+
+COMPOSED.update({"&": Both, "|": Either, "~": Not})
