@@ -179,18 +179,20 @@ MIN_WHOLE, MIN_ROW = 3, 4  # members in order that are written `*x`, and `*x[1:5
 _MEMBER = re.compile(r"(.*)\[(\d+)\]", re.DOTALL)
 
 
-def with_stars(parts: Sequence[Part]) -> list[Part]:
+def with_stars(parts: Sequence[Part]) -> Sequence[Part]:
     """Write members of a tuple that stand in a row as a part of it: `f(y, *x[1:5])`."""
+    if sum(type(part) is Ref for part in parts) < MIN_WHOLE:
+        return parts
     found: list[Part] = []
     position = 0
     while position < len(parts):
-        row = _row(parts[position:])
-        stop = position + 2 * row.count - 1
-        before = _text(found[-1])[-1:] if found else ""
-        after = _text(parts[stop])[:1] if row.count and stop < len(parts) else ""
-        if row.count and before in ("(", "[", " ") and after in (")", "]", ","):
+        count, text = _row(parts, position)
+        stop = position + 2 * count - 1
+        before = _text(found[-1])[-1:] if count and found else ""
+        after = _text(parts[stop])[:1] if count and stop < len(parts) else ""
+        if count and before in ("(", "[", " ") and after in (")", "]", ","):
             is_only = before == "(" and after == ")" and not _is_called(found)
-            found.append(f"*{row.text}," if is_only else f"*{row.text}")
+            found.append(f"*{text}," if is_only else f"*{text}")
             position = stop
         else:
             found.append(parts[position])
@@ -198,32 +200,27 @@ def with_stars(parts: Sequence[Part]) -> list[Part]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Members of what a name holds: how many there are, and what they are together."""
+def _row(parts: Sequence[Part], position: int) -> tuple[int, str]:
+    """Return how many members of what a name holds begin there, and what they are together.
 
-    count: int = 0
-    text: str = ""
-
-
-def _row(parts: Sequence[Part]) -> _Row:
-    """Return the members in order that parts begin with, if they are many."""
-    first = _member(parts[0])
+    None if they are few.
+    """
+    first = _member(parts[position])
     if first is None:
-        return _Row()
+        return 0, ""
     name, path, start = first
     count = 1
-    while 2 * count < len(parts) and parts[2 * count - 1] == ", ":
-        if _member(parts[2 * count]) != (name, path, start + count):
+    while (last := position + 2 * count) < len(parts) and parts[last - 1] == ", ":
+        if _member(parts[last]) != (name, path, start + count):
             break
         count += 1
     held = () if path else name.held
     length = len(held) if isinstance(held, (tuple, list)) else 0
     is_whole = (start, length) == (0, count)
     if count < (MIN_WHOLE if is_whole else MIN_ROW):
-        return _Row()
+        return 0, ""
     bounds = "" if is_whole else f"[{start or ''}:{start + count}]"
-    return _Row(count, f"{name.text or name.hint}{path}{bounds}")
+    return count, f"{name.text or name.hint}{path}{bounds}"
 
 
 def _member(part: Part) -> tuple[Name, str, int] | None:
