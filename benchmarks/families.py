@@ -87,9 +87,22 @@ def equinox(n_layers: int) -> Program:
     return step, (model, state, X, Y)
 
 
+def _with_adam(loss: Callable[..., Any], params: Any) -> Program:
+    """Make a training step of a loss."""
+    import optax
+
+    optimizer = optax.adam(1e-3)
+
+    def step(params, state, x, y):
+        value, grads = jax.value_and_grad(loss)(params, x, y)
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    return step, (params, optimizer.init(params), X, Y)
+
+
 def linen(n_layers: int) -> Program:
     """A training step of `flax.linen` layers with optax."""
-    import optax
     from flax import linen as nn
 
     class Block(nn.Module):
@@ -108,22 +121,15 @@ def linen(n_layers: int) -> Program:
 
     model = Model(n_layers)
     params = model.init(jax.random.key(0), X)
-    optimizer = optax.adam(1e-3)
 
     def loss(params, x, y):
         return jnp.mean((model.apply(params, x) - y) ** 2)
 
-    def step(params, state, x, y):
-        value, grads = jax.value_and_grad(loss)(params, x, y)
-        updates, state = optimizer.update(grads, state, params)
-        return optax.apply_updates(params, updates), state, value
-
-    return step, (params, optimizer.init(params), X, Y)
+    return _with_adam(loss, params)
 
 
 def nnx(n_layers: int) -> Program:
     """A training step of `flax.nnx` layers with optax."""
-    import optax
     from flax import nnx
 
     class Block(nnx.Module):
@@ -144,23 +150,16 @@ def nnx(n_layers: int) -> Program:
             return x
 
     graph, params = nnx.split(Model(nnx.Rngs(0)))
-    optimizer = optax.adam(1e-3)
 
     def loss(params, x, y):
         return jnp.mean((nnx.merge(graph, params)(x) - y) ** 2)
 
-    def step(params, state, x, y):
-        value, grads = jax.value_and_grad(loss)(params, x, y)
-        updates, state = optimizer.update(grads, state, params)
-        return optax.apply_updates(params, updates), state, value
-
-    return step, (params, optimizer.init(params), X, Y)
+    return _with_adam(loss, params)
 
 
 def haiku(n_layers: int) -> Program:
     """A training step of haiku layers with optax."""
     import haiku as hk
-    import optax
 
     def forward(x):
         for _ in range(n_layers):
@@ -170,17 +169,11 @@ def haiku(n_layers: int) -> Program:
 
     model = hk.without_apply_rng(hk.transform(forward))
     params = model.init(jax.random.key(0), X)
-    optimizer = optax.adam(1e-3)
 
     def loss(params, x, y):
         return jnp.mean((model.apply(params, x) - y) ** 2)
 
-    def step(params, state, x, y):
-        value, grads = jax.value_and_grad(loss)(params, x, y)
-        updates, state = optimizer.update(grads, state, params)
-        return optax.apply_updates(params, updates), state, value
-
-    return step, (params, optimizer.init(params), X, Y)
+    return _with_adam(loss, params)
 
 
 def numpyro(n_sites: int) -> Program:
