@@ -617,3 +617,82 @@ def test_values_that_are_in_a_file_are_read_as_they_were(
     for array, read in [(a, kept.keep(a)) for a in arrays * 2]:
         assert (read.shape, read.dtype) == (array.shape, array.dtype)
         np.testing.assert_array_equal(read.array, array)
+
+
+# ---- values of several precisions ------------------------------------------------------
+
+W = jnp.linspace(-0.7, 0.9, 36).reshape(6, 6)
+
+
+def mixed(x):
+    """Products of halves that are summed in float32, as models compute them."""
+    half, weights = x.astype(jnp.bfloat16), W.astype(jnp.bfloat16)
+    product = jnp.dot(half, weights, preferred_element_type=jnp.float32)
+    return jnp.tanh(product).astype(jnp.float32).sum()
+
+
+def mixed_loop(x):
+    def step(total, row):
+        half = jnp.tanh(row).astype(jnp.bfloat16)
+        return total * 0.5 + half.astype(jnp.float32), total
+
+    _, totals = jax.lax.scan(step, jnp.float32(0.3), x)
+    return totals.sum()
+
+
+def mixed_branch(x):
+    def rough(x):
+        return jnp.sin(x.astype(jnp.bfloat16)).astype(jnp.float32)
+
+    y = jax.jit(lambda x: jax.lax.cond(x[0] > 0, rough, jnp.cos, x))(x)
+
+    def turn(state):
+        return state[0] + 1, state[1] * y
+
+    return jax.lax.while_loop(lambda state: state[0] < 3, turn, (0, x))[1].sum()
+
+
+@pytest.mark.parametrize("f", [mixed, mixed_loop, mixed_branch])
+def test_sums_of_halves_are_as_coarse_as_halves(f: Any) -> None:
+    found = untrace.divergence(f, dtype="float64")(X)
+    assert found.first is None, str(found)
+    assert any(row.distance.n_other for row in found.rows)
+    strict = untrace.divergence(f, dtype="float64", rtol=1e-6)(X)
+    assert strict.first is not None
+
+
+def test_true_differences_of_mixed_programs_are_found() -> None:
+    def lost(x):
+        half = (1000.0 + x).astype(jnp.bfloat16)
+        return mixed(x) + (half.astype(jnp.float32) - 1000.0).sum()
+
+    found = untrace.divergence(lost, dtype="float64")(X)
+    assert found.first is not None and found.first.equation.primitive.name == "sub"
+
+
+def test_truth_values_of_halves_make_nothing_coarse() -> None:
+    def f(x):
+        is_large = x.astype(jnp.bfloat16) > 0.5
+        large = jnp.where(is_large, x, 0.1) + 300.0
+        return large - 300.0
+
+    found = untrace.divergence(f, dtype="float64")(X)
+    assert found.first is not None and found.first.equation.primitive.name == "sub"
+
+
+def test_tables_are_not_folded_in_text() -> None:
+    def a_function_with_quite_a_long_name_for_a_function_of_a_test(x):
+        def step(total_of_everything_until_now, row_of_the_array):
+            total_of_everything_until_now = total_of_everything_until_now + jnp.sin(
+                row_of_the_array
+            )
+            return total_of_everything_until_now, None
+
+        return jax.lax.scan(step, jnp.float32(0.0), x)[0]
+
+    f = a_function_with_quite_a_long_name_for_a_function_of_a_test
+    found = untrace.divergence(f, dtype="float64", rtol=0.0)(X)
+    for text in (str(untrace.watch(f)(X)), str(found).split("\n\n")[1]):
+        rows = [line for line in text.splitlines() if "scan[" in line]
+        assert len(rows) >= 2
+        assert all("test_divergence.py:" in row and "f32[]" in row for row in rows)

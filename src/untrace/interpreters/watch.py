@@ -27,6 +27,8 @@ from untrace.printable import printable
 Expressions = Mapping[str, Callable[[Any], Any]]
 MAX_ROWS = 200
 """How many rows are shown; `Watched.rows` holds all."""
+WIDTH_COLS = 240
+"""Where text is folded that no terminal folds: most tables are narrower."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ class Watched:
     columns: tuple[str, ...]
 
     def __str__(self) -> str:
-        return self._written(120)
+        return self._written(WIDTH_COLS)
 
     def __repr__(self) -> str:
         return f"<untrace.Watched: {len(self.rows)} values>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self._written(160))}</pre>"
+        return f"<pre>{html.escape(self._written(WIDTH_COLS))}</pre>"
 
     def _written(self, width_cols: int) -> str:
         console = Console(file=io.StringIO(), width=width_cols, force_jupyter=False)

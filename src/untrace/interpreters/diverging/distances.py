@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
+from untrace.interpreters.diverging.coarseness import coarser
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,8 @@ class Tolerance:
     """What is no difference: `|a - b| <= atol + rtol * scale`.
 
     Attributes:
-      rtol: By default some units of the last place of the coarser of two types.
+      rtol: By default some units of the last place of the coarsest type that a value was
+        computed of.
       atol: In the units of the values.
     """
 
@@ -53,7 +55,7 @@ class Distance:
         or an infinity.
       rel: The largest difference relative to the scale.
       ulps: The largest difference in units of the last place, at the scale, of the
-        coarser type; None for what has no fraction.
+        coarsest type; None for what has no fraction.
       n_other: How many elements are not equal at all.
       n_beyond: How many differ by more than the tolerance.
       n_elements: How many there are.
@@ -94,13 +96,16 @@ def as_array(value: Any) -> Array | None:
 
 
 @np.errstate(invalid="ignore", over="ignore")
-def distance(value: Array, other: Array, tolerance: Tolerance) -> Distance:
+def distance(
+    value: Array, other: Array, tolerance: Tolerance, coarsest: Any = None
+) -> Distance:
     """Compare two values.
 
     Args:
       value: The first.
       other: The second.
       tolerance: What is no difference.
+      coarsest: The type with the largest steps of all that they were computed of.
     """
     if value.shape != other.shape:
         return Distance(
@@ -119,6 +124,7 @@ def distance(value: Array, other: Array, tolerance: Tolerance) -> Distance:
     if not value.size:
         return Distance(0.0, 0.0, None, 0, 0, 0, (), None, None)
     coarse = _coarser(value.dtype, other.dtype)
+    coarse = None if coarse is None else coarser(coarse, coarsest)
     ones, others = _wide(value), _wide(other)
     is_other = value != other
     if coarse is not None:
@@ -152,8 +158,8 @@ def distance(value: Array, other: Array, tolerance: Tolerance) -> Distance:
 
 def _coarser(dtype: Any, other: Any) -> Any:
     """The type with the larger steps; None if neither has fractions."""
-    inexact = [d for d in (dtype, other) if jnp.issubdtype(d, jnp.inexact)]
-    return max(inexact, key=lambda d: float(jnp.finfo(d).eps), default=None)
+    one, two = (d if jnp.issubdtype(d, jnp.inexact) else None for d in (dtype, other))
+    return coarser(one, two)
 
 
 def _wide(array: Array) -> Array:

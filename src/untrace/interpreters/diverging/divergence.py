@@ -10,6 +10,7 @@ from untrace import jaxapi
 from untrace.errors import CallError
 from untrace.extension import load_entry_points
 from untrace.interpreters.called import Call, tool
+from untrace.interpreters.diverging.coarseness import Coarseness
 from untrace.interpreters.diverging.distances import Tolerance
 from untrace.interpreters.diverging.moments import CONDITION, Moment
 from untrace.interpreters.diverging.operands import operands_of
@@ -188,10 +189,11 @@ def _run(call: Call, other: Call | None, options: Options) -> Runs:
 
 def _found(call: Call, runs: Runs, tolerance: Tolerance) -> Divergence:
     names = Names(call)
-    made = compared(runs.recording, runs.values, runs.sites, names, tolerance)
+    coarse = Coarseness(call.jaxpr)
+    made = compared(runs.recording, runs.values, runs.sites, names, tolerance, coarse)
     rows = tuple([pair.row for pair in made.pairs])
     outputs = runs.recording.outputs, runs.values.outputs
-    results = tuple(result_rows(call, *outputs, tolerance))
+    results = tuple(result_rows(call, *outputs, tolerance, coarse))
     parting = next((pair for pair in made.pairs if pair.row.is_beyond), None)
     operands: tuple[Operand, ...] = ()
     first, other_line = None, ""

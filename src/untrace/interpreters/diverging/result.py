@@ -22,7 +22,8 @@ from untrace.printable import printable, printable_lines
 from untrace.syntax.files import replace_file
 
 MAX_CONTROL = 5
-WIDTH_COLS = 120
+WIDTH_COLS = 240
+"""Where text is folded that no terminal folds: most tables are narrower."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.interpreters.called import Call
+from untrace.interpreters.diverging.coarseness import Coarseness
 from untrace.interpreters.diverging.distances import (
     Array,
     Distance,
@@ -157,6 +158,7 @@ def compared(
     sites: Mapping[Site, Site] | None,
     names: Names,
     tolerance: Tolerance,
+    coarseness: Coarseness,
 ) -> Compared:
     """Compare the values of a run with those of another.
 
@@ -167,6 +169,7 @@ def compared(
         same program.
       names: What the values are called.
       tolerance: What is no difference.
+      coarseness: How coarse the values of the first program are.
     """
     pairs: list[Pair] = []
     alone: dict[Site, Entry] = {}
@@ -182,7 +185,7 @@ def compared(
             other = values.at(Moment(place, moment.turns), occurrence)
         if other is not None:
             met.add(moment.site)
-            row = _row(entry, other.value, occurrence, names, tolerance)
+            row = _row(entry, other.value, occurrence, names, tolerance, coarseness)
             pairs.append(Pair(row, entry, other))
         elif place is not None:
             lost.append(moment.site)
@@ -197,7 +200,11 @@ def compared(
 
 
 def result_rows(
-    call: Call, outputs: Sequence[Any], others: Sequence[Any], tolerance: Tolerance
+    call: Call,
+    outputs: Sequence[Any],
+    others: Sequence[Any],
+    tolerance: Tolerance,
+    coarseness: Coarseness,
 ) -> list[Row]:
     """Compare what two programs return, by position."""
     debug = jaxapi.split_jaxpr(call.jaxpr)[0].debug_info
@@ -209,23 +216,30 @@ def result_rows(
             continue
         name = str(paths[k]) if k < len(paths) else f"result[{k}]"
         types = _type_of(mine), _type_of(theirs)
-        far = distance(mine, theirs, tolerance)
+        far = distance(mine, theirs, tolerance, coarseness.outputs[k])
         rows.append(Row(RESULT, name or "result", "", *types, far, None, ()))
     return rows
 
 
 def _row(
-    entry: Entry, other: Array, occurrence: int, names: Names, tolerance: Tolerance
+    entry: Entry,
+    other: Array,
+    occurrence: int,
+    names: Names,
+    tolerance: Tolerance,
+    coarseness: Coarseness,
 ) -> Row:
     part = entry.moment.site.part
     kind, name, variable = VALUE, "", ""
+    coarsest = None
     if isinstance(part, int):
         name, variable = names.of(entry.equation.outvars[part])
         name = name or entry.equation.primitive.name
+        coarsest = coarseness.of(entry.equation, part)
     else:
         kind, name = part, f"{part} of {entry.equation.primitive.name}"
     types = _type_of(entry.value), _type_of(other)
-    far = distance(entry.value, other, tolerance)
+    far = distance(entry.value, other, tolerance, coarsest)
     return Row(
         kind, name, variable, *types, far, entry.equation, entry.path, occurrence
     )
