@@ -364,6 +364,19 @@ def test_rules_that_are_registered_late_are_seen() -> None:
     assert not jaxapi.differentiates_otherwise(*asked)
 
 
+def test_params_that_change_in_place_are_asked_about_anew() -> None:
+    weights = np.arange(3, dtype=np.float32)
+    asked = scaled_p, {"by": weights}, [jax.core.ShapedArray(X.shape, X.dtype)]
+
+    def computed() -> Any:
+        jaxpr = jaxapi.implementation(*asked, asked[2])
+        return jax.core.eval_jaxpr(*jaxapi.split_jaxpr(jaxpr), X)[0]
+
+    np.testing.assert_array_equal(computed(), X * weights)
+    weights += 1
+    np.testing.assert_array_equal(computed(), X * weights)
+
+
 def test_a_jaxpr_that_is_evaluated_twice_is_written_from_its_equations_once() -> None:
     def f(x: Any, y: Any) -> Any:
         def step(s: Any) -> Any:

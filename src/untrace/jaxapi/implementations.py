@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import jax
+import numpy as np
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
@@ -49,16 +50,18 @@ MAX_REMEMBERED = 1024
 
 
 def _remembered(function: _Asked) -> _Asked:
-    """Remember the answers of a function that is asked about equations.
+    """Remember the answers of a function that is asked about primitives of libraries.
 
     They are the same for the same primitive with the same rules, params, types and
-    settings.
+    settings. Params that may change in place are asked about anew each time.
     """
     known: dict[Any, tuple[Any, Any]] = {}
 
     def asked(
         primitive: Any, params: Mapping[str, Any], avals: Any, out_avals: Any
     ) -> Any:
+        if not library_of(primitive) or _may_change(tuple(params.values())):
+            return function(primitive, params, avals, out_avals)
         given = tuple([(name, _exact(value)) for name, value in sorted(params.items())])
         types, settings = (tuple(avals), tuple(out_avals)), _config.trace_context()
         rules = _rules(primitive)
@@ -67,13 +70,17 @@ def _remembered(function: _Asked) -> _Asked:
             answer = function(primitive, params, avals, out_avals)
             if len(known) >= MAX_REMEMBERED:
                 known.clear()
-            known[key] = (
-                (dict(params), rules),
-                answer,
-            )  # what has its `id` there lives on
+            alive = dict(params), rules  # what is known by its `id`
+            known[key] = alive, answer
         return known[key][1]
 
     return cast(_Asked, functools.wraps(function)(asked))
+
+
+def _may_change(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_may_change, value))
+    return isinstance(value, list | dict | set | bytearray | np.ndarray)
 
 
 def _rules(primitive: Any) -> tuple[Any, ...]:
