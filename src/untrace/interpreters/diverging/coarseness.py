@@ -38,6 +38,7 @@ class Coarseness:
 
     def __init__(self, jaxpr: Any) -> None:
         self._found: dict[tuple[int, int], Coarsest] = {}
+        self._bodies: dict[tuple[int, tuple[Coarsest, ...]], list[Coarsest]] = {}
         inputs = split(jaxpr)[0].invars
         self.outputs = self._body(jaxpr, [None] * len(inputs))
 
@@ -46,26 +47,27 @@ class Coarseness:
         return self._found.get((id(equation), position))
 
     def _body(self, jaxpr: Any, given: Sequence[Coarsest]) -> list[Coarsest]:
+        """Return those of the outputs; functions that are called often are seen once."""
+        key = id(jaxpr), tuple(given)
+        if key not in self._bodies:
+            self._bodies[key] = self._walked(jaxpr, given)
+        return self._bodies[key]
+
+    def _walked(self, jaxpr: Any, given: Sequence[Coarsest]) -> list[Coarsest]:
         body, _ = split(jaxpr)
         known = {var: _own(var) for var in body.constvars}
-        known |= {var: _joined(var, g) for var, g in zip(body.invars, given)}
+        known |= {var: _at_least(var, g) for var, g in zip(body.invars, given)}
 
         def read(atom: Any) -> Coarsest:
-            return known[atom] if atom in known else _own(atom)
+            return _own(atom) if hasattr(atom, "val") else known[atom]
 
         for equation in body.eqns:
-            operands = [
-                _own(atom) if hasattr(atom, "val") else read(atom)
-                for atom in equation.invars
-            ]
-            for k, made in enumerate(self._results(equation, operands)):
-                result = _joined(equation.outvars[k], made)
-                known[equation.outvars[k]] = result
+            made = self._results(equation, list(map(read, equation.invars)))
+            for k, var in enumerate(equation.outvars):
+                known[var] = result = _at_least(var, made[k])
                 key = id(equation), k
                 self._found[key] = coarser(self._found.get(key), result)
-        return [
-            _own(atom) if hasattr(atom, "val") else read(atom) for atom in body.outvars
-        ]
+        return list(map(read, body.outvars))
 
     def _results(
         self, equation: Any, operands: Sequence[Coarsest]
@@ -113,14 +115,13 @@ def _all(types: Sequence[Coarsest]) -> Coarsest:
 def _own(atom: Any) -> Coarsest:
     """Return the type of a value, if it has fractions; a number of Python has no steps."""
     aval = atom.aval
-    dtype = getattr(aval, "dtype", None)
-    if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
-        return None
-    return None if getattr(aval, "weak_type", False) and not aval.shape else dtype
+    is_number = getattr(aval, "weak_type", False) and not aval.shape
+    return None if is_number else _at_least(atom, None)
 
 
-def _joined(var: Any, given: Coarsest) -> Coarsest:
-    dtype = getattr(var.aval, "dtype", None)
+def _at_least(atom: Any, given: Coarsest) -> Coarsest:
+    """Return the coarser of a type and that of a value; None if that has no fractions."""
+    dtype = getattr(atom.aval, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
         return None
     return coarser(dtype, given)
