@@ -22,7 +22,7 @@ from rich.table import Table
 
 import untrace
 from benchmarks.families import FAMILIES, Program
-from untrace import jaxapi
+from untrace.interpreters.sub_programs import all_equations
 
 GROWTH = 1.05
 """The exponent that no family may exceed."""
@@ -49,7 +49,7 @@ def measure(program: Program, repetitions: int) -> tuple[int, float, float, Any]
         traced.append(taken)
         taken, src = seconds(lambda: untrace.source(function)(*args))
         written.append(taken)
-    n = count_equations(jaxpr)
+    n = sum(1 for _ in all_equations(jaxpr))
     return n, statistics.median(traced), statistics.median(written), src
 
 
@@ -69,16 +69,6 @@ def make_jaxpr(function: Any, args: Any) -> Any:
 def is_array(leaf: Any) -> bool:
     """Return whether a leaf is traced."""
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float | complex)
-
-
-def count_equations(jaxpr: Any) -> int:
-    """Count the equations of a jaxpr and of those in its params."""
-    body, _ = jaxapi.split_jaxpr(jaxpr)
-    n = len(body.eqns)
-    for eqn in body.eqns:
-        for param in jax.tree.leaves(eqn.params, is_leaf=jaxapi.is_jaxpr):
-            n += count_equations(param) if jaxapi.is_jaxpr(param) else 0
-    return n
 
 
 def growth(counts: Sequence[int], times: Sequence[float]) -> float:

@@ -6,7 +6,6 @@ instructions after it say what happens to the result.
 
 from __future__ import annotations
 
-import bisect
 import dis
 import itertools
 import types
@@ -72,8 +71,8 @@ def site(code: types.CodeType, lasti: int) -> Site:
 
 def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
     """Return how the arguments of the call at `lasti` are written, if that is plain."""
-    instructions, offsets = instructions_of(code)
-    index = bisect.bisect_right(offsets, lasti) - 1
+    listing = listing_of(code)
+    instructions, index = listing.instructions, listing.index_at(lasti)
     if index < 0:
         return None
     call = instructions[index]
@@ -94,9 +93,9 @@ def spelling(code: types.CodeType, lasti: int) -> Spelling | None:
 
 
 def _is_starred(code: types.CodeType, lasti: int) -> bool:
-    instructions, offsets = instructions_of(code)
-    index = bisect.bisect_right(offsets, lasti) - 1
-    return index >= 0 and instructions[index].opname == "CALL_FUNCTION_EX"
+    listing = listing_of(code)
+    index = listing.index_at(lasti)
+    return index >= 0 and listing.instructions[index].opname == "CALL_FUNCTION_EX"
 
 
 def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:

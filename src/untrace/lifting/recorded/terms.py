@@ -201,9 +201,10 @@ def with_stars(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _row(parts: Sequence[Part], position: int) -> tuple[int, str]:
-    """Return how many members of what a name holds begin there, and what they are together.
+    """Count the members in order, of what a name holds, that begin at a position.
 
-    None if they are few.
+    Returns:
+      How many there are, and what they are together; 0 and "" if they are few.
     """
     first = _member(parts[position])
     if first is None:
