@@ -19,7 +19,7 @@ LAYERS = [
         "_version",
     },
     {"ir", "syntax"},
-    {"capture", "recovery"},
+    {"capture", "recovery", "readers"},
     {"lifting"},
     {"emission"},
     {"verification"},

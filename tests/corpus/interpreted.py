@@ -2,6 +2,7 @@
 
     python -m tests.corpus.interpreted --corpus harness --step 40
     python -m tests.corpus.interpreted --corpus packages --timeout 60 --verbose
+    python -m tests.corpus.interpreted --corpus packages --turns 2
 
 The reference is the function itself under `jax.disable_jit()`, where JAX runs loops turn
 by turn. Python and NumPy then compute with numbers that are arrays when the function is
@@ -30,6 +31,7 @@ from tests.corpus.op_by_op import op_by_op
 from tests.corpus.packages import run as packages
 from tests.corpus.packages.cases import Call, Case
 from tests.corpus.packages.judge import flat
+from tests.corpus.shortened import shortened
 from untrace.interpreters.evaluate import Step
 from untrace.interpreters.interpret import interpret
 
@@ -53,8 +55,10 @@ def as_it_is(step: Step, *operands: Any) -> Any:
     return step(*operands)
 
 
-def compared(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Outcome:
-    """Compare one function at given arguments."""
+def compared(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], turns: int = 0
+) -> Outcome:
+    """Compare one function at given arguments; `turns`: with its loops shortened."""
     args = jax.tree.map(as_array, args)
     try:
         jaxpr = jax.make_jaxpr(function)(*args)
@@ -62,6 +66,8 @@ def compared(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> 
         return Outcome(name, "untraceable", said(error))
     if any(isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves(args)):
         return Outcome(name, "no values")
+    if turns:
+        return _judged_shortened(name, jaxpr, jax.tree.leaves(args), turns)
     try:
         found = jax.block_until_ready(interpret(function, as_it_is)(*args))
     except Exception as error:
@@ -91,6 +97,13 @@ def _judged(
     except Exception as error:
         return Outcome(name, "error", f"of the reference: {said(error)}")
     differs = difference(wanted, jax.tree.leaves(found))
+    return Outcome(name, "different" if differs else "equal to its jaxpr", differs)
+
+
+def _judged_shortened(name: str, jaxpr: Any, args: list[Any], turns: int) -> Outcome:
+    short = shortened(jaxpr, args, turns)
+    found = jax.block_until_ready(interpret(short, as_it_is)(*args))
+    differs = difference(op_by_op(short, args), jax.tree.leaves(found))
     return Outcome(name, "different" if differs else "equal to its jaxpr", differs)
 
 
