@@ -2,7 +2,7 @@
 
     python -m tests.corpus.interpreted --corpus harness --step 40
     python -m tests.corpus.interpreted --corpus packages --timeout 60 --verbose
-    python -m tests.corpus.interpreted --corpus packages --turns 2
+    python -m tests.corpus.interpreted --corpus shortened
 
 The reference is the function itself under `jax.disable_jit()`, where JAX runs loops turn
 by turn. Python and NumPy then compute with numbers that are arrays when the function is
@@ -35,6 +35,10 @@ from tests.corpus.shortened import shortened
 from untrace.interpreters.evaluate import Step
 from untrace.interpreters.interpret import interpret
 
+TURNS = 2
+"""Of loops that are shortened: the first begins with what the loop is given, the second
+with what it made."""
+
 GOOD = ("equal", "equal to its jaxpr")
 NOT_OURS = ("untraceable", "no reference", "no values", "not installed", "no time")
 
@@ -64,47 +68,34 @@ def compared(
         jaxpr = jax.make_jaxpr(function)(*args)
     except Exception as error:  # what JAX itself cannot trace is not ours
         return Outcome(name, "untraceable", said(error))
-    if any(isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves(args)):
+    leaves = jax.tree.leaves(args)
+    if any(isinstance(x, jax.ShapeDtypeStruct) for x in leaves):
         return Outcome(name, "no values")
     if turns:
-        return _judged_shortened(name, jaxpr, jax.tree.leaves(args), turns)
-    try:
-        found = jax.block_until_ready(interpret(function, as_it_is)(*args))
-    except Exception as error:
-        ours = error
+        jaxpr = shortened(jaxpr, leaves, turns)
+        found, ours = _tried(lambda: interpret(jaxpr, as_it_is)(*leaves))
     else:
-        return _judged(name, function, args, jaxpr, found)
-    try:
-        op_by_op(jaxpr, jax.tree.leaves(args))
-    except Exception as error:  # such as an operation that CPUs do not have
-        if type(error) is type(ours):
-            return Outcome(name, "no reference", said(error))
-    return Outcome(name, "error", said(ours))
-
-
-def _judged(
-    name: str,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    jaxpr: Any,
-    found: Any,
-) -> Outcome:
-    with contextlib.suppress(Exception), jax.disable_jit():
-        if not difference(function(*args), found):
-            return Outcome(name, "equal")
-    try:
-        wanted = op_by_op(jaxpr, jax.tree.leaves(args))
-    except Exception as error:
-        return Outcome(name, "error", f"of the reference: {said(error)}")
+        found, ours = _tried(lambda: interpret(function, as_it_is)(*args))
+        with contextlib.suppress(Exception), jax.disable_jit():
+            if ours is None and not difference(function(*args), found):
+                return Outcome(name, "equal")
+    wanted, theirs = _tried(lambda: op_by_op(jaxpr, leaves))
+    if ours is not None:
+        # Such as an operation that CPUs do not have, or a check of the program's own.
+        verdict = "no reference" if type(theirs) is type(ours) else "error"
+        return Outcome(name, verdict, said(ours))
+    if theirs is not None:
+        return Outcome(name, "error", f"of the reference: {said(theirs)}")
     differs = difference(wanted, jax.tree.leaves(found))
     return Outcome(name, "different" if differs else "equal to its jaxpr", differs)
 
 
-def _judged_shortened(name: str, jaxpr: Any, args: list[Any], turns: int) -> Outcome:
-    short = shortened(jaxpr, args, turns)
-    found = jax.block_until_ready(interpret(short, as_it_is)(*args))
-    differs = difference(op_by_op(short, args), jax.tree.leaves(found))
-    return Outcome(name, "different" if differs else "equal to its jaxpr", differs)
+def _tried(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Return what is computed, and the exception that ended it."""
+    try:
+        return jax.block_until_ready(run()), None
+    except Exception as error:
+        return None, error
 
 
 class OutOfTime(BaseException):
@@ -204,8 +195,8 @@ def of_readability(step: int, offset: int) -> Iterator[Run]:
         yield name, run
 
 
-def of_packages(step: int, offset: int) -> Iterator[Run]:
-    """Yield every `step`-th program of the packages that are installed."""
+def of_packages(step: int, offset: int, turns: int = 0) -> Iterator[Run]:
+    """Yield every `step`-th program of the packages; `turns`: with shortened loops."""
     for case in packages.chosen(step=step, offset=offset):
 
         def run(case: Case = case) -> Outcome:
@@ -215,15 +206,20 @@ def of_packages(step: int, offset: int) -> Iterator[Run]:
                     jax.block_until_ready(call.function(*call.args, **call.kwargs))
                 except Exception as error:
                     return Outcome(case.name, "not installed", said(error))
-                return of_arrays(case.name, call)
+                return of_arrays(case.name, call, turns)
 
         yield case.name, run
 
 
-def of_arrays(name: str, call: Call) -> Outcome:
+def of_arrays(name: str, call: Call, turns: int = 0) -> Outcome:
     """Compare a function of the arrays in what it is called with: all else is fixed."""
     function, args = flat(call, call.function)
-    return compared(name, function, tuple(args))
+    return compared(name, function, tuple(args), turns)
+
+
+def of_shortened(step: int, offset: int) -> Iterator[Run]:
+    """Yield every `step`-th program of the packages; loops have `TURNS` turns at most."""
+    return of_packages(step, offset, TURNS)
 
 
 CORPORA: dict[str, Callable[[int, int], Iterator[Run]]] = {
@@ -231,6 +227,7 @@ CORPORA: dict[str, Callable[[int, int], Iterator[Run]]] = {
     "programs": of_variants,
     "readability": of_readability,
     "packages": of_packages,
+    "shortened": of_shortened,
 }
 
 

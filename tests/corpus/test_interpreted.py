@@ -12,6 +12,7 @@ import pytest
 
 from tests.corpus import interpreted
 from tests.corpus.op_by_op import op_by_op
+from tests.corpus.shortened import shortened
 
 pytest.importorskip("absl", reason="the harness of JAX needs absl-py")
 
@@ -29,7 +30,13 @@ def check(outcomes: Iterable[interpreted.Outcome]) -> None:
     assert sum(counts[verdict] for verdict in interpreted.GOOD), counts
 
 
-STEPS = {"harness": 600, "programs": 601, "readability": 20, "packages": 100}
+STEPS = {
+    "harness": 600,
+    "programs": 601,
+    "readability": 20,
+    "packages": 100,
+    "shortened": 60,
+}
 """Every how manyth case is in the sample; of the harness one of each group, too."""
 
 
@@ -59,3 +66,30 @@ def test_the_reference_runs_loops_turn_by_turn() -> None:
     rows = jnp.stack([x, x * 9])
     batched = op_by_op(jax.make_jaxpr(jax.vmap(f))(rows), [rows])[0]
     np.testing.assert_allclose(batched, jax.vmap(f)(rows), rtol=1e-6)
+
+
+def test_shortened_loops_end_early_and_keep_every_equation() -> None:
+    def f(x: jax.Array) -> tuple[jax.Array, ...]:
+        carry, rows = jax.lax.scan(lambda c, r: (c + r, c * r), x, jnp.ones((5, 3)))
+        _, back = jax.lax.scan(
+            lambda c, r: (c + r, c + r), x, jnp.ones((5, 3)), reverse=True
+        )
+        last = jax.lax.while_loop(lambda c: c.sum() < 1e9, lambda c: c * 2, x + 1)
+        known = jax.lax.fori_loop(0, 9, lambda i, c: c + i, 0)
+        return carry, rows, back, last, known
+
+    x = jnp.arange(3.0)
+    short = shortened(jax.make_jaxpr(f)(x), [x], 2)
+    names = {e.primitive.name for e in short.eqns}
+    assert {"scan", "while"} <= names
+    carry, rows, back, last, known = op_by_op(short, [x])
+    np.testing.assert_array_equal(carry, x + 2)
+    np.testing.assert_array_equal(rows, jnp.stack([x] + [x + 1] * 4))
+    np.testing.assert_array_equal(back, jnp.stack([x + 2] * 4 + [x + 1]))
+    np.testing.assert_array_equal(last, (x + 1) * 4)
+    assert int(known) == 1
+
+    rows = jnp.stack([x, x + 1e9])  # the loop of the second does not begin
+    batched = shortened(jax.make_jaxpr(jax.vmap(f))(rows), [rows], 2)
+    *_, last, _ = op_by_op(batched, [rows])
+    np.testing.assert_array_equal(last, jnp.stack([(x + 1) * 4, x + 1e9 + 1]))
