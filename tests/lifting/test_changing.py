@@ -62,6 +62,28 @@ def test_a_dict_that_is_changed_in_place_is_an_argument():
     assert 'scale({"w": params["w"] + 1.0}, y)' in text
 
 
+def log_speed(holder, x):
+    speed = (x - holder.states["at"]) / 0.05
+    reward = speed.sum() + 1.0
+    holder.states.update(at=x, speed=speed)
+    return States({**holder.states}), reward
+
+
+def test_a_dict_in_a_frozen_object_may_change():
+    def run(holder, x):
+        return log_speed(holder, x)
+
+    def turns(holder, xs):
+        return jax.lax.scan(log_speed, holder, xs)
+
+    held = {"at": X, "speed": X}
+    text = recover(run, States(dict(held)), X + 1)
+    assert 'speed = (x - holder.states["at"]) / 0.05' in text
+    assert "Changed in place by the original, but not here: `holder`." in text
+    text = recover(turns, States(dict(held)), jnp.stack([X, X * 2]))
+    assert "jax.lax.scan(log_speed, holder, xs)" in text
+
+
 def step(variable, x):
     y = jax.jit(lambda box, x: box.states[0].value * x)(States((variable,)), x)
     variable.value = variable.value + y

@@ -8,6 +8,7 @@ is changed in the trace alone, as under `jax.jit`; that is said.
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ class Changes:
     def lost(self) -> list[Any]:
         """Name the arguments whose lists and dicts hold something else than before.
 
-        Modules in them are not looked at.
+        Those in dataclasses count, too; modules in them are not looked at.
         """
         return [k for k, (v, held) in self._containers.items() if _held(v) != held]
 
@@ -79,12 +80,15 @@ def lost_note(names: Sequence[str]) -> list[str]:
 
 
 def _held(value: Any, depth: int = 0) -> Any:
-    """Return what lists and dicts hold, by identity."""
+    """Return what lists, dicts and dataclasses hold, by identity."""
     if depth < MAX_DEPTH:  # a list may have been put into itself
         if isinstance(value, dict):
             return {id(k): _held(v, depth + 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
         if isinstance(value, (list, tuple, collections.deque)):
             return [_held(v, depth + 1) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        if dataclasses.is_dataclass(value) and not is_stateful(value):
+            fields = [one.name for one in dataclasses.fields(value)]
+            return [_held(getattr(value, name, None), depth + 1) for name in fields]
     return id(value)
 
 

@@ -137,9 +137,9 @@ class Snapshots:
             return False
         if known == "frozen":
             return id(value) not in self._fixed and self._frozen_changes(kind, value)
-        if known == "object":
-            return True
-        return any(map(self._changes, value.values() if known == "dict" else value))
+        if known == "tuple":
+            return any(map(self._changes, value))
+        return known == "object" or bool(value)  # what a list or dict holds may change
 
     def _frozen_changes(self, kind: Any, value: Any) -> bool:
         held = contents.fields(kind, value)
