@@ -457,6 +457,13 @@ def test_public_functions_are_transformed_by_name():
 SCHEDULE = jnp.cumsum(jnp.linspace(0.01, 0.3, 20, dtype=jnp.float32))
 
 
+def test_every_unary_operator_of_a_constant_array_is_one():
+    table = jnp.arange(4) - 2
+    text = recover(lambda x: (-table + x, ~table * x, abs(table) - x), X[0])
+    assert "from its equations" not in text
+    assert "-TABLE + x, " in text, text
+
+
 def test_constant_arrays_have_their_operators_methods_and_names():
     def f(t, x, SCHEDULE_2):
         a = SCHEDULE[t] + SCHEDULE.at[t].set(x[0])[:2]

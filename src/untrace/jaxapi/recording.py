@@ -86,6 +86,10 @@ def call_readers(
         if is_wrapper(plain.__code__) or (plain.__closure__ and name != "map"):
             continue  # its code is shared with other functions
         readers[plain.__code__] = functools.partial(_read_plain, value)
+    # What an operator of concrete arrays runs may have no public name: that of `-x`.
+    for name, value in _array_methods._array_operators.items():
+        if isinstance(value, JITTED):
+            jitted.setdefault(id(value.__wrapped__), Operator(f"__{name}__"))
     readers.update(_method_readers())
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
