@@ -7,8 +7,8 @@ from untrace.ir import from_jaxpr
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.recorded.calls.equations import expression
 from untrace.lifting.recorded.folding import fold_all
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.tree import Statement
 from untrace.options import Options
 
 

@@ -20,9 +20,8 @@ from untrace.lifting import lift
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded import passes
-from untrace.lifting.recorded.function import Draft
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Term, text_term
+from untrace.lifting.recorded.tree import Draft, Statement
 from untrace.optional import NOTE, STEPS, STRICT, OptionalStep, StepFailed
 from untrace.recovery.record import Call
 from untrace.result import Source

@@ -6,9 +6,9 @@ from jax.scipy.special import logsumexp
 
 import untrace
 from untrace.lifting.recorded.folding import finish
-from untrace.lifting.recorded.function import Draft, Parameter
-from untrace.lifting.recorded.statements import Statement
+from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.tree import Draft, Parameter, Statement
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 
@@ -58,7 +58,7 @@ def test_what_is_computed_before_a_kept_statement_stays_before_it():
         draft.statements.append(Statement(name, use(function, of)))
     draft.result = Term([*use("", first).parts, " + ", *use("", second).parts])
     finish(draft)
-    assert draft.render().lines[:2] == ["first = f(x)", f"kept = {'g' * 60}(x)"]
+    assert render(draft).lines[:2] == ["first = f(x)", f"kept = {'g' * 60}(x)"]
 
 
 def use(function, name):

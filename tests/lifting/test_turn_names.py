@@ -1,8 +1,8 @@
 """Values of a turn have the name of the variable that they become, if it is free."""
 
 from untrace.lifting.recorded.repeats.turn_names import taken_up
-from untrace.lifting.recorded.statements import Loop, Statement
 from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.tree import Loop, Statement
 
 
 def assigned(target: Name, *read: Name) -> Statement:

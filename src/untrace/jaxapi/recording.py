@@ -87,15 +87,16 @@ def call_readers(
             continue  # its code is shared with other functions
         readers[plain.__code__] = functools.partial(_read_plain, value)
     # What an operator of concrete arrays runs may have no public name: that of `-x`.
-    for name, value in _array_methods._array_operators.items():
+    operators: dict[str, Any] = _array_methods._array_operators
+    for name, value in operators.items():
         if isinstance(value, JITTED):
             jitted.setdefault(id(value.__wrapped__), Operator(f"__{name}__"))
     readers.update(_method_readers())
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
-    operators = _sparse_operators()
+    of_sparse = _sparse_operators()
     for code, maker in makers().values():
-        readers[code] = functools.partial(_read_transformed, maker, operators)
+        readers[code] = functools.partial(_read_transformed, maker, of_sparse)
     return readers
 
 

@@ -15,7 +15,6 @@ from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.values import Found, tree_key
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     Global,
     Name,
@@ -24,6 +23,7 @@ from untrace.lifting.recorded.terms import (
     dict_term,
     text_term,
 )
+from untrace.lifting.recorded.tree import Statement
 from untrace.optional import gives, optional
 
 if TYPE_CHECKING:

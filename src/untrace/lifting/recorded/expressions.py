@@ -22,7 +22,6 @@ from untrace.lifting.recorded.naming.values import (
     tree_key,
 )
 from untrace.lifting.recorded.numbers.formulas import formula_term
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     ATOM,
     Global,
@@ -35,6 +34,7 @@ from untrace.lifting.recorded.terms import (
     placed,
     text_term,
 )
+from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype

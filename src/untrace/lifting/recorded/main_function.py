@@ -12,7 +12,6 @@ from untrace.capture import Captured
 from untrace.capture.inputs import has_state
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.callables import decorator_term
-from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
@@ -20,6 +19,7 @@ from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Name, Term
+from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.functions import peel

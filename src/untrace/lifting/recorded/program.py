@@ -21,7 +21,6 @@ from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.folding import drop_dead, finish
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.merging import (
     Merged,
     give_numbers,
@@ -41,11 +40,13 @@ from untrace.lifting.recorded.numbers.numbers import (
     named_floats,
 )
 from untrace.lifting.recorded.plan import Plan
+from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.repeats.kept_contexts import KeptContexts
 from untrace.lifting.recorded.repeats.loops import write_loops
 from untrace.lifting.recorded.repeats.repetition import outline_repeats
 from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.terms import Global, Term, text_term
+from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling import spell_home
@@ -304,7 +305,7 @@ class Program:
     def render(self, draft: Draft) -> Function:
         """Write a complete function, and note the names that it gives."""
         imported = frozenset(self.lifter.imports.attributes.values())
-        made = draft.render(self.plan.numbered, imported)
+        made = render(draft, self.plan.numbered, imported)
         for name in draft.locals():
             self.locals.add(name.text)
             if name.is_given and not name.is_foreign and name.text != name.hint:

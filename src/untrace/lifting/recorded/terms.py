@@ -1,7 +1,7 @@
 """Expressions whose operands may still be folded into them.
 
 A `Term` is text with references to names in between. Whether a name is written, or the
-expression that defines it, is decided when the whole function is known (`function.py`),
+expression that defines it, is decided when the whole function is known (`printing.py`),
 so parentheses are placed only when text is made.
 """
 

@@ -16,7 +16,6 @@ from untrace.capture.trees import Tree
 from untrace.lifting.contexts import entered
 from untrace.lifting.recorded.calls.rearranged import rearranges, write_rearranged
 from untrace.lifting.recorded.expressions import static_term, value_term
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.function_values import Given, function_key
 from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.functions.nested import join
@@ -36,8 +35,8 @@ from untrace.lifting.recorded.repeats.rows import (
     row_of,
     rows_at_once,
 )
-from untrace.lifting.recorded.statements import Names, Statement, Trail
 from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.tree import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
 from untrace.recovery.quoting import quoted

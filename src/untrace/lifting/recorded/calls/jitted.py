@@ -31,7 +31,7 @@ from untrace.syntax.names import identifier
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.naming.shapes import Shapes
-    from untrace.lifting.recorded.statements import Statement
+    from untrace.lifting.recorded.tree import Statement
     from untrace.lifting.recorded.writer import Writer
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 
 from untrace.capture.trees import Node
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.library import lambda_term
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import (
@@ -25,6 +24,7 @@ from untrace.lifting.recorded.terms import (
     keyword,
     placed,
 )
+from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Body, Call

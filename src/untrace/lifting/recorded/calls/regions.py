@@ -34,8 +34,8 @@ from untrace.lifting.recorded.naming.naming import rename, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Restart, place_of
-from untrace.lifting.recorded.statements import Names, Statement
 from untrace.lifting.recorded.terms import Global, Name, Term, call
+from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost

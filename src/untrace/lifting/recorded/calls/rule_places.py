@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
+from untrace.lifting.recorded.tree import Statement
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer

@@ -17,7 +17,6 @@ from untrace.lifting.recorded.calls.operators import operator_term
 from untrace.lifting.recorded.calls.tails import tails
 from untrace.lifting.recorded.expressions import built, with_numbers
 from untrace.lifting.recorded.folding import finish
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.definitions import bound_parameters
 from untrace.lifting.recorded.functions.function_values import Given
 from untrace.lifting.recorded.functions.nested import seen
@@ -30,7 +29,9 @@ from untrace.lifting.recorded.naming.values import (
     hides_arrays,
     is_array,
 )
+from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Term, call, text_term
+from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import Signal
@@ -176,7 +177,7 @@ def _run_text(run: Body, writer: Writer) -> Any:
     """
     draft = _written(run, writer)
     around = [(id(ref.name), ref.path) for ref in seen(draft)]
-    made = draft.render()
+    made = render(draft)
     return made.parameters, tuple(made.lines), tuple(around)
 
 

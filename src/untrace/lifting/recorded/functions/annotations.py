@@ -18,9 +18,9 @@ from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, replaced_key
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.values import is_array, type_of
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, optional
 from untrace.syntax.text import quote
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.function import Draft, Parameter, free_name
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
@@ -23,7 +22,9 @@ from untrace.lifting.recorded.functions.parameters import (
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.naming.values import has_array
+from untrace.lifting.recorded.printing import free_name
 from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, text_term
+from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.function import Draft
+from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, optional
 from untrace.recovery.record import Body, is_library
 from untrace.syntax.names import identifier

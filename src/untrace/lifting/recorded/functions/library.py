@@ -18,9 +18,10 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.function import Draft, free_name
 from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.printing import free_name, parameter_text
 from untrace.lifting.recorded.terms import LAMBDA, Global, Term, placed
+from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.spelling.homes import find_public_home
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
@@ -231,6 +232,6 @@ def lambda_term(draft: Draft) -> Term:
         is_hiding = name.hint in seen
         name.text = free_name(name.hint, seen | inner) if is_hiding else name.hint
         seen.add(name.text)
-    head = draft.parameter_text()
+    head = parameter_text(draft)
     text = f"lambda {head}: " if head else "lambda: "
     return Term([text, *placed(draft.result.whole(), LAMBDA)], LAMBDA)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from untrace.capture.trees import members
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.statements import Names, Statement
+from untrace.lifting.recorded.printing import parameter_text
 from untrace.lifting.recorded.terms import Name, Ref
+from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import makes, optional
 from untrace.recovery.record import Call, Target
 
@@ -165,7 +165,7 @@ def _is_trivial(draft: Draft) -> bool:
         return False
     if any(parameter.name.uses != 1 for parameter in draft.parameters):
         return False
-    head = f"def {draft.name}({draft.parameter_text()}): return"
+    head = f"def {draft.name}({parameter_text(draft)}): return"
     return len(draft.result.render()) <= len(head)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.functions.sameness import meaning
+from untrace.lifting.recorded.printing import render, signature
 from untrace.lifting.recorded.terms import Ref
+from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, optional
 
 
@@ -23,7 +24,7 @@ def _keep_same_types(known: Draft, draft: Draft) -> None:
     """Leave out the types of a function that is called at several, and inside of it."""
     if known.types != draft.types:
         known.types = ""
-    if known.signature() != draft.signature():
+    if signature(known) != signature(draft):
         known.annotations = {}
     for statement, other in zip(known.statements, draft.statements):
         if statement.nested is not None and other.nested is not None:
@@ -41,7 +42,7 @@ def _is_same(known: Draft, draft: Draft) -> bool:
     each = [[(id(ref.name), ref.path) for ref in seen(d)] for d in (known, draft)]
     if each[0] != each[1]:
         return False
-    return meaning(known.render()) == meaning(draft.render())
+    return meaning(render(known)) == meaning(render(draft))
 
 
 def seen(draft: Draft) -> list[Ref]:

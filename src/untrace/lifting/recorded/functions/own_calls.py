@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
-from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
     passed_term,
@@ -28,7 +27,6 @@ from untrace.lifting.recorded.functions.parameters import (
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, rename
 from untrace.lifting.recorded.naming.values import tree_key
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -40,6 +38,7 @@ from untrace.lifting.recorded.terms import (
     placed,
     text_term,
 )
+from untrace.lifting.recorded.tree import Parameter, Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import Body, Call, is_library

@@ -13,7 +13,6 @@ from untrace import jaxapi
 from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import is_plain, with_numbers
-from untrace.lifting.recorded.function import Parameter
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
@@ -27,6 +26,7 @@ from untrace.lifting.recorded.naming.values import (
     tree_key,
 )
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.tree import Parameter
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.functions import is_function, starred
 from untrace.recovery.record import Body, Call, is_library, is_library_class

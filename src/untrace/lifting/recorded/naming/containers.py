@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from untrace.lifting.recorded.naming.values import is_made_of_arrays
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.tree import Statement
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier

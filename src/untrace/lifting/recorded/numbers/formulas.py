@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from untrace.lifting.recorded.naming.values import Found
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import (
     ADD,
     MUL,
@@ -22,6 +21,7 @@ from untrace.lifting.recorded.terms import (
     call,
     placed,
 )
+from untrace.lifting.recorded.tree import Statement
 from untrace.optional import gives, optional
 from untrace.recovery.formulas import Formula
 from untrace.syntax.names import identifier

@@ -13,8 +13,8 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.terms import Global, Term
+from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier

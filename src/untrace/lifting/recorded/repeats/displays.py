@@ -12,10 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.repeats.lists import terms_of
 from untrace.lifting.recorded.repeats.slots import Run, names_in
-from untrace.lifting.recorded.statements import Loop, Statement, flat
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -25,6 +23,7 @@ from untrace.lifting.recorded.terms import (
     Term,
     placed,
 )
+from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
 _KEY = re.compile(rf"\d+|{_QUOTED.pattern}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.statements import Loop, Statement, flat
+from untrace.lifting.recorded.tree import Loop, Statement, flat
 from untrace.lifting.recorded.withs import Items
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
-from untrace.lifting.recorded.statements import Loop, Statement, flat
 from untrace.lifting.recorded.terms import (
     ATOM,
     LAMBDA,
@@ -20,6 +18,7 @@ from untrace.lifting.recorded.terms import (
     Term,
     display,
 )
+from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 
 
 def leave(

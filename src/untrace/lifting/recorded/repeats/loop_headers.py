@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.held import (
     are_alike,
     item_hint,
@@ -24,8 +23,8 @@ from untrace.lifting.recorded.repeats.ranges import (
     progression,
 )
 from untrace.lifting.recorded.repeats.slots import Run, Slot, first_parts
-from untrace.lifting.recorded.statements import Names, Statement, flat
 from untrace.lifting.recorded.terms import ATOM, Global, Name, Part, Ref, Term, display
+from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 
 ITEM, NAME, LEAF, VALUE = "item", "name", "leaf", "value"
 """What variables are called of which nothing is known."""

@@ -21,7 +21,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.repeats.comprehensions import (
     comprehension,
     is_expression,
@@ -40,8 +39,8 @@ from untrace.lifting.recorded.repeats.scans import scan_of
 from untrace.lifting.recorded.repeats.slots import Run, plain_text
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.statements import Loop, Statement, flat
 from untrace.lifting.recorded.terms import Ref
+from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 
 MAX_PERIOD = 400

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.statements import Statement
+from untrace.lifting.recorded.tree import Statement
 
 MAX_PARTS = 4
 

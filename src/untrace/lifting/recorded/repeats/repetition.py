@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace.lifting.recorded.folding import finish
-from untrace.lifting.recorded.function import Draft, Parameter
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
-from untrace.lifting.recorded.statements import Names, Statement, flat
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, call, display
+from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement, flat
 from untrace.optional import gives, optional
 
 MIN_STATEMENTS = 4

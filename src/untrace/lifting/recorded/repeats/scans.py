@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.tree import Statement
 
 _NUMBER = re.compile(r"(?<=\[)\d+(?=\])")
 

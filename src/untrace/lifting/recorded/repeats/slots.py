@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.held import differing_key, is_leaf, leading
 from untrace.lifting.recorded.naming.paths import common, steps
-from untrace.lifting.recorded.statements import Statement, defined
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref
+from untrace.lifting.recorded.tree import Draft, Statement, defined
 
 _INDEX = re.compile(r"(?<=\[)\d+(?=\])")
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")

@@ -6,8 +6,8 @@ from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.older import hand_down, maker
 from untrace.lifting.recorded.repeats.slots import Run, Slot, names_in
 from untrace.lifting.recorded.repeats.turns import begin_of
-from untrace.lifting.recorded.statements import Statement
 from untrace.lifting.recorded.terms import ATOM, Name, Part, Ref, Term
+from untrace.lifting.recorded.tree import Statement
 
 
 class TurnBody:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from untrace.lifting.recorded.terms import Name, Ref, Term
 
 if TYPE_CHECKING:
-    from untrace.lifting.recorded.statements import Loop
+    from untrace.lifting.recorded.tree import Loop
 
 
 def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, str]:

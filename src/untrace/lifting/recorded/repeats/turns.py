@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from untrace.lifting.recorded.function import Draft
 from untrace.lifting.recorded.naming.held import n_leaves
 from untrace.lifting.recorded.repeats.joint import assigned_at_once
 from untrace.lifting.recorded.repeats.older import (
@@ -29,8 +28,8 @@ from untrace.lifting.recorded.repeats.slots import (
     plain_text,
     slot_of,
 )
-from untrace.lifting.recorded.statements import Statement, Trail, flat
 from untrace.lifting.recorded.terms import Name, Part, Ref
+from untrace.lifting.recorded.tree import Draft, Statement, Trail, flat
 
 MIN_TURNS = 3
 

@@ -1,17 +1,13 @@
-"""What a generated function consists of before it is text."""
+"""The tree of a generated function before it is text: parameters, statements, loops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items
 from untrace.recovery.record import Place, Turn
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.function import Draft
 
 Names = Name | tuple["Names", ...]
 Trail = tuple[Place | None, ...]
@@ -107,6 +103,86 @@ class Statement:
         return self.context or ()
 
 
+@dataclass(eq=False, slots=True)
+class Parameter:
+    """A parameter: `x`, `*args`, or keyword-only; `default` is the text of its default."""
+
+    name: Name
+    stars: str = ""
+    is_keyword: bool = False
+    default: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Draft:
+    """A function, whose text `printing.py` makes."""
+
+    name: str
+    parameters: list[Parameter] = field(default_factory=list[Parameter])
+    statements: list[Statement] = field(default_factory=list[Statement])
+    result: Term | None = None
+    decorators: list[Term] = field(default_factory=list[Term])
+    types: str = ""
+    annotations: dict[Name, str] = field(default_factory=dict[Name, str])
+    returns: str = ""
+    items: dict[tuple[int, str], str] = field(
+        default_factory=dict[tuple[int, str], str]
+    )
+    """The names that the program had for parts of what a name holds."""
+    lists: dict[tuple[int, ...], str] = field(
+        default_factory=dict[tuple[int, ...], str]
+    )
+    """The names that the program had for lists of what names hold, by these."""
+    collections: dict[frozenset[int], str] = field(
+        default_factory=dict[frozenset[int], str]
+    )
+    """The same for containers of any kind."""
+    others: dict[int, str] = field(default_factory=dict[int, str])
+    """Other names that the program had for what names hold, in the end."""
+    origins: dict[int, tuple[Name, str]] = field(
+        default_factory=dict[int, "tuple[Name, str]"]
+    )
+    """Where values come from that are to be parts of parameters, by their names."""
+    lift: Callable[[tuple[Name, str]], Name] | None = None
+    """Names another part of what they come from."""
+    names: tuple[str, ...] = ()
+    """The names that it may have, from short to telling; `name` is one of them."""
+    returned_in: Items = ()
+    """The `with` items that the result is returned under."""
+
+    def locals(self) -> Iterator[Name]:
+        """Yield its parameters and local variables, those of nested functions too."""
+        yield from (parameter.name for parameter in self.parameters)
+        for statement in self.statements:
+            yield from defined(statement)
+            if statement.nested is not None:
+                yield from statement.nested.locals()
+
+    def parts(self) -> Iterator[Part]:
+        """Yield all parts of its terms, those of nested functions included."""
+        for statement in self.statements:
+            if statement.nested is not None:
+                yield from statement.nested.parts()
+            else:
+                yield from _parts(statement)
+            for item in statement.items:
+                yield Global(item)
+        for term in self.decorators:
+            yield from term.parts
+        if self.result is not None:
+            yield from self.result.parts
+
+    def statements_left(self) -> int:
+        """Count the statements that are not folded away; `with` is one, too."""
+        n_left = sum(not is_folded(s.targets) for s in self.statements)
+        return n_left + bool(self.returned_in)
+
+    def lines_left(self) -> int:
+        """Count the statements that are not folded away, and what is returned."""
+        nested = [s.nested for s in self.statements if s.nested is not None]
+        return self.statements_left() + 1 + sum(d.lines_left() for d in nested)
+
+
 def flat(targets: Names | None) -> Iterator[Name]:
     """Yield the names among nested targets."""
     if isinstance(targets, Name):
@@ -128,3 +204,11 @@ def defined(statement: Statement) -> Iterator[Name]:
 def is_folded(targets: Names | None) -> bool:
     """Tell whether a value is written where it is used."""
     return isinstance(targets, Name) and targets.folded is not None
+
+
+def _parts(statement: Statement) -> Iterator[Part]:
+    if statement.loop is None:
+        yield from statement.term.parts
+        return
+    for term in statement.loop.terms():
+        yield from term.parts

@@ -1,0 +1,248 @@
+"""The text of a generated function: its names are chosen, and its tree is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
+from untrace.lifting.printing import INDENT, Function
+from untrace.lifting.recorded.functions.returned import returned_text
+from untrace.lifting.recorded.repeats.turn_names import taken_up
+from untrace.lifting.recorded.terms import Global, Name, Ref
+from untrace.lifting.recorded.tree import (
+    Draft,
+    Loop,
+    Names,
+    Statement,
+    defined,
+    flat,
+    is_folded,
+)
+from untrace.lifting.recorded.withs import Items, shared, under_contexts
+from untrace.lifting.recorded.withs import Row as Line
+from untrace.syntax.names import RESERVED, identifier
+from untrace.syntax.text import comment
+
+_FIRST_WORD = re.compile(r"^\w+")
+
+
+def render(
+    draft: Draft, taken: Set[str] = frozenset(), imported: Set[str] = frozenset()
+) -> Function:
+    """Write the function.
+
+    Args:
+      draft: Its tree, whose names get their texts.
+      taken: Names that numbers must not make of others.
+      imported: Names that the module imports, which locals must not hide.
+    """
+    hints = {identifier(name.hint) for name in draft.locals()}
+    forbidden = {*_foreign_names(draft, imported), *(taken - hints)}
+    for parameter in draft.parameters:
+        name = parameter.name
+        is_idle = name.hint == "_" and not (name.uses or name.captured)
+        text = "_" if is_idle else free_name(name.hint, forbidden)
+        name.text = text if text not in forbidden else free_name(name.hint, forbidden)
+        forbidden.add(name.text)
+    fixed = {p.name.text for p in draft.parameters}
+    forbidden -= fixed
+    rows = _rows(draft, forbidden, taken, imported)
+    if draft.result is not None:
+        text = draft.result.render()
+        if text != "None":
+            rows.append((draft.returned_in, f"return {returned_text(text)}"))
+    lines = under_contexts(rows)
+    unpacked = [flat(s.targets) for s in draft.statements if s.is_row]
+    values = {name.text for names in unpacked for name in names}
+    if len(values) >= MIN_WHOLE:
+        lines = kept_whole(lines, str, 0, values)
+    decorators = [term.render() for term in draft.decorators]
+    return Function(
+        draft.name,
+        parameter_text(draft),
+        lines,
+        decorators,
+        comment=draft.types,
+        signature=signature(draft),
+    )
+
+
+def signature(draft: Draft) -> str:
+    """Write the annotated parameters and result, if there are annotations."""
+    if not draft.annotations:
+        return ""
+    returned = f" -> {draft.returns}" if draft.returns else ""
+    return f"({parameter_text(draft, draft.annotations)}){returned}"
+
+
+def parameter_text(draft: Draft, annotations: Mapping[Name, str] | None = None) -> str:
+    """Write the parameter list."""
+    known = annotations or {}
+    texts: list[str] = []
+    starred = False
+    for parameter in draft.parameters:
+        if parameter.is_keyword and not starred:
+            texts.append("*")
+            starred = True
+        starred = starred or parameter.stars == "*"
+        kind = "" if parameter.stars else known.get(parameter.name, "")
+        text = parameter.stars + parameter.name.text
+        text = f"{text}: {kind}" if kind else text
+        equals = " = " if kind else "="
+        texts.append(f"{text}{equals}{parameter.default}".removesuffix(equals))
+    return ", ".join(texts)
+
+
+def _rows(
+    draft: Draft, forbidden: set[str], taken: Set[str], imported: Set[str]
+) -> list[Line]:
+    """Write the statements, giving names in order."""
+    holders = {p.name.text: p.name for p in draft.parameters}
+    rows: list[Line] = []
+    origin = ""
+    for index, statement in enumerate(draft.statements):
+        _give_names(statement, index, holders, forbidden)
+        if is_folded(statement.targets):
+            continue
+        if statement.nested is not None:
+            statement.nested.name = _target(statement.targets)
+            made = render(statement.nested, taken, imported)
+            _define(made, statement.items, rows)
+            continue
+        lines: list[str] = []
+        if statement.loop is None:
+            origin = _write(statement, lines, origin)
+        else:
+            origin = _write_loop(statement.loop, lines, origin)
+        rows += [(statement.items, line) for line in lines]
+    return rows
+
+
+def _foreign_names(draft: Draft, imported: Set[str]) -> Iterator[str]:
+    """Yield the names from outside that the function mentions."""
+    own = set(map(id, draft.locals()))
+    for part in draft.parts():
+        if type(part) is Global:
+            yield from _FIRST_WORD.findall(part.text)
+        elif type(part) is str:
+            yield from (name for name in imported if name in part)
+        elif type(part) is Ref:
+            name = part.resolved().name
+            if id(name) not in own and name.text:
+                yield name.text
+
+
+def _target(targets: Names | None, is_top: bool = True) -> str:
+    if targets is None:
+        return ""
+    if isinstance(targets, Name):
+        return targets.text
+    inner = ", ".join(_target(target, False) for target in targets)
+    if len(targets) == 1:
+        return f"({inner},)"
+    return inner if is_top else f"({inner})"
+
+
+def _give_names(
+    statement: Statement, index: int, holders: dict[str, Name], forbidden: set[str]
+) -> None:
+    """Choose the names of what a statement defines; `holders` are those in use.
+
+    In a loop a name is in use until its end, since it begins again; in a comprehension
+    only for the variables of that.
+    """
+    inner = {id(name) for name in statement.bound}
+    shared_texts = taken_up(statement.loop, index, holders) if statement.loop else {}
+    for name in defined(statement):
+        if name.folded is not None or name.alias is not None:
+            continue
+        if id(name) in shared_texts:
+            name.text = shared_texts[id(name)]
+            continue
+        if statement.loop is not None and holders.get(name.text) is name:
+            continue  # its first value has the name
+        is_shown = name.is_given and not (name.is_weak or name.is_foreign)
+        if name.uses == 0 and not is_shown:
+            name.text = "_"
+            continue
+        is_inner = statement.loop is not None or id(name) in inner
+        last = index - 1 if is_inner else index
+        name.text = free_name(name.hint, _InUse(forbidden, holders, last))
+        holders[name.text] = name
+
+
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """The names that a value may not have.
+
+    Attributes:
+      forbidden: Some that none may have.
+      holders: The values that have names.
+      last: The statement behind which a value that has one must not be read.
+    """
+
+    forbidden: set[str]
+    holders: dict[str, Name]
+    last: int
+
+    def __contains__(self, text: object) -> bool:
+        holder = self.holders.get(str(text))
+        if holder is not None and (holder.last_use > self.last or holder.captured):
+            return True
+        return text in self.forbidden
+
+
+def _write(statement: Statement, lines: list[str], origin: str) -> str:
+    """Write an assignment; return where the latest comment says it comes from."""
+    if statement.origin and statement.origin != origin:
+        origin = statement.origin
+        lines.append(comment(origin))
+    text = statement.term.render()
+    target = _target(statement.targets)
+    if statement.is_start and text == target:
+        return origin
+    remark = f"  {statement.comment}" if statement.comment else ""
+    is_unused = all(name.uses == 0 for name in flat(statement.targets))
+    if statement.targets is None or is_unused:
+        lines.append(text + remark)
+    else:
+        lines.append(f"{target} = {text}{remark}")
+    return origin
+
+
+def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
+    """Write a loop; return where the latest comment says it comes from."""
+    several = loop.variables
+    names = several if len(several) > 1 else several[0] if several else None
+    lines.append(f"for {_target(names) or '_'} in {loop.over.render()}:")
+    rows: list[Line] = []
+    for inner in loop.body:
+        written: list[str] = []
+        if inner.loop is not None:
+            origin = _write_loop(inner.loop, written, origin)
+        elif not is_folded(inner.targets):
+            origin = _write(inner, written, origin)
+        rows += [(inner.items, line) for line in written]
+    lines += [INDENT + line for line in under_contexts(rows)]
+    return origin
+
+
+def free_name(hint: str, forbidden: Container[str]) -> str:
+    """Make an identifier that is not forbidden, with a number if it has to be."""
+    name = identifier(hint)
+    if name not in forbidden and name not in RESERVED:
+        return name
+    count = 2
+    while f"{name}_{count}" in forbidden:
+        count += 1
+    return f"{name}_{count}"
+
+
+def _define(made: Function, items: Items, rows: list[Line]) -> None:
+    """Write a nested function; before the `with` that it would be the first under."""
+    items = shared(rows[-1][0] if rows else (), items)
+    if rows and rows[-1][1]:
+        rows.append((items, ""))
+    rows += [(items, line) for line in (*made.text_lines(), "")]
