@@ -11,14 +11,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.interpreters.evaluate import Place
 from untrace.parsing import parse
-
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Pow: "**",
-    ast.Div: "/",
-    ast.Mult: "*",
-    ast.Sub: "-",
-    ast.Add: "+",
-}
+from untrace.syntax.precedence import SYMBOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +106,5 @@ def _called(file: str, place: tuple[int, int, int, int]) -> str:
         function = tree.func
         return getattr(function, "attr", getattr(function, "id", ""))
     if isinstance(tree, ast.BinOp):
-        return _OPERATORS.get(type(tree.op), "")
+        return SYMBOLS[type(tree.op)]
     return ""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from untrace.lifting.recorded.terms import ADD, ATOM, MUL, POWER
 from untrace.lifting.spelling.base import Speller, writes
+from untrace.syntax.precedence import ADD, ATOM, MUL, POWER
 from untrace.syntax.text import comment
 
 MAX_POWER = 3

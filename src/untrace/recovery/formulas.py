@@ -25,14 +25,15 @@ from untrace.recovery.expressions import (
     static_value,
 )
 from untrace.recovery.sites import once_per_site
+from untrace.syntax.precedence import SYMBOLS
 
 MAX_DEPTH = 8
-_BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.Div: ("/", operator.truediv),
-    ast.Pow: ("**", operator.pow),
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "**": operator.pow,
 }
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name)
@@ -150,8 +151,9 @@ def _formula(
         return _variable(node.id, frame, around, depth)
     if isinstance(node, ast.Attribute):
         return _number(static_value(node, frame))
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        symbol, compute = _BINARY[type(node.op)]
+    symbol = SYMBOLS[type(node.op)] if isinstance(node, ast.BinOp) else ""
+    if isinstance(node, ast.BinOp) and symbol in _BINARY:
+        compute = _BINARY[symbol]
         operands = [node.left, node.right]
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         symbol, compute, operands = "-", operator.neg, [node.operand]

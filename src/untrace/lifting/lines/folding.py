@@ -30,6 +30,7 @@ from untrace.lifting.lines.function_lines import (
 )
 from untrace.optional import optional, unchanged
 from untrace.parsing import parse
+from untrace.syntax.precedence import ATOM, level_at, level_of
 
 MAX_COLS = 76
 """Columns of a line that others were folded into."""
@@ -44,22 +45,6 @@ MAX_READS = 2
 """Uses up to which the read of an argument is repeated."""
 
 _DELAYED = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.comprehension, ast.NamedExpr)
-_LEVELS: dict[type[ast.operator], int] = {
-    ast.BitOr: 1,
-    ast.BitXor: 2,
-    ast.BitAnd: 3,
-    ast.LShift: 4,
-    ast.RShift: 4,
-    ast.Add: 5,
-    ast.Sub: 5,
-    ast.Mult: 6,
-    ast.Div: 6,
-    ast.FloorDiv: 6,
-    ast.Mod: 6,
-    ast.MatMult: 6,
-    ast.Pow: 8,
-}
-_COMPARE, _UNARY, _ATOM = 0, 7, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,43 +221,14 @@ def replaced(text: str, tree: ast.Expression, texts: Mapping[str, str]) -> str:
         if node.id not in texts:
             continue
         inner = texts[node.id]
-        if _level(inner) < _needed(node, parents[id(node)]):
+        if _level(inner) < level_at(node, parents[id(node)]):
             inner = f"({inner})"
         text = text[: node.col_offset] + inner + text[node.end_col_offset :]
     return text
 
 
 def _level(text: str) -> int:
-    """Tell how tightly an expression binds."""
+    """Return how tightly an expression binds; a tuple in parentheses is an atom."""
     body = parse(text, "eval").body
-    if isinstance(body, ast.BinOp):
-        return _LEVELS[type(body.op)]
-    if isinstance(body, ast.UnaryOp):
-        return _UNARY
-    if isinstance(body, ast.Compare):
-        return _COMPARE
-    is_number = isinstance(body, ast.Constant) and not isinstance(body.value, str)
-    if isinstance(body, ast.Tuple) and not text.startswith("("):
-        return _COMPARE - 1
-    return _UNARY if is_number else _ATOM
-
-
-def _needed(node: ast.Name, parent: ast.AST) -> int:
-    """Tell how tightly an expression in the place of a name must bind."""
-    if isinstance(parent, ast.BinOp):
-        level = _LEVELS[type(parent.op)]
-        is_left = parent.left is node
-        if isinstance(parent.op, ast.Pow):
-            return _ATOM
-        return level if is_left else level + 1
-    if isinstance(parent, ast.UnaryOp):
-        return _ATOM
-    if isinstance(parent, ast.Compare):
-        return _COMPARE + 1
-    if isinstance(parent, ast.Attribute | ast.Starred):
-        return _ATOM
-    if isinstance(parent, ast.Subscript):
-        return _ATOM if parent.value is node else _COMPARE
-    if isinstance(parent, ast.Call):
-        return _ATOM if parent.func is node else _COMPARE
-    return _COMPARE
+    is_closed = isinstance(body, ast.Tuple) and text.startswith("(")
+    return ATOM if is_closed else level_of(body)

@@ -23,7 +23,6 @@ from untrace.lifting.recorded.naming.values import (
 )
 from untrace.lifting.recorded.numbers.formulas import formula_term
 from untrace.lifting.recorded.terms import (
-    ATOM,
     Global,
     Name,
     Term,
@@ -39,6 +38,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery.functions import is_function
+from untrace.syntax.precedence import ATOM
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer

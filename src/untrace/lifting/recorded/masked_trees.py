@@ -19,8 +19,9 @@ from untrace.capture.trees import Leaf, Tree, access
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found
-from untrace.lifting.recorded.terms import LAMBDA, Term, call
+from untrace.lifting.recorded.terms import Term, call
 from untrace.optional import gives, optional
+from untrace.syntax.precedence import LAMBDA
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer

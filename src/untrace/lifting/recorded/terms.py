@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untrace.capture.dict_keys import quoted
-
-# How tightly an expression binds, as in Python's grammar.
-TUPLE, LAMBDA, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, POWER, ATOM = range(12)
+from untrace.syntax.precedence import ATOM, COMPARE, LAMBDA, LEVELS, POWER, TUPLE, UNARY
 
 
 @dataclass(eq=False, slots=True)
@@ -271,9 +269,12 @@ def keyword(name: str, term: Term) -> Term:
     return Term([f"{name}=", *placed(term, LAMBDA)])
 
 
-def binary(left: Term, operator: str, right: Term, level: int) -> Term:
+def binary(left: Term, operator: str, right: Term) -> Term:
     """Write a binary operation that groups to the left; a power, to the right."""
+    level = LEVELS[operator]
     first, second = (level + 1, UNARY) if level == POWER else (level, level + 1)
+    if level == COMPARE:  # a row of comparisons is another thing
+        first = level + 1
     sign = f" {operator} "
     return Term([*placed(left, first), sign, *placed(right, second)], level)
 

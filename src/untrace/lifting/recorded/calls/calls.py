@@ -29,11 +29,12 @@ from untrace.lifting.recorded.functions.library import shorter
 from untrace.lifting.recorded.functions.own_calls import write_own_call
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import Found
-from untrace.lifting.recorded.terms import ATOM, Term, call, placed
+from untrace.lifting.recorded.terms import Term, call, placed
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.record import Call
+from untrace.syntax.precedence import ATOM
 
 
 def write_as_made(item: Call, writer: Writer) -> None:

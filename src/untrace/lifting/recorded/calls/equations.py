@@ -6,7 +6,6 @@ the rules for equations write it, with marks in place of the operands.
 
 from __future__ import annotations
 
-import ast
 import collections
 import re
 from collections.abc import Collection, Sequence
@@ -22,23 +21,13 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import unpacked
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
-from untrace.lifting.recorded.terms import (
-    ADD,
-    ATOM,
-    LAMBDA,
-    MUL,
-    POWER,
-    TUPLE,
-    Global,
-    Part,
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import Global, Part, Term, placed
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.parsing import parse
 from untrace.recovery.record import Call
 from untrace.syntax.names import Scope
+from untrace.syntax.precedence import ATOM, LAMBDA, level_of
 
 RESULTS = tuple([f"result_{i}" for i in range(32)])
 _WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
@@ -140,25 +129,4 @@ def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Te
         else:  # locals must not hide functions
             words = _WORD.split(piece)
             parts += [Global(w) if w in functions else w for w in words if w]
-    return Term(parts, _level(_MARK.sub(r"operand_\1", text)))
-
-
-def _level(text: str) -> int:
-    """Tell how tightly an expression binds."""
-    node = parse(text, "eval").body
-    if isinstance(node, ast.BinOp):
-        return _LEVELS.get(type(node.op), TUPLE)
-    return ATOM if isinstance(node, _ATOMS) else TUPLE
-
-
-_ATOMS = (ast.Call, ast.Attribute, ast.Subscript, ast.Name)
-_LEVELS: dict[type[ast.operator], int] = {
-    ast.Add: ADD,
-    ast.Sub: ADD,
-    ast.Mult: MUL,
-    ast.Div: MUL,
-    ast.FloorDiv: MUL,
-    ast.Mod: MUL,
-    ast.MatMult: MUL,
-    ast.Pow: POWER,
-}
+    return Term(parts, level_of(parse(_MARK.sub(r"operand_\1", text), "eval").body))

@@ -7,51 +7,35 @@ from typing import TYPE_CHECKING, Any
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_term
-from untrace.lifting.recorded.terms import (
-    ADD,
-    AND,
-    ATOM,
-    COMPARE,
-    LAMBDA,
-    MUL,
-    OR,
-    POWER,
-    SHIFT,
-    UNARY,
-    XOR,
-    Term,
-    binary,
-    call,
-    placed,
-    text_term,
-)
+from untrace.lifting.recorded.terms import Term, binary, call, placed, text_term
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.recovery.record import Call
+from untrace.syntax.precedence import ATOM, LAMBDA, UNARY
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
 
 
 BINARY = {
-    "add": ("+", ADD),
-    "sub": ("-", ADD),
-    "mul": ("*", MUL),
-    "truediv": ("/", MUL),
-    "floordiv": ("//", MUL),
-    "mod": ("%", MUL),
-    "matmul": ("@", MUL),
-    "pow": ("**", POWER),
-    "and": ("&", AND),
-    "or": ("|", OR),
-    "xor": ("^", XOR),
-    "lshift": ("<<", SHIFT),
-    "rshift": (">>", SHIFT),
-    "lt": ("<", COMPARE),
-    "le": ("<=", COMPARE),
-    "gt": (">", COMPARE),
-    "ge": (">=", COMPARE),
-    "eq": ("==", COMPARE),
-    "ne": ("!=", COMPARE),
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "matmul": "@",
+    "pow": "**",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
 }
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 _COPYING = {"copy", "deepcopy"}
@@ -91,11 +75,7 @@ def operator_term(item: Call, writer: Writer) -> Term:
         operands.reverse()
     if plain_name not in BINARY:
         raise Unwritable(f"the operator {item.function.name} is not known")
-    sign, level = BINARY[plain_name]
-    if level == COMPARE:
-        left, right = (placed(operand, COMPARE + 1) for operand in operands)
-        return Term([*left, f" {sign} ", *right], COMPARE)
-    return binary(operands[0], sign, operands[1], level)
+    return binary(operands[0], BINARY[plain_name], operands[1])
 
 
 def method_term(item: Call, writer: Writer) -> Term:

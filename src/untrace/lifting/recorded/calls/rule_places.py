@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from untrace.lifting.recorded.terms import ATOM, Global, Term, joined, placed
+from untrace.lifting.recorded.terms import Global, Term, joined, placed
 from untrace.lifting.recorded.tree import Statement
+from untrace.syntax.precedence import ATOM
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.operators import BINARY, unreflected
-from untrace.lifting.recorded.terms import COMPARE
 from untrace.lifting.spelling.homes import public_name
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
+from untrace.syntax.precedence import COMPARE, LEVELS
 
 Scalars = Mapping[int, int | float]
 """Numbers, by the identity of the arrays that were made of them."""
@@ -64,7 +64,7 @@ def _operator_with_numbers(item: Call, scalars: Scalars) -> Call:
     first, second = item.args
     if id(second) in scalars and _decides(first, second, scalars):
         return replace(item, args=(first, scalars[id(second)]))
-    is_comparison = BINARY[name][1] == COMPARE
+    is_comparison = LEVELS[BINARY[name]] == COMPARE
     if (
         is_comparison
         or id(first) not in scalars

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import ATOM, Term, display, placed
+from untrace.lifting.recorded.terms import Term, display, placed
 from untrace.optional import gives, optional
 from untrace.recovery.record import Body
+from untrace.syntax.precedence import ATOM
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer

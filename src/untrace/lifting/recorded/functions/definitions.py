@@ -23,7 +23,7 @@ from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.printing import free_name
-from untrace.lifting.recorded.terms import LAMBDA, Global, Name, Term, call, text_term
+from untrace.lifting.recorded.terms import Global, Name, Term, call, text_term
 from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
@@ -31,6 +31,7 @@ from untrace.recovery.defaults import all_defaults
 from untrace.recovery.functions import already_bound, innermost
 from untrace.recovery.record import Body, is_library
 from untrace.recovery.snapshots import is_copy
+from untrace.syntax.precedence import LAMBDA
 
 
 def define(

@@ -20,11 +20,12 @@ from untrace import jaxapi
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import free_name, parameter_text
-from untrace.lifting.recorded.terms import LAMBDA, Global, Term, placed
+from untrace.lifting.recorded.terms import Global, Term, placed
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.spelling.homes import find_public_home
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
+from untrace.syntax.precedence import LAMBDA
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer

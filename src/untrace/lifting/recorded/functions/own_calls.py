@@ -28,8 +28,6 @@ from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, rename
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.terms import (
-    ATOM,
-    LAMBDA,
     Global,
     Name,
     Term,
@@ -43,6 +41,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
+from untrace.syntax.precedence import ATOM, LAMBDA
 
 
 def write_own_call(item: Call, writer: Writer) -> None:

@@ -9,27 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from untrace.lifting.recorded.naming.values import Found
-from untrace.lifting.recorded.terms import (
-    ADD,
-    MUL,
-    POWER,
-    UNARY,
-    Global,
-    Name,
-    Term,
-    binary,
-    call,
-    placed,
-)
+from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement
 from untrace.optional import gives, optional
 from untrace.recovery.formulas import Formula
 from untrace.syntax.names import identifier
+from untrace.syntax.precedence import UNARY
 
 if TYPE_CHECKING:
     from untrace.lifting.recorded.writer import Writer
-
-_LEVELS = {"+": ADD, "-": ADD, "*": MUL, "/": MUL, "**": POWER}
 
 
 @optional(gives(None))
@@ -60,7 +48,7 @@ def _term(formula: Formula, writer: Writer) -> Term:
         return call(Term([Global(f"{math}.{name}")]), terms)
     if len(terms) == 1:
         return Term(["-", *placed(terms[0], UNARY)], UNARY)
-    return binary(terms[0], formula.symbol, terms[1], _LEVELS[formula.symbol])
+    return binary(terms[0], formula.symbol, terms[1])
 
 
 def _found(formula: Formula, writer: Writer) -> Found | None:

@@ -17,8 +17,9 @@ from untrace.lifting.recorded.folding import fold_all
 from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
 from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
-from untrace.lifting.recorded.terms import LAMBDA, OR, Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat
+from untrace.syntax.precedence import LAMBDA, OR
 
 
 def is_expression(run: Run) -> bool:

@@ -14,16 +14,9 @@ from dataclasses import dataclass
 
 from untrace.lifting.recorded.repeats.lists import terms_of
 from untrace.lifting.recorded.repeats.slots import Run, names_in
-from untrace.lifting.recorded.terms import (
-    ATOM,
-    LAMBDA,
-    Name,
-    Part,
-    Ref,
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
+from untrace.syntax.precedence import ATOM, LAMBDA
 
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
 _KEY = re.compile(rf"\d+|{_QUOTED.pattern}")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from untrace.lifting.recorded.terms import LAMBDA, Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Statement, defined, flat
+from untrace.syntax.precedence import LAMBDA
 
 
 def assigned_at_once(

@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
-from untrace.lifting.recorded.terms import (
-    ATOM,
-    LAMBDA,
-    Name,
-    Part,
-    Ref,
-    Term,
-    display,
-)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
+from untrace.syntax.precedence import ATOM, LAMBDA
 
 
 def leave(

@@ -23,8 +23,9 @@ from untrace.lifting.recorded.repeats.ranges import (
     progression,
 )
 from untrace.lifting.recorded.repeats.slots import Run, Slot, first_parts
-from untrace.lifting.recorded.terms import ATOM, Global, Name, Part, Ref, Term, display
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, display
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
+from untrace.syntax.precedence import ATOM
 
 ITEM, NAME, LEAF, VALUE = "item", "name", "leaf", "value"
 """What variables are called of which nothing is known."""

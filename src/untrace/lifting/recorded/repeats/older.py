@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.repeats.slots import Run, first_parts, names_in
-from untrace.lifting.recorded.terms import LAMBDA, Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft, Statement, defined
+from untrace.syntax.precedence import LAMBDA
 
 MIN_TURNS = 3
 
