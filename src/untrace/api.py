@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from untrace.extension import load_entry_points
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
 from untrace.lifting.recorded.naming.transformed import program_name
-from untrace.optional import writing
+from untrace.optional import deciding, writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.recorded import FROM_EQUATIONS, recording
@@ -49,6 +49,7 @@ def source(
     anonymous: bool = False,
     annotate: str = "none",
     symbolic: bool = False,
+    refuse: Collection[int] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -102,6 +103,9 @@ def source(
         numbers that its code compares with); only what is verified at each of them has a
         name, and the header lists them. At sizes that it does not list, a function may do
         something else.
+      refuse: Numbers of decisions that are not to be taken: of all that only makes text
+        better, such as to write a loop, to fold an expression, to leave out a result that
+        nothing needs. `Source.decisions` lists them, the first is number 1.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called with a word at the start of every stage.
@@ -148,7 +152,7 @@ def source(
         given = name or (None if anonymous else program_name(function))
         return replace(options, name=given)
 
-    def finished(captured: Captured) -> Source:
+    def written(captured: Captured) -> Source:
         notes = (*settings_notes(), *captured.notes)
         captured = replace(captured, notes=notes)
         recover = from_equations if captured.recording is None else from_calls
@@ -162,6 +166,16 @@ def source(
             )
 
         return settled(made, at_lower_level, isolated, progress)
+
+    def finished(captured: Captured) -> Source:
+        with deciding() as taken:
+            made = written(captured)
+        decisions = tuple(taken)
+        refused = [one for n, one in enumerate(decisions, 1) if n in refuse]
+        if refused:
+            with deciding(refused):
+                made = written(captured)
+        return replace(made, decisions=decisions)
 
     if jaxapi.is_jaxpr(function):
         with _apart():

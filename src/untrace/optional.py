@@ -1,24 +1,34 @@
 """Steps that only make text better: one that fails is as if it had not been tried.
 
 `optional` turns the function of such a step into an `OptionalStep`, and says what not
-taking it gives. A step may change what it is given, so a file is not mended when one
-raises: `writing` writes it again from the start without that step. What the text of a
-step does to the program, verification finds: `without_spoilers` looks for the steps to
-blame. The report names what was left out (`left_out_notes`), and in the tests, under
-`UNTRACE_STRICT`, both are errors.
+taking it gives. To take it for one `Subject` (a call, a function) is a `Decision`, which
+can be left out alone. A step may change what it is given, so a file is not mended when
+one raises: `writing` writes it again from the start without that decision. What the text
+of a step does to the program, verification finds: `without_spoilers` looks for the
+decisions to blame. The report names what was left out (`left_out_notes`), and in the
+tests, under `UNTRACE_STRICT`, both are errors. `deciding` lists the decisions of a file,
+and leaves out those that somebody refuses.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import time
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from untrace.errors import LiftingError, reason
 
@@ -32,7 +42,13 @@ NOTE_ABOUT_MORE = "Written without steps that make text better"
 """The same for several of one reason."""
 
 MAX_SHOWN = 4
-"""Steps that such a note names."""
+"""Decisions that such a note names."""
+
+MAX_PARTS = 8
+"""Into how many parts decisions are divided to find those to blame."""
+
+MAX_SINGLY = 3
+"""Decisions of one step that are left out one by one when they raise; then all are."""
 
 MAX_SECONDS = 60.0
 """For finding out which step is to blame; no text that took longer is made again."""
@@ -49,10 +65,64 @@ class StepFailed(BaseException):
     """An optional step failed; no `except Exception` on the way to `writing` stops it."""
 
 
-# The steps that the file being written is written without, and why; None outside.
-_left_out: ContextVar[dict[str, str] | None] = ContextVar("left_out", default=None)
-# The steps that have been called, left out or not, where that is noted.
-_called: ContextVar[set[str] | None] = ContextVar("called", default=None)
+class Subject:
+    """What a step may be taken for, or not; the first thing that it is given."""
+
+    __slots__ = ()
+
+    @property
+    def subject(self) -> str:
+        """What a report calls it, the same whenever the file is written."""
+        raise NotImplementedError
+
+
+class Decision(NamedTuple):
+    """To take a step.
+
+    Attributes:
+      step: What it is called.
+      subject: What it is taken for; "" for all that it is taken for.
+    """
+
+    step: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.step}`" + (f" ({self.subject})" if self.subject else "")
+
+
+@dataclass(eq=False, slots=True)
+class _File:
+    """A file that is being written.
+
+    Attributes:
+      left_out: The decisions that it is written without, and why.
+      taken: Those that were taken, in order.
+    """
+
+    left_out: dict[Decision, str] = field(default_factory=dict[Decision, str])
+    taken: dict[Decision, None] = field(default_factory=dict[Decision, None])
+
+    def leaves_out(self, name: str, args: Sequence[Any]) -> bool:
+        """Whether a step is left out for what it is given."""
+        if not self.left_out:
+            return False
+        decision = Decision(name, _subject(args))
+        return decision in self.left_out or Decision(name) in self.left_out
+
+
+# The file that is being written; None outside.
+_file: ContextVar[_File | None] = ContextVar("file", default=None)
+# What files are begun with; None if each is by itself.
+_begun: ContextVar[_File | None] = ContextVar("begun", default=None)
+# What steps have been called for, left out or not, where that is noted.
+_called: ContextVar[dict[str, dict[str, None]] | None] = ContextVar(
+    "called", default=None
+)
+
+
+def _subject(args: Sequence[Any]) -> str:
+    return args[0].subject if args and isinstance(args[0], Subject) else ""
 
 
 # ---- steps -------------------------------------------------------------------------
@@ -78,19 +148,38 @@ class OptionalStep(Generic[P, T]):
         STEPS[self.name] = self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        called = _called.get()
+        called, file = _called.get(), _file.get()
         if called is not None:
-            called.add(self.name)
-        left_out = _left_out.get()
-        if left_out and self.name in left_out:
+            called.setdefault(self.name, {})[_subject(args)] = None
+        if file is not None and file.leaves_out(self.name, args):
             return self.otherwise(*args, **kwargs)
         try:
-            return self.function(*args, **kwargs)
+            made = self.function(*args, **kwargs)
         except Exception as error:
-            if left_out is None or isinstance(error, Signal):
+            if file is None or isinstance(error, Signal):
                 raise
-            why = left_out[self.name] = f"it raised {reason(error)}"
-            raise StepFailed(f"`{self.name}`: {why}") from error
+            why = f"it raised {reason(error)}"
+            n_raised = sum(one.step == self.name for one in file.left_out)
+            is_alone = n_raised < MAX_SINGLY
+            decision = Decision(self.name, _subject(args) if is_alone else "")
+            file.left_out[decision] = why
+            raise StepFailed(f"{decision}: {why}") from error
+        if file is not None and self._is_taken(made, args, kwargs):
+            file.taken[Decision(self.name, _subject(args))] = None
+        return made
+
+    def _is_taken(
+        self, made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> bool:
+        """Whether a step did something, as far as its result shows."""
+        if made is None:  # it may have changed what it was given
+            return True
+        other = self.otherwise(*args, **kwargs)
+        if made is other:
+            return False
+        if isinstance(made, bool | str):
+            return made != other
+        return bool(made) if isinstance(made, Collection) else True
 
     def __get__(self, instance: object, owner: type) -> Callable[..., T]:
         return self if instance is None else types.MethodType(self, instance)
@@ -137,16 +226,16 @@ def is_strict() -> bool:
 
 
 def writing(make: Callable[[], T]) -> T:
-    """Write a file, again from the start without each optional step that raises.
+    """Write a file, again from the start without each decision that raises.
 
     What is written inside of it is a part of the same file.
 
     Raises:
       StepFailed: If a step raises under `UNTRACE_STRICT`.
     """
-    if _left_out.get() is not None:
+    if _file.get() is not None:
         return make()
-    token = _left_out.set({})
+    token = _file.set(_begun.get() or _File())
     try:
         while True:
             try:
@@ -155,14 +244,38 @@ def writing(make: Callable[[], T]) -> T:
                 if is_strict():
                     raise
     finally:
-        _left_out.reset(token)
+        _file.reset(token)
+
+
+@contextlib.contextmanager
+def deciding(
+    refused: Iterable[Decision] = (),
+) -> Generator[Collection[Decision]]:
+    """List the decisions that are taken in what is written inside, and leave some out.
+
+    Args:
+      refused: Those that are left out.
+
+    Yields:
+      The others, which are filled in, in the order in which they are first taken. It is
+      the same in every run of the same program.
+    """
+    file = _File(dict.fromkeys(refused, "it was refused"))
+    token = _begun.set(file)
+    try:
+        yield file.taken.keys()
+    finally:
+        _begun.reset(token)
 
 
 def left_out_notes() -> tuple[str, ...]:
-    """Name the steps that the file being written is written without, and say why."""
+    """Name the decisions that the file being written is written without, and say why."""
+    file = _file.get()
+    left_out = file.left_out if file is not None else {}
     reasons: dict[str, list[str]] = {}
-    for name, why in (_left_out.get() or {}).items():
-        reasons.setdefault(why, []).append(f"`{name}`")
+    for decision, why in left_out.items():
+        if not decision.subject or Decision(decision.step) not in left_out:
+            reasons.setdefault(why, []).append(str(decision))
     notes: list[str] = []
     for why, names in reasons.items():
         shown = names if len(names) <= MAX_SHOWN else [*names[: MAX_SHOWN - 1]]
@@ -175,9 +288,10 @@ def left_out_notes() -> tuple[str, ...]:
 
 
 def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
-    """Make a text, again without the optional steps that are to blame if it is not good.
+    """Make a text, again without the decisions that are to blame if it is not good.
 
-    Without all of them first; if that is good, ever fewer are left out, by halves.
+    Without all steps first; if that is good, ever fewer are left out, by halves: steps,
+    and then the decisions of the one that is to blame.
 
     Args:
       make: Writes and verifies the text; makes it anew each time.
@@ -202,16 +316,16 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
             error = raised
     if made is not None and is_good(made):
         return made
-    left_out = _left_out.get()
+    file = _file.get()
     is_quick = time.monotonic() - start < MAX_SECONDS
-    if left_out is not None and (is_quick or made is None):
+    if file is not None and (is_quick or made is None):
         why = "with it the text could not be proved"
         why = why if error is None else f"with it there was no text: {reason(error)}"
-        found = _Trials(left_out, why, make, is_good).blamed(called)
+        found = _Trials(file.left_out, why, make, is_good).blamed(called)
         if found is not None and is_strict():
-            raise StepFailed(f"{', '.join(found[0])}: {why}") from error
+            raise StepFailed(f"{', '.join(map(str, found[0]))}: {why}") from error
         if found is not None:
-            left_out |= dict.fromkeys(found[0], why)
+            file.left_out |= dict.fromkeys(found[0], why)
             return found[1]
     if made is None:
         assert error is not None
@@ -219,62 +333,99 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
     return made
 
 
+Called = dict[str, dict[str, None]]
+"""The subjects that steps were called for, by the names of the steps."""
+
+
 @contextlib.contextmanager
-def _noting_calls() -> Generator[set[str]]:
-    """Note which steps are called, left out or not."""
-    outer, called = _called.get(), set[str]()
+def _noting_calls() -> Generator[Called]:
+    """Note which steps are called for what, left out or not."""
+    outer, called = _called.get(), Called()
     token = _called.set(called)
     try:
         yield called
     finally:
         _called.reset(token)
-        if outer is not None:
-            outer |= called
+        for name, subjects in called.items() if outer is not None else ():
+            outer.setdefault(name, {}).update(subjects)  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Trials(Generic[T]):
-    """Makes a text without some of the steps, because of what happens with them."""
+    """Makes a text without some decisions, because of what happens with them."""
 
-    left_out: dict[str, str]
+    left_out: dict[Decision, str]
     why: str
     make: Callable[[], T]
     is_good: Callable[[T], bool]
 
-    def blamed(self, called: set[str]) -> tuple[Sequence[str], T] | None:
-        """Return steps without which the text is good, and it; None if it never is.
+    def blamed(self, called: Called) -> tuple[Sequence[Decision], T] | None:
+        """Return decisions without which the text is good, and it; None if it never is.
 
         Args:
-          called: The steps that the text which is not good was made with.
+          called: What the steps were called for where the text is not good.
         """
-        able = {name for name, step in STEPS.items() if step.is_blamed}
-        names = sorted(able - self.left_out.keys())
+        steps = [
+            Decision(name)
+            for name, step in sorted(STEPS.items())
+            if step.is_blamed and Decision(name) not in self.left_out
+        ]
         with _noting_calls() as instead:
-            best = self.without(names)
+            best = self.without(steps)
         if best is None:
             return None
         # Those that nothing asked for have no part in either text.
-        names = [name for name in names if name in called | instead]
+        steps = [one for one in steps if one.step in called or one.step in instead]
         start = time.monotonic()
-        while len(names) > 1 and time.monotonic() - start < MAX_SECONDS:
-            middle = len(names) // 2
-            for half in (names[:middle], names[middle:]):
-                made = self.without(half)
+        steps, best = self.fewest(steps, best, start)
+        if len(steps) != 1:
+            return steps, best
+        (step,) = steps
+        single = [Decision(step.step, about) for about in called.get(step.step, ())]
+        if len(single) < 2 or any(not one.subject for one in single):
+            return steps, best
+        made = self.without(single)  # another text may ask for others
+        if made is None:
+            return steps, best
+        fewer, made = self.fewest(single, made, start)
+        return (fewer, made) if len(fewer) < len(single) else (steps, best)
+
+    def fewest(
+        self, decisions: Sequence[Decision], best: T, start: float
+    ) -> tuple[Sequence[Decision], T]:
+        """Leave out ever fewer of some decisions; return the last that gave a good text.
+
+        Parts of them alone, then all but a part, of ever smaller parts (delta debugging).
+        """
+        n_parts = 2
+        while len(decisions) > 1 and time.monotonic() - start < MAX_SECONDS:
+            n_parts = min(n_parts, len(decisions))
+            cuts = [i * len(decisions) // n_parts for i in range(n_parts + 1)]
+            bounds = list(itertools.pairwise(cuts))
+            tried = [decisions[i:j] for i, j in bounds]
+            if n_parts > 2:
+                tried += [[*decisions[:i], *decisions[j:]] for i, j in bounds]
+            for fewer in tried:
+                made = self.without(fewer)
                 if made is not None:
-                    names, best = half, made
+                    decisions, best, n_parts = fewer, made, max(2, n_parts - 1)
                     break
             else:
-                break
-        return names, best
+                if n_parts >= min(MAX_PARTS, len(decisions)):
+                    break
+                n_parts *= 2
+        return decisions, best
 
-    def without(self, names: Sequence[str]) -> T | None:
-        """Make the text without some steps; None if that does not make it good."""
-        self.left_out.update(dict.fromkeys(names, self.why))
+    def without(self, decisions: Sequence[Decision]) -> T | None:
+        """Make the text without some decisions; None if that does not make it good."""
+        before = {one: self.left_out[one] for one in decisions if one in self.left_out}
+        self.left_out.update(dict.fromkeys(decisions, self.why))
         try:
             made = self.make()
-        except Exception:  # the steps were not to blame
+        except Exception:  # they were not to blame
             return None
         finally:  # one that raised meanwhile stays left out
-            for name in names:
-                del self.left_out[name]
+            for one in decisions:
+                del self.left_out[one]
+            self.left_out.update(before)
         return made if self.is_good(made) else None

@@ -22,6 +22,7 @@ from untrace.errors import SaveError
 from untrace.ir import Block
 from untrace.lifting.dimensions import is_symbolic
 from untrace.lifting.spelling.arrays import write_sidecar
+from untrace.optional import Decision
 from untrace.options import Options
 from untrace.printable import printable_lines
 from untrace.syntax.files import aside, replace_file
@@ -41,6 +42,7 @@ class Source:
       program: The computation in the internal form.
       options: What was asked for.
       title: What the header says, if not what was verified (a reproducer).
+      decisions: What was done only to make the text better, or not (`source(refuse=)`).
     """
 
     module: Module
@@ -49,6 +51,7 @@ class Source:
     program: Block
     options: Options
     title: str = ""
+    decisions: tuple[Decision, ...] = ()
     _text: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:

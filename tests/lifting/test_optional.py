@@ -22,7 +22,15 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded import passes
 from untrace.lifting.recorded.terms import Term, text_term
 from untrace.lifting.recorded.tree import Draft, Statement
-from untrace.optional import NOTE, STEPS, STRICT, OptionalStep, StepFailed
+from untrace.optional import (
+    NOTE,
+    STEPS,
+    STRICT,
+    Decision,
+    OptionalStep,
+    StepFailed,
+    Subject,
+)
 from untrace.recovery.record import Call
 from untrace.result import Source
 
@@ -176,8 +184,10 @@ def test_a_fault_in_a_step_harms_nothing_else(name, fault, monkeypatch):
                 made = recovered(case, way)
             assert made.report.is_verified, str(made)
             if fault is raises:
-                named = f"`{name}`; it raised ValueError: injected."
-                assert any(note.endswith(named) for note in made.report.notes)
+                noted = [
+                    n for n in made.report.notes if "it raised ValueError: inj" in n
+                ]
+                assert noted and all(f"`{name}`" in note for note in noted)
 
 
 def test_every_step_is_taken_by_some_program():
@@ -212,6 +222,70 @@ def test_what_cannot_be_proved_with_a_step_names_it_and_no_other(monkeypatch):
         assert len(notes) == 1 and f"`{name}`" in notes[0], str(made)
 
 
+def first(x):
+    return jnp.sin(x) * 2 + 1
+
+
+def second(x):
+    return jnp.cos(x) * 3 + 1
+
+
+def both(x):
+    return first(x) + second(x)
+
+
+def only_for(subject: str, fault: Any) -> Any:
+    """A fault in a step when it is taken for one thing."""
+
+    def make(step: OptionalStep[..., Any]) -> Any:
+        done, faulty = step.function, fault(step)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            is_it = isinstance(args[0], Subject) and args[0].subject == subject
+            return (faulty if is_it else done)(*args, **kwargs)
+
+        return function
+
+    return make
+
+
+@pytest.mark.parametrize("fault", [raises, garbage])
+def test_a_step_is_left_out_for_that_alone_for_which_it_is_to_blame(fault, monkeypatch):
+    monkeypatch.delenv(STRICT)
+    whole = untrace.source(both)(X)
+    step = STEPS["fold"]
+    monkeypatch.setattr(step, "function", only_for("second", fault)(step))
+    made = untrace.source(both)(X)
+    assert made.report.is_verified
+    noted = [note for note in made.report.notes if NOTE in note]
+    assert len(noted) == 1 and "`fold` (second);" in noted[0], noted
+    assert "return jnp.sin(x) * 2 + 1" in str(made)
+    assert "return jnp.cos(x) * 3 + 1" in str(whole)
+    assert "return jnp.cos(x) * 3 + 1" not in str(made)
+
+
+def test_a_decision_can_be_refused_by_its_number():
+    whole = untrace.source(both)(X)
+    number = whole.decisions.index(Decision("fold", "first")) + 1
+    made = untrace.source(both, refuse=[number])(X)
+    assert made.report.strength == "identical"
+    assert made.decisions == whole.decisions
+    assert "`fold` (first); it was refused." in str(made.report.notes)
+    assert "return jnp.cos(x) * 3 + 1" in str(made)
+    assert "return jnp.sin(x) * 2 + 1" not in str(made)
+
+
+@pytest.mark.parametrize("name", ["many", "layers", "library", "branches"])
+def test_every_decision_can_be_refused(name):
+    taken = recovered(name, "api").decisions
+    assert len(set(taken)) == len(taken)
+    case = CASES[name]
+    for number in range(1, len(taken) + 1, 5):
+        options = {**case.options, "refuse": [number]}
+        made = untrace.source(case.function, **options)(*case.args)
+        assert made.report.is_verified, (taken[number - 1], str(made.report))
+
+
 def test_only_steps_that_were_called_are_tried_one_by_one(monkeypatch):
     monkeypatch.delenv(STRICT)
     monkeypatch.setattr(optional, "STEPS", {})
@@ -244,10 +318,11 @@ def test_only_steps_that_were_called_are_tried_one_by_one(monkeypatch):
 
 def test_many_steps_of_one_reason_are_one_note():
     def write() -> tuple[str, ...]:
-        left_out = optional._left_out.get()
-        assert left_out is not None
-        left_out |= {f"step {number}": "they failed" for number in range(9)}
-        left_out["other"] = "it raised"
+        file = optional._file.get()
+        assert file is not None
+        failed = [Decision(f"step {number}") for number in range(9)]
+        file.left_out |= dict.fromkeys(failed, "they failed")
+        file.left_out[Decision("other")] = "it raised"
         return optional.left_out_notes()
 
     assert optional.writing(write) == (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from rich.markup import escape
 from rich.table import Table
 
 from untrace.cli.calls import evaluate
@@ -21,6 +23,7 @@ from untrace.cli.messages import (
 )
 from untrace.cli.sources import deliver
 from untrace.errors import UntraceError
+from untrace.optional import STEPS, Decision
 from untrace.stages import Stage, measured
 
 
@@ -96,6 +99,18 @@ from untrace.stages import Stage, measured
     help="Write no names of functions, variables, classes, keys or files.",
 )
 @click.option(
+    "--decisions",
+    is_flag=True,
+    help="List all that was done only to make the text better, by number.",
+)
+@click.option(
+    "--refuse",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="NUMBER",
+    help="Do not take one of these decisions. May be given several times.",
+)
+@click.option(
     "--time-passes",
     is_flag=True,
     help="Print where the processor time went, on standard error.",
@@ -117,6 +132,8 @@ def show(
     annotate: str,
     symbolic: bool,
     anonymous: bool,
+    decisions: bool,
+    refuse: tuple[int, ...],
     time_passes: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
@@ -141,12 +158,15 @@ def show(
             annotate=annotate,
             symbolic=symbolic,
             anonymous=anonymous,
+            refuse=refuse,
             progress=status.update,
         )
         with explained(call):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
     if time_passes:
         ERR.print(_times(whole))
+    if decisions:
+        ERR.print(_decisions(src.decisions, refuse))
     deliver(src, output)
 
 
@@ -162,6 +182,19 @@ def _times(whole: Stage) -> Table:
         share = stage.seconds / (whole.seconds or 1.0)
         numbers = str(stage.times), f"{stage.seconds:.3f}", f"{share:.0%}"
         table.add_row("  " * depth + stage.name, *numbers)
+    return table
+
+
+def _decisions(decisions: Sequence[Decision], refused: Collection[int]) -> Table:
+    """Lay out decisions by their numbers."""
+    table = Table(title="What makes the text better", title_justify="left")
+    table.add_column("", justify="right")
+    for column in ("step", "what it does", "for"):
+        table.add_column(column, overflow="fold")
+    for number, (step, subject) in enumerate(decisions, 1):
+        said = (STEPS[step].__doc__ or "").partition("\n")[0]
+        style = "strike" if number in refused else None
+        table.add_row(str(number), step, escape(said), escape(subject), style=style)
     return table
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
-from untrace.optional import Signal
+from untrace.optional import Signal, Subject
 from untrace.syntax.text import comment
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Rhs:
 
 
 @dataclass(slots=True)
-class Function:
+class Function(Subject):
     """One `def` of the module.
 
     `numbers` are parameters of the original that held integers, by what they held, and
@@ -66,6 +66,11 @@ class Function:
         default_factory=list[dict[str, "tuple[int, ...]"]]
     )
     names: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """Its shortest name."""
+        return self.names[0] if self.names else self.name
 
     def text_lines(self) -> list[str]:
         """Write the function out, unindented."""

@@ -8,6 +8,7 @@ program may change its own later.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
+from untrace.optional import Subject
 from untrace.recovery.formulas import Formula
 
 Target = str | tuple["Target", ...] | None
@@ -117,7 +119,7 @@ def _nothing() -> dict[str, Any]:
 
 
 @dataclass(eq=False, slots=True)
-class Body:
+class Body(Subject):
     """One run of a function: parameters, calls and result.
 
     Attributes:
@@ -154,9 +156,14 @@ class Body:
     shared: frozenset[int] = frozenset()
     free: Mapping[str, Any] = field(default_factory=_nothing)
 
+    @property
+    def subject(self) -> str:
+        """The name of the function."""
+        return self.code.co_qualname
+
 
 @dataclass(eq=False, slots=True)
-class Call:
+class Call(Subject):
     """A call of the public API, or of a function of the user or of a framework.
 
     Attributes:
@@ -211,6 +218,19 @@ class Call:
     shaped: tuple[Any, ...] = ()
     setting: jaxapi.Setting = ()
     turn: Turn = ()
+
+    @property
+    def subject(self) -> str:
+        """What was called, and where."""
+        if self.is_own:
+            name = self.bodies[0].subject
+        else:
+            made = self.function
+            name = getattr(made, "__name__", "") or getattr(made, "name", "")
+        place = self.place
+        file = os.path.basename(place.filename) if place else ""
+        where = f", {file}:{place.line}" if place else ""
+        return f"{name if isinstance(name, str) else ''}{where}"
 
     @property
     def is_own(self) -> bool:

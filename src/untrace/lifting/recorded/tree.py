@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items
+from untrace.optional import Subject
 from untrace.recovery.record import Place, Turn
 
 Names = Name | tuple["Names", ...]
@@ -114,7 +115,7 @@ class Parameter:
 
 
 @dataclass(eq=False, slots=True)
-class Draft:
+class Draft(Subject):
     """A function, whose text `printing.py` makes."""
 
     name: str
@@ -149,6 +150,11 @@ class Draft:
     """The names that it may have, from short to telling; `name` is one of them."""
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
+
+    @property
+    def subject(self) -> str:
+        """Its shortest name."""
+        return self.names[0] if self.names else self.name
 
     def locals(self) -> Iterator[Name]:
         """Yield its parameters and local variables, those of nested functions too."""

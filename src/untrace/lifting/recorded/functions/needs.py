@@ -21,7 +21,7 @@ from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import parameter_text
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.lifting.recorded.tree import Draft, Names, Statement
-from untrace.optional import makes, optional
+from untrace.optional import Subject, gives, optional
 from untrace.recovery.record import Call, Target
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
@@ -34,7 +34,7 @@ Need = bool | tuple["Need", ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Returned:
+class Returned(Subject):
     """A call of a library's function, of whose result not all may be needed.
 
     Attributes:
@@ -50,6 +50,11 @@ class Returned:
     statement: Statement
     function: str
     opens: bool
+
+    @property
+    def subject(self) -> str:
+        """The function."""
+        return self.function
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,7 +98,6 @@ class References:
                 self.paths.setdefault(ref.name, set()).add(ref.path)
 
 
-@optional(makes(dict))
 def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
     """Return what is needed of the results of calls, where that is not all.
 
@@ -108,16 +112,30 @@ def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
         if any(kept.item in whole | missed for kept in group):
             whole.update(kept.item for kept in group)
             continue
-        need: Need = False
-        for kept in group:
-            names = kept.statement.targets
-            need = _either(need, _named(kept, kept.result, names, references.paths))
+        need = part_needed(group[0], group, references.paths)
         if isinstance(need, tuple):
             found.update({kept.item: need for kept in group})
     return found
 
 
-@optional(makes(set))
+@optional(gives(True))
+def part_needed(
+    first: Returned, group: Sequence[Returned], paths: Mapping[Name, Collection[str]]
+) -> Need:
+    """Return what is needed of the result of a function.
+
+    Args:
+      first: A call of it.
+      group: All calls.
+      paths: The paths of all references, by name.
+    """
+    need: Need = False
+    for kept in group:
+        names = kept.statement.targets
+        need = _either(need, _named(kept, kept.result, names, paths))
+    return need
+
+
 def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     """Return the calls of functions that are better written where they are called.
 
@@ -129,21 +147,36 @@ def called_once(references: References, lines: Iterable[str]) -> set[Call]:
     found: set[Call] = set()
     grown: Counter[str] = Counter()
     for function, group in _by_function(references.kept).items():
-        kept = group[-1]
-        if _is_trivial(kept.draft):
+        # Its head, and the call.
+        if is_better_inside(group[-1], times[function] == 2, grown):
             found.update(kept.item for kept in group)
-        if times[function] != 2:  # its head, and the call
-            continue
-        n_lines = kept.draft.lines_left()
-        if _is_short(kept.draft):
-            found.update(kept.item for kept in group)
-        elif kept.caller is not None and not grown[kept.draft.name]:
-            few = max(FEW_LINES, len(kept.draft.parameters) + 1)
-            around = kept.caller.lines_left() + grown[kept.caller.name]
-            if n_lines <= few and around + n_lines <= MAX_LINES:
-                grown[kept.caller.name] += n_lines
-                found.update(kept.item for kept in group)
     return found
+
+
+@optional(gives(False))
+def is_better_inside(kept: Kept, is_called_once: bool, grown: Counter[str]) -> bool:
+    """Tell whether a function is better written where it is called.
+
+    Args:
+      kept: A call of it.
+      is_called_once: Whether there is no other one.
+      grown: By how many lines functions grow by what is written inside of them.
+    """
+    if _is_trivial(kept.draft):
+        return True
+    if not is_called_once:
+        return False
+    if _is_short(kept.draft):
+        return True
+    if kept.caller is None or grown[kept.draft.name]:
+        return False
+    n_lines = kept.draft.lines_left()
+    few = max(FEW_LINES, len(kept.draft.parameters) + 1)
+    around = kept.caller.lines_left() + grown[kept.caller.name]
+    if n_lines > few or around + n_lines > MAX_LINES:
+        return False
+    grown[kept.caller.name] += n_lines
+    return True
 
 
 def _by_function(calls: Iterable[_Returned]) -> dict[str, list[_Returned]]:
