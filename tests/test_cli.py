@@ -123,3 +123,16 @@ def test_the_command_is_installed(model):
     command = [sys.executable, "-m", "untrace", "show", str(model), "layer(w, x)"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and "def layer(w, x):" in done.stdout
+
+
+def test_decisions_are_listed_and_refused_by_number(model):
+    listed = CliRunner().invoke(main, ["show", str(model), "loss(w, x)", "--decisions"])
+    assert listed.exit_code == 0
+    rows = [line for line in listed.stderr.splitlines() if "│ fold " in line]
+    number = next(row.split()[1] for row in rows if "loss" in row)
+    found = CliRunner().invoke(
+        main, ["show", str(model), "loss(w, x)", "--refuse", number]
+    )
+    assert found.exit_code == 0
+    assert "`fold` (loss); it was refused." in found.stdout
+    assert found.stdout.count("\n") > listed.stdout.count("\n")

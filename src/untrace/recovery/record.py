@@ -222,15 +222,13 @@ class Call(Subject):
     @property
     def subject(self) -> str:
         """What was called, and where."""
-        if self.is_own:
-            name = self.bodies[0].subject
-        else:
-            made = self.function
-            name = getattr(made, "__name__", "") or getattr(made, "name", "")
-        place = self.place
-        file = os.path.basename(place.filename) if place else ""
-        where = f", {file}:{place.line}" if place else ""
-        return f"{name if isinstance(name, str) else ''}{where}"
+        made, place = self.function, self.place
+        name = getattr(made, "__name__", "") or getattr(made, "name", "")
+        if not (isinstance(name, str) and name):
+            name = self.bodies[0].subject if self.bodies else type(made).__name__
+        if place is None:
+            return name
+        return f"{name}, {os.path.basename(place.filename)}:{place.line}"
 
     @property
     def is_own(self) -> bool:

@@ -53,8 +53,8 @@ class Returned(Subject):
 
     @property
     def subject(self) -> str:
-        """The function."""
-        return self.function
+        """The function, by this call of it."""
+        return self.item.subject
 
 
 @dataclass(frozen=True, eq=False, slots=True)
