@@ -218,10 +218,16 @@ class Call(Subject):
     shaped: tuple[Any, ...] = ()
     setting: jaxapi.Setting = ()
     turn: Turn = ()
+    said: str = ""  # once somebody has asked
 
     @property
     def subject(self) -> str:
         """What was called, and where."""
+        if not self.said:
+            self.said = self._said()
+        return self.said
+
+    def _said(self) -> str:
         made, place = self.function, self.place
         name = getattr(made, "__name__", "") or getattr(made, "name", "")
         if not (isinstance(name, str) and name):
