@@ -1,0 +1,403 @@
+"""What a printed jaxpr is made of again: primitives by name, types, params, equations."""
+
+# These are JAX's private hooks; `tests/readers` checks each on every version.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import core as _core
+from jax._src import linear_util as _lu
+from jax._src import literals as _literals
+from jax._src import mesh as _mesh
+from jax._src.interpreters import ad as _ad
+from jax._src.interpreters import mlir as _mlir
+from jax._src.interpreters import partial_eval as _pe
+from jax._src.lax import convolution as _convolution
+from jax._src.lax import lax as _lax
+from jax._src.lax import slicing as _slicing
+from jax._src.lax.control_flow import solves as _solves
+from jax._src.random import prng as _prng
+from jax._src.sharding_impls import UNSPECIFIED
+from jax._src.state import indexing as _indexing
+from jax._src.state import primitives as _state_primitives
+from jax._src.state import types as _state_types
+from jax.export import SymbolicScope, symbolic_shape
+
+from untrace.jaxapi.jaxprs import ClosedJaxpr, Jaxpr, close_jaxpr, split_jaxpr
+from untrace.jaxapi.primitives import own_primitives
+
+# Modules whose primitives are looked for only if a text names one that is not known.
+_FURTHER = (
+    "jax._src.checkify",
+    "jax._src.shard_map",
+    "jax.experimental.pallas",
+    "jax.experimental.sparse",
+)
+PARAM_CLASSES: dict[str, Any] = {
+    one.__name__: one
+    for one in (
+        _convolution.ConvDimensionNumbers,
+        _core.MemorySpace,
+        _lax.AccuracyMode,
+        _lax.DotAlgorithm,
+        _lax.DotAlgorithmPreset,
+        _lax.Precision,
+        _lax.RaggedDotDimensionNumbers,
+        _lax.RandomAlgorithm,
+        _lax.RoundingMethod,
+        _lax.Tolerance,
+        _slicing.GatherDimensionNumbers,
+        _slicing.GatherScatterMode,
+        _slicing.ScatterDimensionNumbers,
+        _solves._LinearSolveTuple,
+        jax.lax.FftType,
+        jax.sharding.PartitionSpec,
+    )
+}
+"""Classes of values of params, by the names that are printed."""
+
+EMPTY_MESH: Any = _mesh.empty_concrete_mesh
+UNSPECIFIED_SHARDING: Any = UNSPECIFIED
+
+
+# -- primitives
+
+
+def primitive_named(name: str) -> Any:
+    """Return the primitive of JAX that has a name, None if there is none."""
+    found = _known().get(name)
+    return _known(_FURTHER).get(name) if found is None else found
+
+
+def primitive_names() -> list[str]:
+    """Return the names of all primitives that are known."""
+    return list(_known(_FURTHER))
+
+
+@functools.cache
+def _known(modules: tuple[str, ...] = ()) -> dict[str, Any]:
+    for module in modules:
+        if importlib.util.find_spec(module) is not None:
+            importlib.import_module(module)
+    found: dict[str, Any] = {}
+    tables: list[Mapping[Any, Any]] = [
+        _mlir._lowerings,
+        *_mlir._platform_specific_lowerings.values(),
+        _ad.primitive_jvps,
+        _pe.custom_staging_rules,
+        _pe.dce_rules,
+        dict.fromkeys(_primitives_of(_state_primitives)),
+    ]
+    for table in tables:
+        for primitive in table:
+            found.setdefault(primitive.name, primitive)
+    found |= own_primitives()
+    return found
+
+
+def _primitives_of(module: Any) -> Iterator[Any]:
+    return (one for one in vars(module).values() if isinstance(one, _core.Primitive))
+
+
+# -- types
+
+
+def array_type(shape: tuple[Any, ...], dtype: Any, is_weak: bool = False) -> Any:
+    """Return the aval of an array."""
+    return _core.ShapedArray(shape, dtype, weak_type=is_weak)
+
+
+def with_weak_type(aval: Any, is_weak: bool) -> Any:
+    """Return an aval with another weak type."""
+    return aval.update(weak_type=is_weak)
+
+
+def is_weak(aval: Any) -> bool:
+    """Whether a type is weak."""
+    return bool(getattr(aval, "weak_type", False))
+
+
+def is_same_array(one: Any, other: Any) -> bool:
+    """Whether two types are of arrays of one shape and one type of elements."""
+    shapes = getattr(one, "shape", None), getattr(other, "shape", None)
+    dtypes = getattr(one, "dtype", None), getattr(other, "dtype", None)
+    return None not in shapes and shapes[0] == shapes[1] and dtypes[0] == dtypes[1]
+
+
+def item_type(aval: Any) -> Any:
+    """Return the type of the items of an array along its first axis."""
+    return _core.mapped_aval(aval.shape[0], 0, aval)
+
+
+def number_type(value: Any) -> Any:
+    """Return the type that JAX gives a number of Python."""
+    return _core.shaped_abstractify(value)
+
+
+def result_types(jaxpr: Any) -> list[Any]:
+    """Return the types of the results of an open jaxpr."""
+    return list(jaxpr.out_avals)
+
+
+def variable(aval: Any) -> Any:
+    """Return a new variable."""
+    return _core.Var(aval)
+
+
+def retyped(atom: Any, aval: Any) -> Any:
+    """Return a literal at another type."""
+    return literal(np.asarray(atom.val), aval)
+
+
+def key_dtype(name: str) -> Any:
+    """Return the dtype of keys that prints as `key<name>`, None if there is none."""
+    found = [impl for impl in _prng.prngs.values() if name in (impl.tag, impl.name)]
+    return _prng.KeyTy(found[0]) if found else None
+
+
+def key_implementation(name: str) -> Any:
+    """Return what makes keys, by its name or the mark that it prints; None if unknown."""
+    found = [impl for impl in _prng.prngs.values() if name in (impl.tag, impl.name)]
+    return found[0] if found else None
+
+
+def reference_type(content: Any) -> Any:
+    """Return the aval of a mutable array."""
+    return _state_types.AbstractRef(content)
+
+
+TOKEN_TYPE: Any = _core.abstract_token
+
+
+def symbolic_dimensions(text: str, scope: Any = None) -> tuple[Any, ...]:
+    """Return a shape with symbolic dimensions, such as `b, 2*b`.
+
+    Raises:
+      ValueError: If it is none.
+    """
+    return symbolic_shape(text, scope=scope)
+
+
+def new_symbolic_scope() -> Any:
+    """Return a scope in which symbols of the same name are the same."""
+    return SymbolicScope()
+
+
+def literal(value: Any, aval: Any) -> Any:
+    """Return a literal: a number of Python where its type is weak."""
+    dtype = getattr(aval, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        plain = np.asarray(value).astype(dtype)
+        value = _literals.TypedNdArray(plain, aval)
+    return _core.Literal(value, aval)
+
+
+# -- equations
+
+
+def infer(primitive: Any, avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Return the types of the results of an equation, and its effects.
+
+    Raises what the rules of the primitive raise, of any class.
+    """
+    called = params.get("call_jaxpr")
+    if called is not None and _is_call(primitive):
+        return list(split_jaxpr(called)[0].out_avals), _core.positional_effects(called)
+    results, effects = primitive.abstract_eval(*avals, **params)
+    return list(results) if primitive.multiple_results else [results], effects
+
+
+def _is_call(primitive: Any) -> bool:
+    return getattr(primitive, "call_primitive", False) or primitive.name in (
+        "custom_jvp_call",
+        "custom_vjp_call",
+    )
+
+
+def equation(
+    primitive: Any,
+    inputs: list[Any],
+    outputs: list[Any],
+    params: dict[str, Any],
+    effects: Any,
+) -> Any:
+    """Return an equation of a jaxpr."""
+    return _core.new_jaxpr_eqn(inputs, outputs, primitive, params, effects)
+
+
+def assembled(
+    inputs: list[Any],
+    outputs: list[Any],
+    equations: list[Any],
+    name: str,
+    input_names: Sequence[str],
+) -> Any:
+    """Return an open jaxpr, whose debug info names it and its inputs."""
+    effects = _pe.make_jaxpr_effects([], inputs, outputs, equations)
+    debug = _core.DebugInfo("untrace", name, tuple(input_names), None)
+    return Jaxpr([], inputs, outputs, equations, effects, debug)
+
+
+# -- params
+
+
+def scan_split(n_consts: int, n_carry: int, n_rest: int, n_stacked: int) -> Any:
+    """Return the params of a `scan` that say how its operands and results are split."""
+    if importlib.util.find_spec("jax._src.flattree") is None or not _scans_trees():
+        return {"num_consts": n_consts, "num_carry": n_carry}
+    tree = importlib.import_module("jax._src.flattree")
+    given = (tree.nones(n_consts), tree.nones(n_carry), tree.nones(n_rest))
+    found = (tree.nones(n_carry), tree.nones(n_stacked))
+    return {"ft_in": tree.pack(given), "ft_out": tree.pack(found)}
+
+
+def _scans_trees() -> bool:
+    from jax._src.lax.control_flow import loops
+
+    return "ft_in" in loops._scan_impl.__code__.co_varnames
+
+
+def jit_defaults(n_inputs: int, n_outputs: int) -> dict[str, Any]:
+    """Return the params of a `jit` that do not print where they say nothing."""
+    inline: Any = getattr(jax, "Inline", None) or getattr(_api(), "Inline", None)
+    return {
+        "in_shardings": (UNSPECIFIED,) * n_inputs,
+        "out_shardings": (UNSPECIFIED,) * n_outputs,
+        "in_layouts": (None,) * n_inputs,
+        "out_layouts": (None,) * n_outputs,
+        "donated_invars": (False,) * n_inputs,
+        "ctx_mesh": EMPTY_MESH,
+        "keep_unused": False,
+        "inline": False if inline is None else inline.AUTO,
+        "compiler_options_kvs": (),
+    }
+
+
+def _api() -> Any:
+    return importlib.import_module("jax._src.api")
+
+
+_SILENT: dict[str, Callable[..., Any]] = {
+    **{
+        name: getattr(jax.lax, name)
+        for name in (
+            *("cbrt", "cos", "erfc", "exp", "exp2", "expm1", "log", "log1p", "logistic"),
+            *("rsqrt", "sin", "sqrt", "tan", "tanh"),
+        )
+    },
+    "broadcast_in_dim": lambda x: jax.lax.broadcast_in_dim(x, (1,), ()),
+    "convert_element_type": lambda x: jax.lax.convert_element_type(x, np.int32),
+    "cumlogsumexp": lambda x: jax.lax.cumlogsumexp(x[None]),
+    "dot_general": lambda x: jax.lax.dot(x[None], x[None]),
+    "iota": lambda x: jax.lax.iota(np.int32, 1),
+    "mul": lambda x: jax.lax.mul(x, x),
+    "reduce_and": lambda x: jax.lax.reduce_and((x > 0)[None], (0,)),
+    "reduce_max": lambda x: jax.lax.reduce_max(x[None], (0,)),
+    "reduce_min": lambda x: jax.lax.reduce_min(x[None], (0,)),
+    "reduce_or": lambda x: jax.lax.reduce_or((x > 0)[None], (0,)),
+    "reduce_prod": lambda x: jax.lax.reduce_prod(x[None], (0,)),
+    "reduce_sum": lambda x: jax.lax.reduce_sum(x[None], (0,)),
+    "reshape": lambda x: jax.lax.reshape(x, (1,)),
+    "split": lambda x: jax.lax.split(x[None], (1,)),
+    "top_k": lambda x: jax.lax.top_k(x[None], 1),
+    "cond": lambda x: jax.lax.cond(x > 0, lambda: 1, lambda: 2),
+}
+_SILENT_NAMES = frozenset(
+    "accuracy out_dtype out_sharding sharding is_stable precision dimensions "
+    "preferred_element_type broadcast_dimensions".split()
+)
+
+
+@functools.cache
+def silent_params(name: str) -> Mapping[str, Any]:
+    """Return params of a primitive, with what they are where nobody says otherwise.
+
+    Releases print them or not, and have more and more of them.
+    """
+    made = traced_params(name) or {}
+    return {k: v for k, v in made.items() if k in _SILENT_NAMES and not v}
+
+
+@functools.cache
+def traced_params(name: str) -> Mapping[str, Any] | None:
+    """Return the params of a primitive where it is traced; None for most of them."""
+    function = _SILENT.get(name)
+    if function is None:
+        return None
+    eqns = jax.make_jaxpr(function)(np.float32(1)).jaxpr.eqns
+    found = [eqn.params for eqn in eqns if eqn.primitive.name == name]
+    return found[-1] if found else None
+
+
+def renamed(jaxpr: Any, name: str) -> Any:
+    """Return a jaxpr whose debug info has another name."""
+    body, _ = split_jaxpr(jaxpr)
+    body = body.replace(debug_info=body.debug_info._replace(func_src_info=name))
+    return close_jaxpr(body)
+
+
+def rule_params(function: Any, avals: Sequence[Any], primitive: str) -> Any:
+    """Return the params of the call of a function with a rule of its own.
+
+    None if tracing the function, which may raise anything, gives no such call.
+    """
+    debug = _core.DebugInfo("untrace", "rule", None, None)
+
+    def flat(*args: Any) -> Any:
+        return jax.tree.leaves(function(*args))
+
+    wrapped = _lu.wrap_init(flat, debug_info=debug)
+    try:
+        jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
+    except Exception:  # rules of any function
+        return None
+    eqns = jaxpr.eqns
+    if consts or len(eqns) != 1 or eqns[0].primitive.name != primitive:
+        return None
+    return dict(eqns[0].params)
+
+
+def library_rules(name: str) -> Iterator[Any]:
+    """Yield the functions of JAX that have a rule of their own, by their name."""
+    kinds = jax.custom_jvp, jax.custom_vjp
+    for module_name, module in list(sys.modules.items()):
+        if module is None or module_name.partition(".")[0] != "jax":
+            continue
+        for value in list(vars(module).values()):
+            if isinstance(value, kinds) and getattr(value, "__name__", "") == name:
+                yield value
+
+
+def indexer_tree(
+    indices: Sequence[Sequence[Any]], shape: tuple[int, ...]
+) -> tuple[list[Any], Any]:
+    """Return the operands and the tree of an index into a reference.
+
+    Args:
+      indices: For each index in turn, an item a dimension: a number, a slice as
+        `(start, size, step)`, or anything that stands for an operand.
+      shape: That of the reference.
+    """
+    transforms: list[Any] = []
+    for index in indices:
+        items = tuple(
+            _indexing.Slice(*item) if isinstance(item, tuple) else item for item in index
+        )
+        indexer = _indexing.NDIndexer(items, shape, ())
+        transforms.append(indexer)
+        shape = tuple(i.size for i in items if isinstance(i, _indexing.Slice))
+    return jax.tree.flatten(tuple(transforms))
+
+
+def closed(jaxpr: Any) -> Any:
+    """Return an open jaxpr closed."""
+    return close_jaxpr(jaxpr)

@@ -1,0 +1,89 @@
+"""Params that JAX does not print where they say nothing, and what else tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from untrace.jaxapi import printed
+from untrace.readers.jaxprs.bodies import scan_split
+from untrace.readers.jaxprs.syntax import Call, Equation, Raw
+
+if TYPE_CHECKING:
+    from untrace.readers.jaxprs.building import Builder
+
+def with_defaults(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    """Return the params of an equation with those that are not printed.
+
+    Raises:
+      ParseError: If one is not known that the equation needs.
+    """
+    special = _SPECIAL.get(eqn.primitive)
+    if special is not None:
+        params = special(eqn, params, avals, builder)
+    params = {**printed.silent_params(eqn.primitive), **params}
+    for name, value in params.items():
+        if isinstance(value, Raw | Call):
+            shown = value.text if isinstance(value, Raw) else f"{value.name}(...)"
+            builder.fail(
+                f"what `{name}={shown[:60]}` of `{eqn.primitive}` is, is not printed",
+                value.at,
+                "Programs that hold functions or objects of their own cannot be read "
+                "from their text alone.",
+            )
+    return params
+
+
+def _broadcast(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    """The shape is that of the result."""
+    if "shape" in params or not eqn.binders or not eqn.binders[0].type:
+        return params
+    binder = eqn.binders[0]
+    return {**params, "shape": builder.type(binder.type, binder.at).shape}
+
+
+def _jit(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    unknown = {
+        name: value
+        for name, value in printed.jit_defaults(len(avals), len(eqn.binders)).items()
+        if name not in params
+    }
+    return {**params, **unknown}
+
+
+def _scan(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    split = scan_split(eqn.params)
+    if split is None:
+        builder.fail("how this `scan` splits its operands is not printed", eqn.at)
+    kept = {k: params[k] for k in ("jaxpr", "length", "reverse") if k in params}
+    n_consts, n_carry = split
+    rest, stacked = len(avals) - n_consts - n_carry, len(eqn.binders) - n_carry
+    if rest < 0 or stacked < 0 or min(split) < 0:
+        builder.fail("this `scan` has fewer operands than it says", eqn.at)
+    sizes = printed.scan_split(n_consts, n_carry, rest, stacked)
+    return {**kept, "unroll": params.get("unroll", 1), **sizes}
+
+
+def _custom_call(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    kept = {k: v for k, v in params.items() if k not in ("name", "jvp", "fwd")}
+    return {"num_consts": 0, **kept}
+
+
+Special = Callable[[Equation, dict[str, Any], Sequence[Any], Any], dict[str, Any]]
+_SPECIAL: dict[str, Special] = {
+    "broadcast_in_dim": _broadcast,
+    "jit": _jit,
+    "scan": _scan,
+    "custom_jvp_call": _custom_call,
+    "custom_vjp_call": _custom_call,
+}

@@ -1,0 +1,368 @@
+"""Read the tree of a printed jaxpr by recursive descent.
+
+    printed   = { "let" name "=" jaxpr "in" } jaxpr
+    jaxpr     = "{" "lambda" binders ";" binders "." "let" equations
+                "in" "(" atoms ")" "}"
+    equation  = [ binders "=" ] primitive [ "[" params "]" ] atoms
+              | binder "<-" ref indices                       (get)
+              | [ binder "," ref indices ] "<-" [ ref indices "," ] atom     (swap)
+              | ref indices "+=" atom                         (addupdate)
+
+Equations stand on lines of their own or are parted by semicolons. Operands go on over
+several lines, which indent further; variables may be called `in`, `let`, `inf`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from untrace.readers.jaxprs import values
+from untrace.readers.jaxprs.cursor import Cursor
+from untrace.readers.jaxprs.numbers import is_number, number
+from untrace.readers.jaxprs.syntax import (
+    Binder,
+    Block,
+    Equation,
+    Literal,
+    Name,
+    Printed,
+    Slice,
+)
+from untrace.readers.jaxprs.tokens import Tokens
+
+_CONSTANTS = {"True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
+
+
+def read(tokens: Tokens) -> tuple[Printed, int]:
+    """Return the tree of what the tokens begin with, and where it ends in the text.
+
+    Raises:
+      ParseError: If it is no printed jaxpr.
+    """
+    parser = Parser(tokens)
+    found = parser.printed()
+    return found, parser.starts[parser.place - 1] + 1
+
+
+class Parser(Cursor):
+    """A place in the tokens; every method reads one thing and goes behind it."""
+
+    # -- jaxprs
+
+    def printed(self) -> Printed:
+        """Read a jaxpr and those that are defined before it."""
+        at, shared = self.start, dict[str, Block]()
+        self.skip_lines()
+        while self.word == "let":
+            name, block = self.definition()
+            shared[name] = block
+        if not self.begins_block():
+            self.fail("a jaxpr begins with `{ lambda`, possibly after `let name = ...`")
+        return Printed(shared, self.block(), at)
+
+    def definition(self) -> tuple[str, Block]:
+        """Read `let name = jaxpr in`."""
+        self.take("let")
+        first = self.start
+        while self.word and self.word != "=":
+            self.advance()
+        name = self.text[first : self.start].strip()
+        self.take("=")
+        block = self.block()
+        self.skip_lines()
+        self.take("in")
+        self.skip_lines()
+        return name, block
+
+    def begins_block(self) -> bool:
+        """Whether a jaxpr begins here."""
+        return self.word == "{" and self.after_lines(1) == "lambda"
+
+    def block(self) -> Block:
+        """Read a jaxpr."""
+        at = self.start
+        with self.nested():
+            self.skip_lines()
+            self.take("{")
+            self.skip_lines()
+            self.take("lambda")
+            constvars = self.binders()
+            self.take(";")
+            invars = self.binders()
+            self.take(".", "the inputs of a jaxpr end with `.`")
+            self.skip_lines()
+            self.take("let")
+            equations = self.equations()
+            self.take("in")
+            outvars = self.outvars()
+            if self.word == ":":  # effects, which equations tell
+                self.skip_effects()
+            self.skip_lines()
+            self.take("}", "a jaxpr ends with `}` after its results")
+        return Block(constvars, invars, equations, outvars, at)
+
+    def binders(self) -> list[Binder]:
+        """Read variables, with their types or without."""
+        found: list[Binder] = []
+        self.skip_lines()
+        while self.is_name() or self.word == "*":
+            name, at = self.word, self.start
+            self.advance()
+            found.append(Binder(name, self.type(), at))
+            self.skip_lines()
+            if self.word == ",":
+                self.advance()
+                self.skip_lines()
+        return found
+
+    def type(self) -> str:
+        """Read a type, if there is one."""
+        word = self.word
+        if len(word) < 2 or word[0] != ":":
+            return ""
+        self.advance()
+        return word[1:]
+
+    def outvars(self) -> list[Any]:
+        """Read the results of a jaxpr."""
+        found: list[Any] = []
+        self.skip_lines()
+        is_open = self.word == "("
+        if is_open:
+            self.advance()
+            self.skip_lines()
+        while self.word not in (")", "}", ""):
+            found.append(self.atom())
+            self.skip_lines()
+            if self.word == ",":
+                self.advance()
+                self.skip_lines()
+        if is_open:
+            self.take(")", "the results of a jaxpr stand in parentheses")
+        return found
+
+    def skip_effects(self) -> None:
+        """Pass by `: { effects }`."""
+        self.advance()
+        self.skip_lines()
+        while self.word not in ("}", ""):
+            self.advance()
+        self.take("}")
+
+    # -- equations
+
+    def equations(self) -> list[Equation]:
+        """Read equations up to `in`."""
+        found: list[Equation] = []
+        self.skip_lines()
+        column = self.column()
+        while not self.is_end():
+            if self.word == "":
+                self.fail(
+                    "the text ends inside of a jaxpr",
+                    "It is cut off, or a bracket is missing: give all of it.",
+                )
+            found.append(self.equation(column))
+            self.skip_lines()
+            while self.word == ";":
+                self.advance()
+                self.skip_lines()
+        return found
+
+    def is_end(self) -> bool:
+        """Whether the keyword `in` stands here; a variable may be called so."""
+        return self.word == "in" and self.after_lines(1) in ("(", "")
+
+    def equation(self, column: int) -> Equation:
+        """Read one equation; those beside it begin in a column."""
+        binders: list[Binder] = []
+        while self.is_name() and self.next[:1] == ":" and len(self.next) > 1:
+            name, at = self.word, self.start
+            self.advance()
+            binders.append(Binder(name, self.type(), at))
+            self.skip_lines()
+        if not binders:
+            binders = self.untyped_binders()
+        word = self.word
+        if word == "=":
+            self.advance()
+            self.skip_lines()
+        elif binders and word == "<-":
+            return self.get(binders)
+        elif binders and word == ",":
+            return self.swap(binders)
+        elif binders:
+            self.fail("a variable is bound by `=` and a primitive")
+        at, primitive = self.start, self.word
+        if not self.is_name():
+            self.fail("an equation names its primitive here")
+        self.advance()
+        params, written = dict[str, Any](), ""
+        if self.word == "[":
+            if not binders and self.is_index():
+                return self.stored(Name(primitive, at))
+            first = self.start
+            params = values.params(self)
+            written = self.text[first : self.start]
+        operands = self.operands(column)
+        return Equation(binders, primitive, params, operands, at, written)
+
+    def untyped_binders(self) -> list[Binder]:
+        """Read the variables before a `=` on this line, if there is one."""
+        words, place = self.words, self.place
+        while words[place] and words[place][0] not in "\n[;":
+            if words[place] in ("=", "<-", ","):
+                break
+            place += 1
+        if words[place] not in ("=", "<-", ",") or place == self.place:
+            return []
+        if words[place] != "=" and place != self.place + 1:
+            return []
+        found: list[Binder] = []
+        while self.place < place:
+            if not self.is_name():
+                self.fail("a variable is expected here")
+            found.append(Binder(self.word, "", self.start))
+            self.advance()
+        return found
+
+    def operands(self, column: int) -> list[Any]:
+        """Read operands up to the next equation."""
+        found: list[Any] = []
+        words = self.words
+        while True:
+            word = words[self.place]
+            if word == "" or word in ";})],":
+                return found
+            if word[0] == "\n":
+                self.skip_lines()
+                if self.column() <= column and not self.is_end():
+                    return found
+                if self.begins_equation():
+                    return found
+                continue
+            if word == "in" and self.is_end():
+                return found
+            if self.begins_equation():
+                return found
+            found.append(self.atom())
+
+    def begins_equation(self) -> bool:
+        """Whether what stands here can be no operand."""
+        if not self.is_name() or self.word in _CONSTANTS:
+            return False
+        after = self.next
+        return after in ("[", "=") or (after[:1] == ":" and len(after) > 1)
+
+    def atom(self) -> Any:
+        """Read a variable or a literal."""
+        word, at = self.word, self.start
+        if word in _CONSTANTS:
+            self.advance()
+            kind = self.type()
+            # A variable may be called `inf`; who knows what is bound will say.
+            is_constant = kind or word in ("True", "False")
+            return (
+                Literal(_CONSTANTS[word], kind, at) if is_constant else Name(word, at)
+            )
+        if self.is_name() or word == "*":
+            self.advance()
+            return Name(word, at)
+        if is_number(word):
+            self.advance()
+            return Literal(number(word), self.type(), at)
+        if word == "(":
+            return Literal(values.complex_number(self), self.type(), at)
+        if word == "[" and self.next == "...":
+            self.advance(2)
+            self.take("]")
+            return Literal(..., self.type(), at)
+        self.fail("a variable or a literal is expected here")
+
+    # -- references
+
+    def is_index(self) -> bool:
+        """Whether brackets hold an index and no params."""
+        ahead = [w for w in self.words[self.place + 1 : self.place + 6] if w[:1] != "\n"]
+        return len(ahead) < 2 or ahead[1] != "=" or not ahead[0].isidentifier()
+
+    def get(self, binders: list[Binder]) -> Equation:
+        """Read `<- ref[index]` behind a binder."""
+        at = self.start
+        self.take("<-")
+        name, indices = self.indexed()
+        return Equation(binders, "get", {"indices": indices}, [name], at)
+
+    def swap(self, binders: list[Binder]) -> Equation:
+        """Read `, ref[index] <- ref[index], value` behind a binder."""
+        self.take(",")
+        self.skip_lines()
+        name, indices = self.indexed()
+        at = self.start
+        self.take("<-")
+        self.skip_lines()
+        self.indexed()
+        self.take(",")
+        self.skip_lines()
+        return Equation(binders, "swap", {"indices": indices}, [name, self.atom()], at)
+
+    def stored(self, name: Name) -> Equation:
+        """Read `[index] <- value` or `[index] += value` behind a reference."""
+        indices = self.indices()
+        at, word = self.start, self.word
+        if word not in ("<-", "+="):
+            self.fail("`<-` or `+=` is expected behind an index")
+        self.advance()
+        self.skip_lines()
+        primitive = "swap" if word == "<-" else "addupdate"
+        operands = [name, self.atom()]
+        binders = [Binder("_", "", at)] if primitive == "swap" else []
+        return Equation(binders, primitive, {"indices": indices}, operands, at)
+
+    def indexed(self) -> tuple[Name, Any]:
+        """Read a reference and its index."""
+        self.skip_lines()
+        if not self.is_name():
+            self.fail("a reference is expected here")
+        name = Name(self.word, self.start)
+        self.advance()
+        return name, self.indices()
+
+    def indices(self) -> list[list[Any]]:
+        """Read one or more indices in brackets, `[...]` for none."""
+        found: list[list[Any]] = []
+        while self.word == "[":
+            self.advance()
+            if self.word == "...":
+                self.advance()
+            else:
+                found.append(self.index())
+            self.take("]", "an index ends with `]`")
+        return found
+
+    def index(self) -> list[Any]:
+        """Read what stands in the brackets of an index."""
+        found: list[Any] = []
+        while self.word not in ("]", ""):
+            at = self.start
+            parts: list[Any] = [self.bound()]
+            while self.word[:1] == ":":
+                word = self.word
+                self.advance()
+                parts.append(Name(word[1:], at) if len(word) > 1 else self.bound())
+            found.append(Slice(tuple(parts), at) if len(parts) > 1 else parts[0])
+            if self.word != ",":
+                break
+            self.advance()
+        return found
+
+    def bound(self) -> Any:
+        """Read an end of a slice: nothing, or a variable or number with what is added."""
+        if self.word in (",", "]", "") or self.word[:1] == ":":
+            return None
+        found = self.atom()
+        while self.word == "+":
+            self.advance()
+            other = self.atom()
+            found = values.Sum(found, other, found.at)
+        return found

@@ -1,0 +1,190 @@
+"""Make the values of params of what is printed of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from untrace.jaxapi import printed
+from untrace.readers.jaxprs.syntax import (
+    Block,
+    Blocks,
+    Call,
+    Equation,
+    Name,
+    Printed,
+    Raw,
+)
+from untrace.readers.jaxprs.types import dtype_named
+
+if TYPE_CHECKING:
+    from untrace.readers.jaxprs.building import Builder
+
+_OPEN = (
+    "jaxpr of checkpoint",
+    "jaxpr of reduce_window",
+    "jaxpr of remat2",
+    "jaxpr of run_state",
+    "jaxpr of shard_map",
+    "jaxpr of pallas_call",
+    "call_jaxpr of call",
+    "call_jaxpr of core_call",
+    "update_jaxpr of ",
+    "select_jaxpr of ",
+    "scatter_jaxpr of ",
+)
+"""Params that hold jaxprs without constants; the others are closed."""
+
+_DTYPES = frozenset(
+    "dtype new_dtype index_dtype preferred_element_type out_dtype input_dtype".split()
+)
+_ENUMS = {
+    "algorithm": "RandomAlgorithm",
+    "rounding_method": "RoundingMethod",
+    "fft_type": "FftType",
+    "mode": "GatherScatterMode",
+    "precision": "Precision",
+}
+"""Params whose members are printed as numbers or without their class."""
+
+_CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-FX]+")
+_POLICY = re.compile(r"<function (?:\w+\.<locals>\.)?(\w+) at 0x[0-9a-fA-FX]+>")
+_TREES = ("tree", "in_tree", "out_tree", "err_tree", "treedef")
+
+
+class Params:
+    """What makes the params of the equations of one text."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+
+    def read(
+        self, eqn: Equation, jaxprs: Mapping[str, list[Any]]
+    ) -> dict[str, Any]:
+        """Return the params of an equation; those that only it has are left as nodes.
+
+        Args:
+          eqn: The equation.
+          jaxprs: The jaxprs that were made for some of them.
+        """
+        found: dict[str, Any] = {}
+        for name, value in eqn.params.items():
+            made = jaxprs.get(name)
+            if made is None:
+                found[name] = self.value(value, name, eqn)
+            elif isinstance(value, Blocks):
+                found[name] = tuple([self.closed(j, name, eqn) for j in made])
+            else:
+                found[name] = self.closed(made[0], name, eqn)
+        return found
+
+    def closed(self, jaxpr: Any, param: str, eqn: Equation) -> Any:
+        """Close a jaxpr where closed ones stand."""
+        place = f"{param} of {eqn.primitive}"
+        return jaxpr if place.startswith(_OPEN) else printed.closed(jaxpr)
+
+    def value(self, value: Any, param: str, eqn: Equation) -> Any:
+        """Return what a value is that is printed."""
+        maker = _MAKERS.get(type(value))
+        if maker is not None:
+            return maker(self, value, param, eqn)
+        if param in _ENUMS and type(value) is int:
+            return printed.PARAM_CLASSES[_ENUMS[param]](value)
+        return value
+
+    def block(self, value: Block, param: str, eqn: Equation) -> Any:
+        """Return a jaxpr that takes no operands as they are."""
+        return self.closed(self._builder.from_text(value), param, eqn)
+
+    def printed(self, value: Printed, param: str, eqn: Equation) -> Any:
+        """Return a jaxpr in a value, before which others are defined."""
+        return self.closed(self._builder.inner(value), param, eqn)
+
+    def blocks(self, value: Blocks, param: str, eqn: Equation) -> Any:
+        """Return several jaxprs."""
+        return tuple([self.value(item, param, eqn) for item in value.items])
+
+    def items(self, value: Any, param: str, eqn: Equation) -> Any:
+        """Return a tuple or a list as a tuple: params can be hashed."""
+        return tuple([self.value(item, param, eqn) for item in value])
+
+    def name(self, value: Name, param: str, eqn: Equation) -> Any:
+        """Return what a word means: a member, a dtype, a jaxpr, or a text."""
+        text = value.text
+        if param in _DTYPES:
+            found = dtype_named(text.rpartition(".")[2])
+            if found is not None:
+                return found
+        if param.endswith("jaxpr") or param in ("branches", "call"):
+            shared = self._builder.shared_block(text, value.at)
+            return self.closed(self._builder.from_text(shared), param, eqn)
+        if param == "select_prim":
+            return printed.primitive_named(text)
+        if param == "impl":
+            return printed.key_implementation(text)
+        if text in ("UnspecifiedValue", "UNSPECIFIED"):
+            return printed.UNSPECIFIED_SHARDING
+        kind, _, member = text.rpartition(".")
+        kind = kind.rpartition(".")[2] or _ENUMS.get(param, "")
+        found = getattr(printed.PARAM_CLASSES.get(kind), member, None)
+        return text if found is None or kind == "" else found
+
+    def call(self, value: Call, param: str, eqn: Equation) -> Any:
+        """Return what is printed like a call of its class."""
+        if value.name == "dtype" and value.args:
+            found = dtype_named(str(value.args[0]))
+            if found is not None:
+                return found
+        if value.name in ("P", "PartitionSpec"):
+            kind: Any = jax.sharding.PartitionSpec
+        else:
+            kind = printed.PARAM_CLASSES.get(value.name)
+        args = [self.value(item, param, eqn) for item in value.args]
+        kwargs = {k: self.value(item, k, eqn) for k, item in value.kwargs.items()}
+        if kind is None:
+            return value._replace(args=tuple(args), kwargs=kwargs)
+        try:
+            return kind(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            self._builder.fail(f"this is no `{value.name}`: {error}", value.at)
+
+    def raw(self, value: Raw, param: str, eqn: Equation) -> Any:
+        """Return what a value is that is known by how it is printed; else its node."""
+        found = _CLASS.fullmatch(value.text)
+        if found:
+            dtype = dtype_named(found[1])
+            return value if dtype is None else np.dtype(dtype).type
+        if param == "policy":
+            return self._policy(value)
+        return value
+
+    def _policy(self, value: Raw) -> Any:
+        """Return the policy of `jax.checkpoint_policies` that prints so."""
+        named = _POLICY.fullmatch(value.text)
+        policies = jax.checkpoint_policies
+        for name, policy in vars(policies).items():
+            if named and name == named[1] or _ADDRESS.sub("", str(policy)) == value.text:
+                return policy
+        self._builder.fail(
+            f"the policy `{_ADDRESS.sub('', value.text)}` is not one of "
+            "`jax.checkpoint_policies`, and is not printed",
+            value.at,
+        )
+
+
+Maker = Callable[[Params, Any, str, Equation], Any]
+_MAKERS: dict[type, Maker] = {
+    Block: Params.block,
+    Blocks: Params.blocks,
+    Call: Params.call,
+    Name: Params.name,
+    Printed: Params.printed,
+    Raw: Params.raw,
+    list: Params.items,
+    tuple: Params.items,
+}

@@ -1,0 +1,83 @@
+"""Functions in params, which are not printed: what they are where that is certain.
+
+The rule of a derivative is that of the function of JAX that has the name and the very
+equations that are printed. Any other rule says, when it is asked, that it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import jax
+
+from untrace import jaxapi
+from untrace.errors import LoadError
+from untrace.jaxapi import printed
+from untrace.readers.jaxprs.syntax import Equation
+
+if TYPE_CHECKING:
+    from untrace.readers.jaxprs.building import Builder
+
+
+def with_rules(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    """Return the params of an equation with the functions that they hold."""
+    if eqn.primitive == "reduce" and "jaxpr" in params:
+        return {**params, "computation": _computation(params["jaxpr"])}
+    if eqn.primitive not in ("custom_jvp_call", "custom_vjp_call"):
+        return params
+    if "call_jaxpr" not in params:
+        builder.fail(f"`{eqn.primitive}` calls no jaxpr", eqn.at)
+    name = str(eqn.params.get("name", "function")).strip("<>") or "function"
+    call = printed.renamed(params["call_jaxpr"], name)
+    made = _of_library(eqn.primitive, name, call, avals) or _unknown(
+        eqn, name, call, avals
+    )
+    if made is None:
+        builder.fail(f"`{eqn.primitive}` cannot be made of what it calls", eqn.at)
+    zeros = params.get("symbolic_zeros", False)
+    return {**made, "call_jaxpr": call, "symbolic_zeros": zeros}
+
+
+def _computation(jaxpr: Any) -> Any:
+    """Return what a `reduce` computes as a function of JAX's own shape."""
+
+    def computation(*args: Any) -> Any:
+        found = jaxapi.eval_jaxpr(jaxpr, *jax.tree.leaves(args))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return computation
+
+
+def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> Any:
+    """Return the params of a call of the function of JAX that this one is."""
+    for function in printed.library_rules(name):
+        made = printed.rule_params(function, avals, primitive)
+        if made is not None and str(made["call_jaxpr"]) == str(call):
+            return made
+    return None
+
+
+def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:
+    """Return the params of a call whose rules say that they are not known."""
+
+    def refuse(*args: Any) -> NoReturn:
+        raise LoadError(
+            f"the derivative of `{name}` is not known: the printed jaxpr, from which it "
+            "was read, does not hold derivative rules"
+        )
+
+    def function(*args: Any) -> Any:
+        return jaxapi.as_function(call)(*args)
+
+    function.__name__ = name
+    if eqn.primitive == "custom_jvp_call":
+        with_jvp = jax.custom_jvp(function)
+        refuse.__name__ = str(getattr(eqn.params.get("jvp"), "text", "jvp"))
+        with_jvp.defjvp(refuse)
+        return printed.rule_params(with_jvp, avals, eqn.primitive)
+    with_vjp = jax.custom_vjp(function)
+    with_vjp.defvjp(refuse, refuse)
+    return printed.rule_params(with_vjp, avals, eqn.primitive)
