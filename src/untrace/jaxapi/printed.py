@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import core as _core
+from jax._src import dispatch as _dispatch
 from jax._src import linear_util as _lu
 from jax._src import literals as _literals
 from jax._src import mesh as _mesh
@@ -33,6 +35,7 @@ from jax._src.state import types as _state_types
 from jax.export import SymbolicScope, symbolic_shape
 
 from untrace.jaxapi.jaxprs import ClosedJaxpr, Jaxpr, close_jaxpr, split_jaxpr
+from untrace.jaxapi.params import POLICY_RECORDS
 from untrace.jaxapi.primitives import own_primitives
 
 # Modules whose primitives are looked for only if a text names one that is not known.
@@ -55,6 +58,7 @@ PARAM_CLASSES: dict[str, Any] = {
         _lax.RandomAlgorithm,
         _lax.RoundingMethod,
         _lax.Tolerance,
+        _dispatch.ArrayCopySemantics,
         _slicing.GatherDimensionNumbers,
         _slicing.GatherScatterMode,
         _slicing.ScatterDimensionNumbers,
@@ -64,6 +68,9 @@ PARAM_CLASSES: dict[str, Any] = {
     )
 }
 """Classes of values of params, by the names that are printed."""
+
+DEFAULT_DTYPES = tuple(map(np.dtype, ("int32", "float32", "complex64")))
+"""The types that JAX gives numbers of Python, where it does not compute in 64 bits."""
 
 EMPTY_MESH: Any = _mesh.empty_concrete_mesh
 UNSPECIFIED_SHARDING: Any = UNSPECIFIED
@@ -155,7 +162,7 @@ def variable(aval: Any) -> Any:
 
 def retyped(atom: Any, aval: Any) -> Any:
     """Return a literal at another type."""
-    return literal(np.asarray(atom.val), aval)
+    return literal(np.asarray(atom.val).item(), aval)
 
 
 def key_dtype(name: str) -> Any:
@@ -193,12 +200,31 @@ def new_symbolic_scope() -> Any:
 
 
 def literal(value: Any, aval: Any) -> Any:
-    """Return a literal: a number of Python where its type is weak."""
+    """Return a literal: a number of Python, as it is written, where its type is weak."""
     dtype = getattr(aval, "dtype", None)
     if isinstance(dtype, np.dtype):
         plain = np.asarray(value).astype(dtype)
-        value = _literals.TypedNdArray(plain, aval)
+        typed = _TYPED.get(type(value)) if aval.weak_type else None
+        kinds = {float: "fV", int: "iu", complex: "c"}
+        if typed is not None and dtype.kind in kinds[type(value)]:
+            value = typed(value, dtype)
+        else:
+            value = _literals.TypedNdArray(plain, aval)
     return _core.Literal(value, aval)
+
+
+_TYPED: dict[type, Any] = {
+    int: _literals.TypedInt,
+    float: _literals.TypedFloat,
+    complex: _literals.TypedComplex,
+}
+
+
+def is_rounded(value: Any, dtype: Any) -> bool:
+    """Whether a number is none of the numbers of a type: only Python keeps such ones."""
+    if not isinstance(value, float) or value - value != 0 or dtype == np.float64:
+        return False
+    return float(np.asarray(value).astype(dtype)) != value
 
 
 # -- equations
@@ -336,6 +362,29 @@ def traced_params(name: str) -> Mapping[str, Any] | None:
     eqns = jax.make_jaxpr(function)(np.float32(1)).jaxpr.eqns
     found = [eqn.params for eqn in eqns if eqn.primitive.name == name]
     return found[-1] if found else None
+
+
+def device(kind: str, number: Any) -> Any:
+    """Return the device that prints as `CpuDevice(id=0)`, None if it is not here."""
+    for one in jax.devices():
+        if type(one).__name__ == kind or str(one.platform) in kind.lower():
+            if one.id == number:
+                return one
+    return None
+
+
+_SAVED_NAMES = re.compile(r"(\w+)\(.*?(?:frozenset\(\{)?((?:'[^']*'(?:, )?)*)\}?\)?\)")
+
+
+def named_policy(text: str) -> Any:
+    """Return the remat policy that prints as a record of names (jax 0.10)."""
+    found = _SAVED_NAMES.fullmatch(text)
+    for kind, (maker, _) in POLICY_RECORDS.items():
+        if found and found[1] == kind.__name__:
+            names = [name.strip("' ") for name in found[2].split(",")]
+            policy = getattr(jax.checkpoint_policies, maker)(*filter(None, names))
+            return policy if str(policy) == text else None
+    return None
 
 
 def renamed(jaxpr: Any, name: str) -> Any:

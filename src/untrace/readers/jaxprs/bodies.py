@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from untrace.readers.jaxprs.syntax import Block, Blocks, Equation, Name, Printed
+from untrace.readers.jaxprs.syntax import Block, Blocks, Call, Equation, Name, Printed, Raw
 
 CALLS = {
     "jit": "jaxpr",
@@ -64,9 +64,7 @@ def resolved(value: Any, shared: dict[str, Block]) -> Block | None:
         return value
     if isinstance(value, Printed):
         return value.block
-    text = value if isinstance(value, str) else None
-    text = value.text if isinstance(value, Name) else text
-    return shared.get(text) if text is not None else None
+    return shared.get(value.text) if isinstance(value, Name | Raw) else None
 
 
 def bodies(eqn: Equation, shared: dict[str, Block]) -> list[Body]:
@@ -128,7 +126,8 @@ def scan_split(params: dict[str, Any]) -> tuple[int, int] | None:
 def tree_sizes(value: Any) -> list[int] | None:
     """Return how many leaves the parts of a flat tree have, as jax 0.11 prints it.
 
-    `((None, None), (), (None,))` has parts of two, none and one leaves.
+    `((None, None), (), (None,))` has parts of two, none and one leaves. `RightsOnly` has
+    those of its leaves that are printed as `Right(...)`.
     """
     if isinstance(value, tuple):
         parts: Any = value
@@ -138,23 +137,29 @@ def tree_sizes(value: Any) -> list[int] | None:
     if not isinstance(parts, tuple):
         return None
     items: Sequence[Any] = parts  # pyright: ignore[reportUnknownVariableType]
-    return [_leaves(part) for part in items]
+    return [len(_leaves(part)) for part in items]
 
 
-def _leaves(value: Any) -> int:
-    """Count the leaves of a tree as it is printed."""
-    if value is None:  # of a flat tree that holds no values
-        return 1
-    if isinstance(value, Name):
-        return int(value.text == "*")
-    kwargs = getattr(value, "kwargs", None)
-    if kwargs and "vals" in kwargs:
-        return len(kwargs["vals"])
-    if isinstance(value, tuple | list):
-        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
-        return sum(map(_leaves, items))
+def _leaves(value: Any) -> list[Any]:
+    """List the leaves of a tree as it is printed."""
+    if isinstance(value, Call):
+        if value.name in ("Left", "Right"):
+            return [value]
+        if value.name == "RightsOnly":
+            chosen = [leaf for arg in value.args for leaf in _leaves(arg)]
+            return [
+                leaf.args[0]
+                for leaf in chosen
+                if isinstance(leaf, Call) and leaf.name == "Right" and leaf.args
+            ]
+        if "vals" in value.kwargs:
+            return list(value.kwargs["vals"])
+        return [leaf for arg in value.args for leaf in _leaves(arg)]
     if isinstance(value, dict):
         entries: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
-        return sum(map(_leaves, entries.values()))
-    args = getattr(value, "args", ())
-    return sum(map(_leaves, args))
+        return [leaf for entry in entries.values() for leaf in _leaves(entry)]
+    is_node = isinstance(value, tuple | list) and not isinstance(value, Name)
+    if is_node:
+        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return [leaf for item in items for leaf in _leaves(item)]
+    return [value]

@@ -56,6 +56,8 @@ class Builder:
         self.weak = WeakTypes(shared)
         self.params = Params(self)
         self._made: dict[Any, Any] = {}
+        self._mixed: dict[int, int] = {}
+        self._active: set[int] = set()
         self._short: dict[Any, str] = {}
 
     def fail(self, problem: str, at: int, advice: str = "") -> NoReturn:
@@ -126,8 +128,23 @@ class Builder:
         key = (id(block), tuple(avals), needed)
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = BlockBuilder(self, block, avals, needed).made()
+            if id(block) in self._active:
+                self.fail("this jaxpr is used in its own definition", block.at)
+            self._active.add(id(block))
+            made = BlockBuilder(self, block, avals, needed)
+            jaxpr = made.made()
+            self._active.discard(id(block))
+            found = self._made[key] = jaxpr
+            self._mixed[id(jaxpr)] = made.n_mixed
         return found
+
+    def n_mixed(self, jaxpr: Any) -> int:
+        """Return how many equations of a jaxpr mix weak and strong types.
+
+        The functions of `jax.numpy` convert what they mix: more of such equations make it
+        less likely that a type was weak.
+        """
+        return self._mixed[id(jaxpr)]
 
     # -- equations
 
@@ -162,6 +179,8 @@ class BlockBuilder:
         self.avals = avals
         self.env: dict[str, Any] = {}
         self.equations: list[Any] = []
+        self.dropped: list[Any] = []
+        self.n_mixed = 0
 
     def made(self) -> Any:
         """Return the open jaxpr."""
@@ -193,7 +212,9 @@ class BlockBuilder:
         if binder.type:
             self.check(binder, aval)
         var = printed.variable(aval)
-        if binder.name != "_":
+        if binder.name == "_":
+            self.dropped.append(var)
+        else:
             self.env[binder.name] = var
         return var
 
@@ -219,8 +240,17 @@ class BlockBuilder:
             found = self.env.get(atom.text)
             if found is not None:
                 return found
+            if atom.text == "_":  # JAX calls all so that are not used further out
+                return self.only_dropped(atom)
             atom = self.named_literal(atom)
         return self.literal(atom, position in self.needed, None)
+
+    def only_dropped(self, name: Name) -> Any:
+        """Return the only variable that is called `_`."""
+        if len(self.dropped) != 1:
+            n = len(self.dropped)
+            self.builder.fail(f"which of {n} variables `_` is, is not printed", name.at)
+        return self.dropped[0]
 
     def named_literal(self, name: Name) -> Literal:
         """Return the constant that a name is if no variable is called so."""
@@ -244,6 +274,7 @@ class BlockBuilder:
             aval = printed.array_type((), like.dtype)
         else:
             aval = printed.number_type(atom.value)
+        is_weak = is_weak or printed.is_rounded(atom.value, aval.dtype)
         aval = printed.with_weak_type(aval, is_weak)
         try:
             return printed.literal(atom.value, aval)
@@ -309,6 +340,7 @@ class BlockBuilder:
             self.env.get(atom.text) if isinstance(atom, Name) else None for atom in atoms
         ]
         if None not in found:
+            self.note_mixed(found)
             return found
         others = [var.aval for var in found if var is not None]
         is_needed = any(binder.name in self.needs.names for binder in eqn.binders)
@@ -318,7 +350,18 @@ class BlockBuilder:
                 if isinstance(atom, Name):
                     atom = self.named_literal(atom)
                 found[position] = self.operand_literal(atom, wanted, others, is_needed)
+        self.note_mixed(found)
         return found
+
+    def note_mixed(self, atoms: list[Any]) -> None:
+        """Count an equation that computes with a weak and a strong type."""
+        kinds: dict[Any, bool] = {}
+        for atom in atoms:
+            is_weak = printed.is_weak(atom.aval)
+            dtype = getattr(atom.aval, "dtype", None)
+            if kinds.setdefault(dtype, is_weak) != is_weak:
+                self.n_mixed += 1
+                return
 
     def operand_literal(
         self, atom: Literal, like: Any, others: list[Any], is_needed: bool
@@ -352,6 +395,8 @@ class BlockBuilder:
         atoms = self.given(eqn, inner, wanted)
         avals = [None if atom is None else atom.aval for atom in atoms]
         first = self.body(inner[0], avals, wanted[0])
+        if inner[0].carried is None:
+            first = self.weaker(eqn, inner, wanted, atoms, avals, first)
         loop = inner[0].carried
         while loop is not None:
             carried = inner[0].operands[loop:]
@@ -371,10 +416,50 @@ class BlockBuilder:
         for body, results in zip(inner[1:], wanted[1:]):
             made = self.body(body, avals, results)
             jaxprs.setdefault(body.param, []).append(made)
+        self.n_mixed += sum(
+            self.builder.n_mixed(jaxpr) for found in jaxprs.values() for jaxpr in found
+        )
         uncalled = [i for i, atom in enumerate(atoms) if atom is None]
         for i in uncalled:
             atoms[i] = self.operand(eqn.operands[i], False, None)
         return atoms, jaxprs
+
+    def weaker(
+        self,
+        eqn: Equation,
+        inner: list[Body],
+        wanted: list[tuple[int, ...]],
+        atoms: list[Any],
+        avals: list[Any],
+        strong: Any,
+    ) -> Any:
+        """Make the literals of a call weak, as numbers of Python are, if that may be.
+
+        Returns the first jaxpr, and changes operands and their types.
+        """
+        numbers = [
+            position
+            for position, atom in enumerate(eqn.operands)
+            if isinstance(atom, Literal)
+            and atoms[position] is not None
+            and avals[position].dtype in printed.DEFAULT_DTYPES
+            and not printed.is_weak(avals[position])
+        ]
+        if not numbers:
+            return strong
+        weak = list(avals)
+        for position in numbers:
+            weak[position] = printed.with_weak_type(avals[position], True)
+        try:
+            found = self.body(inner[0], weak, wanted[0])
+        except ParseError:  # such as of branches whose results differ then
+            return strong
+        if self.builder.n_mixed(found) > self.builder.n_mixed(strong):
+            return strong
+        for position in numbers:
+            avals[position] = weak[position]
+            atoms[position] = printed.retyped(atoms[position], weak[position])
+        return found
 
     def given(
         self, eqn: Equation, inner: list[Body], wanted: list[tuple[int, ...]]

@@ -53,7 +53,6 @@ _ENUMS = {
 
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-FX]+")
-_POLICY = re.compile(r"<function (?:\w+\.<locals>\.)?(\w+) at 0x[0-9a-fA-FX]+>")
 _TREES = ("tree", "in_tree", "out_tree", "err_tree", "treedef")
 
 
@@ -90,6 +89,8 @@ class Params:
 
     def value(self, value: Any, param: str, eqn: Equation) -> Any:
         """Return what a value is that is printed."""
+        if param == "policy" and isinstance(value, str):
+            return self.policy(value, eqn)
         maker = _MAKERS.get(type(value))
         if maker is not None:
             return maker(self, value, param, eqn)
@@ -140,6 +141,9 @@ class Params:
             found = dtype_named(str(value.args[0]))
             if found is not None:
                 return found
+        if value.name.endswith("Device") and param == "devices":
+            device = printed.device(value.name, value.kwargs.get("id"))
+            return value if device is None else device
         if value.name in ("P", "PartitionSpec"):
             kind: Any = jax.sharding.PartitionSpec
         else:
@@ -155,25 +159,29 @@ class Params:
 
     def raw(self, value: Raw, param: str, eqn: Equation) -> Any:
         """Return what a value is that is known by how it is printed; else its node."""
+        if param.endswith("jaxpr") and value.text in self._builder.shared:
+            return self.name(Name(value.text, value.at), param, eqn)
         found = _CLASS.fullmatch(value.text)
         if found:
             dtype = dtype_named(found[1])
             return value if dtype is None else np.dtype(dtype).type
-        if param == "policy":
-            return self._policy(value)
         return value
 
-    def _policy(self, value: Raw) -> Any:
+    def policy(self, text: str, eqn: Equation) -> Any:
         """Return the policy of `jax.checkpoint_policies` that prints so."""
-        named = _POLICY.fullmatch(value.text)
-        policies = jax.checkpoint_policies
-        for name, policy in vars(policies).items():
-            if named and name == named[1] or _ADDRESS.sub("", str(policy)) == value.text:
+        if text == "None":
+            return None
+        shown = _ADDRESS.sub("", text)
+        for policy in vars(jax.checkpoint_policies).values():
+            if _ADDRESS.sub("", str(policy)) == shown:
                 return policy
+        named = printed.named_policy(text)
+        if named is not None:
+            return named
         self._builder.fail(
-            f"the policy `{_ADDRESS.sub('', value.text)}` is not one of "
-            "`jax.checkpoint_policies`, and is not printed",
-            value.at,
+            f"what the policy `{shown}` keeps is not printed",
+            eqn.at,
+            "Policies of `jax.checkpoint_policies` that take no arguments are known.",
         )
 
 

@@ -45,7 +45,7 @@ def _computation(jaxpr: Any) -> Any:
     """Return what a `reduce` computes as a function of JAX's own shape."""
 
     def computation(*args: Any) -> Any:
-        found = jaxapi.eval_jaxpr(jaxpr, *jax.tree.leaves(args))
+        found = jaxapi.as_function(jaxpr)(*jax.tree.leaves(args))
         return found[0] if len(found) == 1 else tuple(found)
 
     return computation

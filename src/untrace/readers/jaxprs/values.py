@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from untrace.errors import ParseError
 from untrace.readers.jaxprs.numbers import is_number, number
 from untrace.readers.jaxprs.syntax import Block, Blocks, Call, Name, Raw
@@ -23,7 +25,14 @@ _CONSTANTS = {
     "inf": float("inf"),
     "nan": float("nan"),
 }
-_TEXTS = ("name", "fmt")  # params that are texts, which are not quoted
+_NUMPY: dict[str, Any] = {
+    f"np.{name}": getattr(np, name)
+    for name in (
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+}
+_TEXTS = ("name", "fmt", "policy")  # params that are texts, or are known by them
 
 
 class Sum(NamedTuple):
@@ -287,8 +296,12 @@ def _call(parser: Parser, name: str, at: int) -> Any:
             elif parser.word != ")":
                 parser.fail("`,` or `)` is expected here")
         parser.advance()
-    if name.startswith("np.") and len(args) == 1 and not kwargs:
-        return args[0]  # such as np.int64(2)
+    number_kind = _NUMPY.get(name)
+    if number_kind and len(args) == 1 and isinstance(args[0], int | float | complex):
+        try:
+            return number_kind(args[0])
+        except (OverflowError, TypeError):
+            parser.fail(f"this is no `{name}`")
     return Call(name, tuple(args), kwargs, at)
 
 

@@ -34,6 +34,8 @@ class WeakTypes:
         key = id(block), frozenset(results)
         found = self._known.get(key)
         if found is None:
+            # A jaxpr that is used in its own definition is refused when it is made.
+            self._known[key] = Needs(frozenset(), (False,) * len(block.invars))
             found = self._known[key] = self._find(block, key[1])
         return found
 
