@@ -93,6 +93,7 @@ def _plain(value: Any, shared: dict[str, Any], names: dict[str, int]) -> Any:
         params = {
             k: _plain(v, shared if _is_jaxpr(k) else {}, names)
             for k, v in value.params.items()
+            if not k.startswith("ft_")  # how transformations group what they carry
         }
         operands = [_plain(v, shared, names) for v in value.operands]
         binders = [_plain(v, shared, names) for v in value.binders]

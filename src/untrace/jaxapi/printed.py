@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from jax._src.state import types as _state_types
 from jax.export import SymbolicScope, symbolic_shape
 
 from untrace.jaxapi.jaxprs import ClosedJaxpr, Jaxpr, close_jaxpr, split_jaxpr
-from untrace.jaxapi.params import POLICY_RECORDS
+from untrace.jaxapi.params import POLICY_RECORDS, HiPrimitive
 from untrace.jaxapi.primitives import own_primitives
 
 # Modules whose primitives are looked for only if a text names one that is not known.
@@ -83,6 +84,28 @@ def primitive_named(name: str) -> Any:
     """Return the primitive of JAX that has a name, None if there is none."""
     found = _known().get(name)
     return _known(_FURTHER).get(name) if found is None else found
+
+
+def class_primitive(name: str, avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Return the primitive and the params of an equation that prints as a class.
+
+    jax 0.12 makes an object of a class of some operations, such as `Nonzero`, which it
+    prints as if it were a primitive. None if there is no such class; raises what making
+    the object raises.
+    """
+    found = [kind for kind in _subclasses(HiPrimitive) if kind.__name__ == name]
+    if not found or not found[0].__module__.startswith("jax."):
+        return None
+    primitive = getattr(importlib.import_module("jax._src.hijax"), "call_hi_primitive_p")
+    known = inspect.signature(found[0].__init__).parameters
+    given = {k: v for k, v in params.items() if k in known}
+    return primitive, {"_prim": found[0](*avals, **given)}
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
 
 
 def primitive_names() -> list[str]:
@@ -326,11 +349,6 @@ _SILENT: dict[str, Callable[..., Any]] = {
     "dot_general": lambda x: jax.lax.dot(x[None], x[None]),
     "iota": lambda x: jax.lax.iota(np.int32, 1),
     "mul": lambda x: jax.lax.mul(x, x),
-    "reduce_and": lambda x: jax.lax.reduce_and((x > 0)[None], (0,)),
-    "reduce_max": lambda x: jax.lax.reduce_max(x[None], (0,)),
-    "reduce_min": lambda x: jax.lax.reduce_min(x[None], (0,)),
-    "reduce_or": lambda x: jax.lax.reduce_or((x > 0)[None], (0,)),
-    "reduce_prod": lambda x: jax.lax.reduce_prod(x[None], (0,)),
     "reduce_sum": lambda x: jax.lax.reduce_sum(x[None], (0,)),
     "reshape": lambda x: jax.lax.reshape(x, (1,)),
     "split": lambda x: jax.lax.split(x[None], (1,)),

@@ -129,11 +129,10 @@ def tree_sizes(value: Any) -> list[int] | None:
     `((None, None), (), (None,))` has parts of two, none and one leaves. `RightsOnly` has
     those of its leaves that are printed as `Right(...)`.
     """
-    if isinstance(value, tuple):
-        parts: Any = value
-    else:
-        tree = getattr(value, "kwargs", {}).get("tree")
-        parts = tree.args[0] if getattr(tree, "args", ()) else None
+    parts: Any = value
+    if isinstance(value, Call):
+        tree = value.kwargs.get("tree")
+        parts = tree.args[0] if isinstance(tree, Call) and tree.args else None
     if not isinstance(parts, tuple):
         return None
     items: Sequence[Any] = parts  # pyright: ignore[reportUnknownVariableType]

@@ -290,8 +290,10 @@ class BlockBuilder:
         if "indices" in eqn.params:
             primitive, inputs, params = references.access(eqn, self)
         else:
-            primitive = self.primitive(eqn)
-            params, inputs = self.operands_and_params(eqn, primitive)
+            primitive = printed.primitive_named(eqn.primitive)
+            params, inputs = self.operands_and_params(eqn)
+            if primitive is None:
+                primitive, params = self.primitive(eqn, params, inputs)
         avals = [atom.aval for atom in inputs]
         results, effects = builder.inferred(eqn, primitive, avals, params)
         if len(results) != len(eqn.binders):
@@ -305,9 +307,18 @@ class BlockBuilder:
         made = printed.equation(primitive, inputs, outputs, params, effects)
         self.equations.append(made)
 
-    def primitive(self, eqn: Equation) -> Any:
-        """Return the primitive that an equation names."""
-        found = printed.primitive_named(eqn.primitive)
+    def primitive(
+        self, eqn: Equation, params: dict[str, Any], inputs: list[Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the primitive of an equation that names a class, and its params."""
+        avals = [atom.aval for atom in inputs]
+        if eqn.binders and eqn.binders[0].type:
+            said = self.builder.type(eqn.binders[0].type, eqn.binders[0].at)
+            params = {"out_dtype": getattr(said, "dtype", None), **params}
+        try:
+            found = printed.class_primitive(eqn.primitive, avals, params)
+        except Exception as error:  # the class is JAX's
+            self.builder.fail(f"`{eqn.primitive}` is not possible: {error}", eqn.at)
         if found is None:
             known = printed.primitive_names()
             near = difflib.get_close_matches(eqn.primitive, known, 3)
@@ -319,9 +330,7 @@ class BlockBuilder:
             )
         return found
 
-    def operands_and_params(
-        self, eqn: Equation, primitive: Any
-    ) -> tuple[dict[str, Any], list[Any]]:
+    def operands_and_params(self, eqn: Equation) -> tuple[dict[str, Any], list[Any]]:
         """Return the params and the operands of an equation."""
         inner = bodies(eqn, self.builder.shared)
         if inner:

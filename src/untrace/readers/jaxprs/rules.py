@@ -6,6 +6,7 @@ equations that are printed. Any other rule says, when it is asked, that it is no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,7 +26,8 @@ def with_rules(
 ) -> dict[str, Any]:
     """Return the params of an equation with the functions that they hold."""
     if eqn.primitive == "reduce" and "jaxpr" in params:
-        return {**params, "computation": _computation(params["jaxpr"])}
+        name = getattr(eqn.params.get("computation"), "text", "")
+        return {**params, "computation": _computation(params["jaxpr"], name)}
     if eqn.primitive not in ("custom_jvp_call", "custom_vjp_call"):
         return params
     if "call_jaxpr" not in params:
@@ -41,14 +43,19 @@ def with_rules(
     return {**made, "call_jaxpr": call, "symbolic_zeros": zeros}
 
 
-def _computation(jaxpr: Any) -> Any:
-    """Return what a `reduce` computes as a function of JAX's own shape."""
+def _computation(jaxpr: Any, shown: str) -> Any:
+    """Return what a `reduce` computes as the function that it prints."""
 
     def computation(*args: Any) -> Any:
         found = jaxapi.as_function(jaxpr)(*jax.tree.leaves(args))
         return found[0] if len(found) == 1 else tuple(found)
 
+    named = _FUNCTION.match(shown)
+    computation.__qualname__ = named[1] if named else "computation"
     return computation
+
+
+_FUNCTION = re.compile(r"<function (\S+)")
 
 
 def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> Any:
@@ -63,21 +70,28 @@ def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> A
 def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:
     """Return the params of a call whose rules say that they are not known."""
 
+    def function(*args: Any) -> Any:
+        return jaxapi.as_function(call)(*args)
+
+    function.__name__ = name
+    rules = [_refusing(name, eqn.params.get(kind)) for kind in ("jvp", "fwd", "bwd")]
+    if eqn.primitive == "custom_jvp_call":
+        with_jvp = jax.custom_jvp(function)
+        with_jvp.defjvp(rules[0])
+        return printed.rule_params(with_jvp, avals, eqn.primitive)
+    with_vjp = jax.custom_vjp(function)
+    with_vjp.defvjp(*rules[1:])
+    return printed.rule_params(with_vjp, avals, eqn.primitive)
+
+
+def _refusing(name: str, called: Any) -> Any:
+    """Return a rule that is not known, under the name that is printed."""
+
     def refuse(*args: Any) -> NoReturn:
         raise LoadError(
             f"the derivative of `{name}` is not known: the printed jaxpr, from which it "
             "was read, does not hold derivative rules"
         )
 
-    def function(*args: Any) -> Any:
-        return jaxapi.as_function(call)(*args)
-
-    function.__name__ = name
-    if eqn.primitive == "custom_jvp_call":
-        with_jvp = jax.custom_jvp(function)
-        refuse.__name__ = str(getattr(eqn.params.get("jvp"), "text", "jvp"))
-        with_jvp.defjvp(refuse)
-        return printed.rule_params(with_jvp, avals, eqn.primitive)
-    with_vjp = jax.custom_vjp(function)
-    with_vjp.defvjp(refuse, refuse)
-    return printed.rule_params(with_vjp, avals, eqn.primitive)
+    refuse.__name__ = getattr(called, "text", "rule")
+    return refuse
