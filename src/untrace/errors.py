@@ -63,8 +63,13 @@ class ParseError(LoadError):
         shown = shown[before : before + 2 * _SHOWN]
         marked = f"\n    {shown}\n    {' ' * (position - start - before)}^"
         advice = f"\n{advice}" if advice else ""
-        place = f"line {self.line}, column {self.column}: "
-        super().__init__(f"{place}{problem}{marked}{advice}")
+        self._said = f"line {self.line}, column {self.column}: {problem}{marked}{advice}"
+        super().__init__(self._said)
+
+    def in_file(self, path: str) -> ParseError:
+        """Return the error with the name of the file that the text stands in."""
+        self.args = (f"{path}, {self._said}",)
+        return self
 
 
 class CallError(UntraceError, TypeError):
