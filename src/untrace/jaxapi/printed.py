@@ -151,6 +151,23 @@ def with_weak_type(aval: Any, is_weak: bool) -> Any:
     return aval.update(weak_type=is_weak)
 
 
+def is_plain_array(aval: Any) -> bool:
+    """Whether a type is of arrays of numbers, and not of keys or references."""
+    return isinstance(getattr(aval, "dtype", None), np.dtype)
+
+
+def can_be(value: Any, dtype: Any) -> bool:
+    """Whether a number is printed as those of a type are: `0` is no float, `0.0` is."""
+    kinds: dict[type, str] = {bool: "b", int: "iuV", float: "fV", complex: "c"}
+    kind = dtype.kind if dtype.kind != "V" else _extension_kind(dtype)
+    return kind in kinds.get(type(value), "")
+
+
+def _extension_kind(dtype: Any) -> str:
+    """Return the kind of a type of elements that NumPy does not have, such as bfloat16."""
+    return "f" if "float" in str(dtype) else "i"
+
+
 def is_weak(aval: Any) -> bool:
     """Whether a type is weak."""
     return bool(getattr(aval, "weak_type", False))
@@ -352,13 +369,24 @@ _SILENT: dict[str, Callable[..., Any]] = {
     "reduce_sum": lambda x: jax.lax.reduce_sum(x[None], (0,)),
     "reshape": lambda x: jax.lax.reshape(x, (1,)),
     "split": lambda x: jax.lax.split(x[None], (1,)),
+    "conv_general_dilated": lambda x: jax.lax.conv(
+        jax.lax.broadcast(x, (1, 1, 1)), jax.lax.broadcast(x, (1, 1, 1)), (1,), "SAME"
+    ),
+    "eig": lambda x: jax.lax.linalg.eig(x[None, None]),
+    "eigh": lambda x: jax.lax.linalg.eigh(x[None, None]),
+    "qr": lambda x: jax.lax.linalg.qr(x[None, None]),
+    "svd": lambda x: jax.lax.linalg.svd(x[None, None]),
     "top_k": lambda x: jax.lax.top_k(x[None], 1),
     "cond": lambda x: jax.lax.cond(x > 0, lambda: 1, lambda: 2),
 }
 _SILENT_NAMES = frozenset(
     "accuracy out_dtype out_sharding sharding is_stable precision dimensions "
-    "preferred_element_type broadcast_dimensions".split()
+    "preferred_element_type broadcast_dimensions pivoting use_magma implementation "
+    "subset_by_index algorithm branches_platforms".split()
 )
+
+
+_SILENT_VALUES = (None, False, True, ())
 
 
 @functools.cache
@@ -368,7 +396,7 @@ def silent_params(name: str) -> Mapping[str, Any]:
     Releases print them or not, and have more and more of them.
     """
     made = traced_params(name) or {}
-    return {k: v for k, v in made.items() if k in _SILENT_NAMES and not v}
+    return {k: v for k, v in made.items() if k in _SILENT_NAMES and v in _SILENT_VALUES}
 
 
 @functools.cache
@@ -377,7 +405,8 @@ def traced_params(name: str) -> Mapping[str, Any] | None:
     function = _SILENT.get(name)
     if function is None:
         return None
-    eqns = jax.make_jaxpr(function)(np.float32(1)).jaxpr.eqns
+    traced = jax.make_jaxpr(function)(np.float32(1))
+    eqns = split_jaxpr(traced)[0].eqns
     found = [eqn.params for eqn in eqns if eqn.primitive.name == name]
     return found[-1] if found else None
 

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from untrace.errors import ParseError
 from untrace.jaxapi import printed, short_type
 from untrace.readers.jaxprs import old_spellings, references, rules
@@ -353,7 +355,7 @@ class BlockBuilder:
             return found
         others = [var.aval for var in found if var is not None]
         is_needed = any(binder.name in self.needs.names for binder in eqn.binders)
-        wanted = self.literal_type(eqn, others)
+        wanted = self.literal_types(eqn, others)
         for position, atom in enumerate(atoms):
             if found[position] is None:
                 if isinstance(atom, Name):
@@ -373,25 +375,29 @@ class BlockBuilder:
                 return
 
     def operand_literal(
-        self, atom: Literal, like: Any, others: list[Any], is_needed: bool
+        self, atom: Literal, wanted: list[Any], others: list[Any], is_needed: bool
     ) -> Any:
         """Return a literal operand: weak if everything beside it is."""
         if atom.type:
             like = self.builder.type(atom.type, atom.at)
+        else:
+            fitting = (aval for aval in wanted if printed.can_be(atom.value, aval.dtype))
+            like = next(fitting, None)
         dtype = None if like is None else getattr(like, "dtype", None)
         beside = [a.weak_type for a in others if getattr(a, "dtype", None) == dtype]
         return self.literal(atom, all(beside) if beside else is_needed, like)
 
-    def literal_type(self, eqn: Equation, others: list[Any]) -> Any:
-        """Return the type of literals that say none: that of what is beside them."""
+    def literal_types(self, eqn: Equation, others: list[Any]) -> list[Any]:
+        """Return the types that literals may have which say none, likeliest first."""
+        if eqn.primitive == "random_fold_in":
+            return [printed.array_type((), np.dtype(np.uint32))]
+        found = [aval for aval in others if printed.is_plain_array(aval)]
         if eqn.binders and eqn.binders[0].type:
             said = self.builder.type(eqn.binders[0].type, eqn.binders[0].at)
-        else:
-            said = None
-        arrays = [aval for aval in others if hasattr(aval, "dtype")]
-        if eqn.primitive in _LIKE_RESULT:
-            return said
-        return arrays[0] if arrays else said
+            if printed.is_plain_array(said):
+                first = eqn.primitive in _LIKE_RESULT
+                found = [said, *found] if first else [*found, said]
+        return found
 
     # -- jaxprs in equations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_JAXPR = re.compile(r"\{\s*lambda\b(?=[^\n]*;|[^;{}]{0,400};)")
+_JAXPR = re.compile(r"\{\s*lambda\b")
 _DEFINITION = re.compile(r"let [^\n={}]{1,200}=[ \t]*\Z")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _MARKED = re.compile(r"[ \t]*[>|#*E:][>|#*: \t]*")
@@ -24,17 +24,39 @@ def looks_like_jaxpr(text: str) -> bool:
 
 
 def places(text: str) -> list[int]:
-    """Return where jaxprs begin that are not in others, if all ends are as they seem.
+    """Return where jaxprs begin that are not in others.
 
-    What is defined by `let name = ...` before a jaxpr belongs to it.
+    What is defined by `let name = ...` before a jaxpr belongs to it, and so do those that
+    follow up to the jaxpr itself.
     """
     found: list[int] = []
+    end = 0
     for match in _JAXPR.finditer(text):
         start = match.start()
+        if start < end:
+            continue
         line = text.rfind("\n", 0, start) + 1
         definition = _DEFINITION.search(text, max(line, start - 220), start)
-        found.append(definition.start() if definition else start)
+        start = definition.start() if definition else start
+        before = text[max(0, start - 200) : start].rstrip()
+        is_later = before.endswith("in") and before[:-2].rstrip().endswith("}")
+        if not is_later:
+            found.append(start)
+        end = _closing(text, match.start())
     return found
+
+
+def _closing(text: str, start: int) -> int:
+    """Return where the brace is closed that opens at a place, the end if it is not."""
+    depth = 0
+    for match in _BRACE.finditer(text, start):
+        depth += 1 if match[0] == "{" else -1
+        if not depth:
+            return match.end()
+    return len(text)
+
+
+_BRACE = re.compile(r"[{}]")
 
 
 def blanked(text: str, start: int) -> str:

@@ -1,42 +1,187 @@
-"""Today's names of primitives and params, for texts of older releases of JAX."""
+"""Today's names of primitives and params, for texts of older releases of JAX.
+
+`CHANGES` is the one table: by the name that is printed, what makes the equation one of
+today's. Params that print no more, or not yet, where they say nothing are in `defaults`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from untrace.readers.jaxprs.syntax import Equation, Name
+from untrace.jaxapi import printed
+from untrace.readers.jaxprs.syntax import Call, Equation, Name, Raw
 
 if TYPE_CHECKING:
     from untrace.readers.jaxprs.building import Builder
 
+Change = Callable[[Equation, "Builder"], Equation]
+
 
 def modern(eqn: Equation, builder: Builder) -> Equation:
     """Return an equation as today's JAX would print it."""
-    change = _CHANGES.get(eqn.primitive)
-    return eqn if change is None else change(eqn)
+    change = CHANGES.get(eqn.primitive)
+    return eqn if change is None else change(eqn, builder)
 
 
-def _renamed(name: str, **params: str) -> Callable[[Equation], Equation]:
-    """Return what renames a primitive and some of its params; to "" is without them."""
+# -- ways to change an equation
 
-    def change(eqn: Equation) -> Equation:
+
+def _renamed(*names: str, **params: str) -> Change:
+    """Return what renames a primitive and some of its params; to "" drops them.
+
+    The primitive gets the first of the names that this release of JAX knows.
+    """
+
+    def change(eqn: Equation, builder: Builder) -> Equation:
+        known = [name for name in names if printed.primitive_named(name) is not None]
         changed = {
             params.get(key, key): value
             for key, value in eqn.params.items()
             if params.get(key, key)
         }
-        return eqn._replace(primitive=name, params=changed)
+        return eqn._replace(primitive=known[0] if known else names[0], params=changed)
 
     return change
 
 
-_CHANGES: dict[str, Callable[[Equation], Equation]] = {
-    "pjit": _renamed("jit", resource_env=""),
-    "xla_call": _renamed("jit", call_jaxpr="jaxpr", device="", backend=""),
+def _filled(name: str, **params: Any) -> Change:
+    """Return what gives a primitive params that old releases did not have."""
+
+    def change(eqn: Equation, builder: Builder) -> Equation:
+        return eqn._replace(primitive=name, params={**params, **eqn.params})
+
+    return change
+
+
+_OF_JIT = ("name", "jaxpr", "donated_invars", "keep_unused", "ctx_mesh")
+_SHARDED = ("in_shardings", "out_shardings")
+
+
+def _jit(eqn: Equation, builder: Builder) -> Equation:
+    """Keep what `jit` still has; shardings only if they were specified."""
+    params = {
+        "jaxpr" if key == "call_jaxpr" else key: value
+        for key, value in eqn.params.items()
+        if key in (*_OF_JIT, "call_jaxpr") or (key in _SHARDED and _is_specified(value))
+    }
+    return eqn._replace(primitive="jit", params={"name": eqn.primitive, **params})
+
+
+def _is_specified(value: Any) -> bool:
+    """Whether shardings are more than "unspecified", in any of its spellings."""
+    if isinstance(value, Raw | Name):
+        return "unspecified" not in value.text.lower()
+    if isinstance(value, Call):
+        return "unspecified" not in value.name.lower()
+    return not isinstance(value, tuple | list) or any(map(_is_specified, list(value)))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _select(eqn: Equation, builder: Builder) -> Equation:
+    """`select` took what is chosen where it is true first."""
+    if len(eqn.operands) != 3:
+        return eqn
+    which, true, false = eqn.operands
+    return eqn._replace(primitive="select_n", operands=[which, false, true])
+
+
+def _broadcast(eqn: Equation, builder: Builder) -> Equation:
+    """`broadcast` put new axes in front."""
+    sizes = eqn.params.get("sizes", ())
+    rank = _rank(eqn, builder)
+    dimensions = tuple(range(len(sizes), rank))
+    params = {"broadcast_dimensions": dimensions}
+    return eqn._replace(primitive="broadcast_in_dim", params=params)
+
+
+def _top_k(eqn: Equation, builder: Builder) -> Equation:
+    """`top_k` took the last axis."""
+    return eqn._replace(params={"axis": _rank(eqn, builder) - 1, **eqn.params})
+
+
+def _rank(eqn: Equation, builder: Builder) -> int:
+    """Return the number of axes of the first result as it is printed."""
+    if not eqn.binders or not eqn.binders[0].type:
+        builder.fail(f"the type of the result of `{eqn.primitive}` is not printed", eqn.at)
+    binder = eqn.binders[0]
+    return len(getattr(builder.type(binder.type, binder.at), "shape", ()))
+
+
+def _device_put(eqn: Equation, builder: Builder) -> Equation:
+    """`device_put` took one array; what it may do with it had other names."""
+    params = dict(eqn.params)
+    for old, new in (("device", "devices"), ("src", "srcs")):
+        if old in params:
+            params[new] = (params.pop(old),)
+    n = len(eqn.operands)
+    meanings = params.get("copy_semantics", [Name("CopySemantics.ALIAS", eqn.at)] * n)
+    params["copy_semantics"] = [
+        Name(_MEANINGS.get(item.text, item.text), item.at)
+        if isinstance(item, Name)
+        else item
+        for item in meanings
+    ]
+    return eqn._replace(params=params)
+
+
+_MEANINGS = {
+    "CopySemantics.ALIAS": "ArrayCopySemantics.REUSE_INPUT",
+    "CopySemantics.COPY": "ArrayCopySemantics.ALWAYS_COPY",
+    "CopySemantics.DONATE": "ArrayCopySemantics.DONATE_INPUT",
+}
+
+
+def _remat(eqn: Equation, builder: Builder) -> Equation:
+    """Rematerialisation was a call; it takes an open jaxpr now."""
+    params = {"policy": "None", "prevent_cse": True, "differentiated": False}
+    params |= {k: v for k, v in eqn.params.items() if k in (*params, "jaxpr")}
+    if "call_jaxpr" in eqn.params:
+        params["jaxpr"] = eqn.params["call_jaxpr"]
+    known = [name for name in _REMAT if printed.primitive_named(name) is not None]
+    return eqn._replace(primitive=known[0], params=params)
+
+
+_REMAT = ("remat2", "checkpoint", "remat")
+_UNSORTED = {"indices_are_sorted": False, "unique_indices": False}
+_DROPPED = Name("GatherScatterMode.FILL_OR_DROP", 0)
+_CLIPPED = Name("GatherScatterMode.CLIP", 0)
+
+
+CHANGES: dict[str, Change] = {
+    # calls
+    "pjit": _jit,
+    "xla_call": _jit,
+    "core_call": _jit,
+    "named_call": _jit,
+    "closed_call": _renamed("closed_call", "eval_jaxpr"),
+    "core_closed_call": _renamed("closed_call", "eval_jaxpr"),
+    "eval_jaxpr": _renamed("eval_jaxpr", "closed_call"),
+    "checkpoint": _remat,
+    "remat": _remat,
+    "remat_call": _remat,
     "custom_jvp_call_jaxpr": _renamed(
         "custom_jvp_call", fun_jaxpr="call_jaxpr", jvp_jaxpr_thunk=""
     ),
     "custom_vjp_call_jaxpr": _renamed("custom_vjp_call", fun_jaxpr="call_jaxpr"),
+    "cond": _renamed("cond", linear=""),
+    # arrays
+    "broadcast": _broadcast,
+    "select": _select,
+    "convert_element_type": _renamed("convert_element_type", old_dtype=""),
+    "conv_general_dilated": _renamed("conv_general_dilated", lhs_shape="", rhs_shape=""),
+    "cumsum": _filled("cumsum", reverse=False),
+    "cumprod": _filled("cumprod", reverse=False),
+    "cummax": _filled("cummax", reverse=False),
+    "cummin": _filled("cummin", reverse=False),
+    "gather": _filled("gather", fill_value=None, mode=_CLIPPED, **_UNSORTED),
+    "scatter": _filled("scatter", mode=_DROPPED, **_UNSORTED),
+    "scatter-add": _filled("scatter-add", mode=_DROPPED, **_UNSORTED),
+    "scatter_add": _renamed("scatter_add", "scatter-add"),
+    "scatter_mul": _renamed("scatter_mul", "scatter-mul"),
+    "scatter_min": _renamed("scatter_min", "scatter-min"),
+    "scatter_max": _renamed("scatter_max", "scatter-max"),
+    "sort": _filled("sort", is_stable=True, num_keys=1),
+    "top_k": _top_k,
+    "device_put": _device_put,
 }
-_ = Name, Any
+"""What makes an equation one of today's, by the name of its primitive."""

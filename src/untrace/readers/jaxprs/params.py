@@ -141,6 +141,8 @@ class Params:
             found = dtype_named(str(value.args[0]))
             if found is not None:
                 return found
+        if value.name == "PRNGImpl" and isinstance(value.kwargs.get("tag"), str):
+            return printed.key_implementation(value.kwargs["tag"])
         if value.name.endswith("Device") and param == "devices":
             device = printed.device(value.name, value.kwargs.get("id"))
             return value if device is None else device
