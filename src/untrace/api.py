@@ -168,7 +168,7 @@ def source(
         return settled(made, at_lower_level, isolated, progress)
 
     if jaxapi.is_jaxpr(function):
-        with _apart():
+        with _apart(), jaxapi.wide_enough(function):
             return finished(with_trees(capture_jaxpr(function)))
     if jaxapi.is_traced(function):
         with _apart():

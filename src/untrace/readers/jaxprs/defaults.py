@@ -79,11 +79,23 @@ def _custom_call(
     return {"num_consts": 0, **kept}
 
 
+def _custom_lin(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+) -> dict[str, Any]:
+    builder.fail(
+        f"what `bwd={getattr(eqn.params.get('bwd'), 'text', '')}` of `custom_lin` computes, is not printed",
+        eqn.at,
+        "It stands for the backward rule of a `custom_vjp`: print the jaxpr of the "
+        "function, or of its gradient.",
+    )
+
+
 Special = Callable[[Equation, dict[str, Any], Sequence[Any], Any], dict[str, Any]]
 _SPECIAL: dict[str, Special] = {
     "broadcast_in_dim": _broadcast,
     "jit": _jit,
     "scan": _scan,
     "custom_jvp_call": _custom_call,
+    "custom_lin": _custom_lin,
     "custom_vjp_call": _custom_call,
 }
