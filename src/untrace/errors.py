@@ -63,7 +63,9 @@ class ParseError(LoadError):
         shown = shown[before : before + 2 * _SHOWN]
         marked = f"\n    {shown}\n    {' ' * (position - start - before)}^"
         advice = f"\n{advice}" if advice else ""
-        self._said = f"line {self.line}, column {self.column}: {problem}{marked}{advice}"
+        self._said = (
+            f"line {self.line}, column {self.column}: {problem}{marked}{advice}"
+        )
         super().__init__(self._said)
 
     def in_file(self, path: str) -> ParseError:

@@ -137,10 +137,12 @@ def of_harness(step: int, offset: int) -> Iterator[Outcome]:
 def of_programs(step: int, offset: int) -> Iterator[Outcome]:
     """Judge every `step`-th of the documented programs, their derivatives and batches."""
     for case in programs.chosen(kinds="", step=step, offset=offset):
+
+        def trace(case: programs.Program = case) -> Any:
+            return jax.make_jaxpr(case.function)(*case.args)
+
         with case.context():
-            yield judged(
-                case.name, lambda: jax.make_jaxpr(case.function)(*case.args)
-            )
+            yield judged(case.name, trace)
 
 
 CORPORA = {"harness": of_harness, "programs": of_programs}

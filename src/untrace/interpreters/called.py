@@ -71,9 +71,9 @@ def tool(
 
     Args:
       function: A callable; a jaxpr, a printed one (its text or a file in which it stands)
-        or a `jax.stages.Traced` (called with the arguments that are not static); a `Source` or the path of a saved file, which is EXECUTED
-        (called as its original or its function is, or without arguments, at the inputs
-        that it carries).
+        or a `jax.stages.Traced` (called with the arguments that are not static); a
+        `Source` or the path of a saved file, which is EXECUTED (called as its original
+        or its function is, or without arguments, at the inputs that it carries).
       use: Takes the program and its inputs.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.

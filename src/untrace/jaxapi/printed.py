@@ -18,9 +18,11 @@ import jax
 import numpy as np
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
+from jax._src import indexing as _indices
 from jax._src import linear_util as _lu
 from jax._src import literals as _literals
 from jax._src import mesh as _mesh
+from jax._src import named_sharding as _named_sharding
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _pe
@@ -29,13 +31,12 @@ from jax._src.lax import lax as _lax
 from jax._src.lax import slicing as _slicing
 from jax._src.lax.control_flow import solves as _solves
 from jax._src.random import prng as _prng
-from jax._src.sharding_impls import UNSPECIFIED
 from jax._src.state import indexing as _indexing
 from jax._src.state import primitives as _state_primitives
 from jax._src.state import types as _state_types
 from jax.export import SymbolicScope, symbolic_shape
 
-from untrace.jaxapi.jaxprs import ClosedJaxpr, Jaxpr, close_jaxpr, split_jaxpr
+from untrace.jaxapi.jaxprs import Jaxpr, close_jaxpr, split_jaxpr
 from untrace.jaxapi.params import POLICY_RECORDS, HiPrimitive
 from untrace.jaxapi.primitives import own_primitives
 
@@ -74,7 +75,7 @@ DEFAULT_DTYPES = tuple(map(np.dtype, ("int32", "float32", "complex64")))
 """The types that JAX gives numbers of Python, where it does not compute in 64 bits."""
 
 EMPTY_MESH: Any = _mesh.empty_concrete_mesh
-UNSPECIFIED_SHARDING: Any = UNSPECIFIED
+UNSPECIFIED_SHARDING: Any = _named_sharding.UNSPECIFIED
 
 
 # -- primitives
@@ -96,7 +97,7 @@ def class_primitive(name: str, avals: Sequence[Any], params: Mapping[str, Any]) 
     found = [kind for kind in _subclasses(HiPrimitive) if kind.__name__ == name]
     if not found or not found[0].__module__.startswith("jax."):
         return None
-    primitive = getattr(importlib.import_module("jax._src.hijax"), "call_hi_primitive_p")
+    primitive = importlib.import_module("jax._src.hijax").call_hi_primitive_p
     known = inspect.signature(found[0].__init__).parameters
     given = {k: v for k, v in params.items() if k in known}
     return primitive, {"_prim": found[0](*avals, **given)}
@@ -141,9 +142,13 @@ def _primitives_of(module: Any) -> Iterator[Any]:
 # -- types
 
 
-def array_type(shape: tuple[Any, ...], dtype: Any, is_weak: bool = False) -> Any:
-    """Return the aval of an array."""
-    return _core.ShapedArray(shape, dtype, weak_type=is_weak)
+def array_type(
+    shape: tuple[Any, ...], dtype: Any, is_weak: bool = False, memory: str = ""
+) -> Any:
+    """Return the aval of an array; KeyError if there is no such memory."""
+    known = {space.name.lower(): space for space in _core.MemorySpace}
+    space = known[memory] if memory else _core.MemorySpace.Device
+    return _core.ShapedArray(shape, dtype, weak_type=is_weak, memory_space=space)
 
 
 def with_weak_type(aval: Any, is_weak: bool) -> Any:
@@ -231,7 +236,10 @@ def symbolic_dimensions(text: str, scope: Any = None) -> tuple[Any, ...]:
     Raises:
       ValueError: If it is none.
     """
-    return symbolic_shape(text, scope=scope)
+    try:
+        return tuple(symbolic_shape(text, scope=scope))
+    except Exception as error:  # of its tokenizer
+        raise ValueError(f"`[{text}]` is no shape: {error}") from error
 
 
 def new_symbolic_scope() -> Any:
@@ -289,6 +297,15 @@ def _is_call(primitive: Any) -> bool:
     )
 
 
+def accepts(primitive: Any, avals: Sequence[Any], params: Mapping[str, Any]) -> bool:
+    """Whether an equation has the params that its primitive needs."""
+    try:
+        infer(primitive, avals, params)
+    except TypeError:  # a rule of JAX misses an argument
+        return False
+    return True
+
+
 def equation(
     primitive: Any,
     inputs: list[Any],
@@ -336,8 +353,8 @@ def jit_defaults(n_inputs: int, n_outputs: int) -> dict[str, Any]:
     """Return the params of a `jit` that do not print where they say nothing."""
     inline: Any = getattr(jax, "Inline", None) or getattr(_api(), "Inline", None)
     return {
-        "in_shardings": (UNSPECIFIED,) * n_inputs,
-        "out_shardings": (UNSPECIFIED,) * n_outputs,
+        "in_shardings": (UNSPECIFIED_SHARDING,) * n_inputs,
+        "out_shardings": (UNSPECIFIED_SHARDING,) * n_outputs,
         "in_layouts": (None,) * n_inputs,
         "out_layouts": (None,) * n_outputs,
         "donated_invars": (False,) * n_inputs,
@@ -356,19 +373,27 @@ _SILENT: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(jax.lax, name)
         for name in (
-            *("cbrt", "cos", "erfc", "exp", "exp2", "expm1", "log", "log1p", "logistic"),
+            *(
+                "cbrt",
+                "cos",
+                "erfc",
+                "exp",
+                "exp2",
+                "expm1",
+                "log",
+                "log1p",
+                "logistic",
+            ),
             *("rsqrt", "sin", "sqrt", "tan", "tanh"),
         )
     },
     "broadcast_in_dim": lambda x: jax.lax.broadcast_in_dim(x, (1,), ()),
     "convert_element_type": lambda x: jax.lax.convert_element_type(x, np.int32),
-    "cumlogsumexp": lambda x: jax.lax.cumlogsumexp(x[None]),
     "dot_general": lambda x: jax.lax.dot(x[None], x[None]),
     "iota": lambda x: jax.lax.iota(np.int32, 1),
     "mul": lambda x: jax.lax.mul(x, x),
     "reduce_sum": lambda x: jax.lax.reduce_sum(x[None], (0,)),
     "reshape": lambda x: jax.lax.reshape(x, (1,)),
-    "split": lambda x: jax.lax.split(x[None], (1,)),
     "conv_general_dilated": lambda x: jax.lax.conv(
         jax.lax.broadcast(x, (1, 1, 1)), jax.lax.broadcast(x, (1, 1, 1)), (1,), "SAME"
     ),
@@ -377,15 +402,13 @@ _SILENT: dict[str, Callable[..., Any]] = {
     "qr": lambda x: jax.lax.linalg.qr(x[None, None]),
     "svd": lambda x: jax.lax.linalg.svd(x[None, None]),
     "top_k": lambda x: jax.lax.top_k(x[None], 1),
-    "cond": lambda x: jax.lax.cond(x > 0, lambda: 1, lambda: 2),
 }
-_SILENT_NAMES = frozenset(
-    "accuracy out_dtype out_sharding sharding is_stable precision dimensions "
-    "preferred_element_type broadcast_dimensions pivoting use_magma implementation "
-    "subset_by_index algorithm branches_platforms".split()
+_SILENT_NAMES = (
+    *("accuracy", "algorithm", "branches_platforms", "broadcast_dimensions"),
+    *("dimensions", "implementation", "is_stable", "out_dtype", "out_sharding"),
+    *("pivoting", "precision", "preferred_element_type", "sharding"),
+    *("subset_by_index", "use_magma"),
 )
-
-
 _SILENT_VALUES = (None, False, True, ())
 
 
@@ -414,9 +437,9 @@ def traced_params(name: str) -> Mapping[str, Any] | None:
 def device(kind: str, number: Any) -> Any:
     """Return the device that prints as `CpuDevice(id=0)`, None if it is not here."""
     for one in jax.devices():
-        if type(one).__name__ == kind or str(one.platform) in kind.lower():
-            if one.id == number:
-                return one
+        is_kind = type(one).__name__ == kind or str(one.platform) in kind.lower()
+        if is_kind and one.id == number:
+            return one
     return None
 
 
@@ -466,15 +489,18 @@ def library_rules(name: str) -> Iterator[Any]:
     """Yield the functions of JAX that have a rule of their own, by their name."""
     kinds = jax.custom_jvp, jax.custom_vjp
     for module_name, module in list(sys.modules.items()):
-        if module is None or module_name.partition(".")[0] != "jax":
+        if module_name.partition(".")[0] != "jax":
             continue
         for value in list(vars(module).values()):
             if isinstance(value, kinds) and getattr(value, "__name__", "") == name:
                 yield value
 
 
+_Slice: Any = _indexing.Slice
+
+
 def indexer_tree(
-    indices: Sequence[Sequence[Any]], shape: tuple[int, ...]
+    indices: Sequence[Sequence[Any]], shape: tuple[Any, ...]
 ) -> tuple[list[Any], Any]:
     """Return the operands and the tree of an index into a reference.
 
@@ -486,11 +512,11 @@ def indexer_tree(
     transforms: list[Any] = []
     for index in indices:
         items = tuple(
-            _indexing.Slice(*item) if isinstance(item, tuple) else item for item in index
+            _Slice(*item) if isinstance(item, tuple) else item for item in index
         )
         indexer = _indexing.NDIndexer(items, shape, ())
         transforms.append(indexer)
-        shape = tuple(i.size for i in items if isinstance(i, _indexing.Slice))
+        shape = tuple(i.size for i in items if isinstance(i, _Slice))
     return jax.tree.flatten(tuple(transforms))
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from untrace.readers.jaxprs.syntax import Block, Blocks, Call, Equation, Name, Printed, Raw
+from untrace.readers.jaxprs.syntax import (
+    Block,
+    Blocks,
+    Call,
+    Equation,
+    Name,
+    Printed,
+    Raw,
+)
 
 CALLS = {
     "jit": "jaxpr",

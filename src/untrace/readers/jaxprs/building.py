@@ -15,6 +15,7 @@ import numpy as np
 from untrace.errors import ParseError
 from untrace.jaxapi import printed, short_type
 from untrace.readers.jaxprs import old_spellings, references, rules
+from untrace.readers.jaxprs.constants import with_constants_as_inputs
 from untrace.readers.jaxprs.bodies import Body, bodies
 from untrace.readers.jaxprs.defaults import with_defaults
 from untrace.readers.jaxprs.params import Params
@@ -36,6 +37,7 @@ def build(tree: Printed, text: str) -> Any:
     Raises:
       ParseError: If the tree is none, or does not hold all of it.
     """
+    tree = with_constants_as_inputs(tree)
     builder = Builder(text, tree.shared)
     block = tree.block
     binders = [*block.constvars, *block.invars]
@@ -202,7 +204,11 @@ class BlockBuilder:
             self.bind(binder, aval) for binder, aval in zip(tree.invars, self.avals)
         ]
         for eqn in tree.equations:
-            self.equation(eqn)
+            try:
+                self.equation(eqn)
+            except _OF_JAX as error:  # JAX's rules trust what they are given
+                said = (str(error) or type(error).__name__).split("\n")[0]
+                builder.fail(f"`{eqn.primitive}` is not possible: {said}", eqn.at)
         outputs = [
             self.result(atom, position) for position, atom in enumerate(tree.outvars)
         ]
@@ -324,7 +330,9 @@ class BlockBuilder:
         if found is None:
             known = printed.primitive_names()
             near = difflib.get_close_matches(eqn.primitive, known, 3)
-            advice = f"Is it {' or '.join(f'`{name}`' for name in near)}? " if near else ""
+            advice = (
+                f"Is it {' or '.join(f'`{name}`' for name in near)}? " if near else ""
+            )
             self.builder.fail(
                 f"no primitive is called `{eqn.primitive}`",
                 eqn.at,
@@ -348,7 +356,8 @@ class BlockBuilder:
         """Return the operands of an equation that calls nothing."""
         atoms = eqn.operands
         found = [
-            self.env.get(atom.text) if isinstance(atom, Name) else None for atom in atoms
+            self.env.get(atom.text) if isinstance(atom, Name) else None
+            for atom in atoms
         ]
         if None not in found:
             self.note_mixed(found)
@@ -381,7 +390,9 @@ class BlockBuilder:
         if atom.type:
             like = self.builder.type(atom.type, atom.at)
         else:
-            fitting = (aval for aval in wanted if printed.can_be(atom.value, aval.dtype))
+            fitting = (
+                aval for aval in wanted if printed.can_be(atom.value, aval.dtype)
+            )
             like = next(fitting, None)
         dtype = None if like is None else getattr(like, "dtype", None)
         beside = [a.weak_type for a in others if getattr(a, "dtype", None) == dtype]
@@ -520,4 +531,5 @@ class BlockBuilder:
         return self.builder.block(body.block, given, results)
 
 
+_OF_JAX = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _LIKE_RESULT = ("select_n", "broadcast_in_dim", "full")

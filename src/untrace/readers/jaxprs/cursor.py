@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Generator
 from typing import NoReturn
 
 from untrace.errors import ParseError
+from untrace.readers.jaxprs.syntax import Block, Printed
 from untrace.readers.jaxprs.tokens import Tokens
 
 MAX_DEPTH = 100
 """How deep jaxprs and values may nest."""
 
 
-class Cursor:
-    """A place in the tokens of a text."""
+class Cursor(abc.ABC):
+    """A place in the tokens of a text, at which a jaxpr may stand."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.words, self.starts = tokens
         self.place = 0
         self.depth = 0
+
+    @abc.abstractmethod
+    def begins_block(self) -> bool:
+        """Whether a jaxpr begins here."""
+
+    @abc.abstractmethod
+    def block(self) -> Block:
+        """Read a jaxpr."""
+
+    @abc.abstractmethod
+    def printed(self) -> Printed:
+        """Read a jaxpr and those that are defined before it."""
 
     @property
     def word(self) -> str:

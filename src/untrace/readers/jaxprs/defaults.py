@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.jaxapi import printed
 from untrace.readers.jaxprs.bodies import scan_split
+from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Call, Equation, Raw
 
-if TYPE_CHECKING:
-    from untrace.readers.jaxprs.building import Builder
+
+_SOMETIMES = ("eig", "eigh", "svd")
+"""Primitives that are also bound without what JAX prints if it is there."""
+
 
 def with_defaults(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     """Return the params of an equation with those that are not printed.
 
@@ -23,7 +26,11 @@ def with_defaults(
     special = _SPECIAL.get(eqn.primitive)
     if special is not None:
         params = special(eqn, params, avals, builder)
-    params = {**printed.silent_params(eqn.primitive), **params}
+    silent = printed.silent_params(eqn.primitive)
+    if eqn.primitive not in _SOMETIMES or not printed.accepts(
+        printed.primitive_named(eqn.primitive), avals, params
+    ):
+        params = {**silent, **params}
     for name, value in params.items():
         if isinstance(value, Raw | Call):
             shown = value.text if isinstance(value, Raw) else f"{value.name}(...)"
@@ -37,7 +44,7 @@ def with_defaults(
 
 
 def _broadcast(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     """The shape is that of the result."""
     if "shape" in params or not eqn.binders or not eqn.binders[0].type:
@@ -47,18 +54,18 @@ def _broadcast(
 
 
 def _jit(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     unknown = {
         name: value
         for name, value in printed.jit_defaults(len(avals), len(eqn.binders)).items()
         if name not in params
     }
-    return {**params, **unknown}
+    return {"name": "function", **params, **unknown}
 
 
 def _scan(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     split = scan_split(eqn.params)
     if split is None:
@@ -73,14 +80,14 @@ def _scan(
 
 
 def _custom_call(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     kept = {k: v for k, v in params.items() if k not in ("name", "jvp", "fwd")}
     return {"num_consts": 0, **kept}
 
 
 def _custom_lin(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     builder.fail(
         f"what `bwd={getattr(eqn.params.get('bwd'), 'text', '')}` of `custom_lin` computes, is not printed",

@@ -47,6 +47,9 @@ def read(tokens: Tokens) -> tuple[Printed, int]:
 class Parser(Cursor):
     """A place in the tokens; every method reads one thing and goes behind it."""
 
+    has_constants = False
+    is_outermost = False
+
     # -- jaxprs
 
     def printed(self) -> Printed:
@@ -58,7 +61,9 @@ class Parser(Cursor):
             shared[name] = block
         if not self.begins_block():
             self.fail("a jaxpr begins with `{ lambda`, possibly after `let name = ...`")
-        return Printed(shared, self.block(), at)
+        self.is_outermost = self.depth == 0
+        block = self.block()
+        return Printed(shared, block, at, self.has_constants)
 
     def definition(self) -> tuple[str, Block]:
         """Read `let name = jaxpr in`."""
@@ -87,6 +92,8 @@ class Parser(Cursor):
             self.skip_lines()
             self.take("lambda")
             constvars = self.binders()
+            self.has_constants |= bool(constvars) and not self.is_outermost
+            self.is_outermost = False
             self.take(";")
             invars = self.binders()
             self.take(".", "the inputs of a jaxpr end with `.`")
@@ -273,9 +280,10 @@ class Parser(Cursor):
             return Literal(number(word), self.type(), at)
         if word == "(":
             return Literal(values.complex_number(self), self.type(), at)
-        if word == "[" and self.next == "...":
+        if word == "[" and self.after_lines(1) == "...":
             self.advance(2)
             self.take("]")
+            self.has_constants = True
             return Literal(..., self.type(), at)
         self.fail("a variable or a literal is expected here")
 
@@ -283,7 +291,9 @@ class Parser(Cursor):
 
     def is_index(self) -> bool:
         """Whether brackets hold an index and no params."""
-        ahead = [w for w in self.words[self.place + 1 : self.place + 6] if w[:1] != "\n"]
+        ahead = [
+            w for w in self.words[self.place + 1 : self.place + 6] if w[:1] != "\n"
+        ]
         return len(ahead) < 2 or ahead[1] != "=" or not ahead[0].isidentifier()
 
     def get(self, binders: list[Binder]) -> Equation:
@@ -333,7 +343,7 @@ class Parser(Cursor):
         found: list[list[Any]] = []
         while self.word == "[":
             self.advance()
-            if self.word == "...":
+            if self.words[self.place] == "...":
                 self.advance()
             else:
                 found.append(self.index())

@@ -7,18 +7,16 @@ today's. Params that print no more, or not yet, where they say nothing are in `d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.jaxapi import printed
+from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Call, Equation, Name, Raw
 
-if TYPE_CHECKING:
-    from untrace.readers.jaxprs.building import Builder
-
-Change = Callable[[Equation, "Builder"], Equation]
+Change = Callable[[Equation, Making], Equation]
 
 
-def modern(eqn: Equation, builder: Builder) -> Equation:
+def modern(eqn: Equation, builder: Making) -> Equation:
     """Return an equation as today's JAX would print it."""
     change = CHANGES.get(eqn.primitive)
     return eqn if change is None else change(eqn, builder)
@@ -33,7 +31,7 @@ def _renamed(*names: str, **params: str) -> Change:
     The primitive gets the first of the names that this release of JAX knows.
     """
 
-    def change(eqn: Equation, builder: Builder) -> Equation:
+    def change(eqn: Equation, builder: Making) -> Equation:
         known = [name for name in names if printed.primitive_named(name) is not None]
         changed = {
             params.get(key, key): value
@@ -48,7 +46,7 @@ def _renamed(*names: str, **params: str) -> Change:
 def _filled(name: str, **params: Any) -> Change:
     """Return what gives a primitive params that old releases did not have."""
 
-    def change(eqn: Equation, builder: Builder) -> Equation:
+    def change(eqn: Equation, builder: Making) -> Equation:
         return eqn._replace(primitive=name, params={**params, **eqn.params})
 
     return change
@@ -58,7 +56,7 @@ _OF_JIT = ("name", "jaxpr", "donated_invars", "keep_unused", "ctx_mesh")
 _SHARDED = ("in_shardings", "out_shardings")
 
 
-def _jit(eqn: Equation, builder: Builder) -> Equation:
+def _jit(eqn: Equation, builder: Making) -> Equation:
     """Keep what `jit` still has; shardings only if they were specified."""
     params = {
         "jaxpr" if key == "call_jaxpr" else key: value
@@ -77,7 +75,7 @@ def _is_specified(value: Any) -> bool:
     return not isinstance(value, tuple | list) or any(map(_is_specified, list(value)))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _select(eqn: Equation, builder: Builder) -> Equation:
+def _select(eqn: Equation, builder: Making) -> Equation:
     """`select` took what is chosen where it is true first."""
     if len(eqn.operands) != 3:
         return eqn
@@ -85,7 +83,7 @@ def _select(eqn: Equation, builder: Builder) -> Equation:
     return eqn._replace(primitive="select_n", operands=[which, false, true])
 
 
-def _broadcast(eqn: Equation, builder: Builder) -> Equation:
+def _broadcast(eqn: Equation, builder: Making) -> Equation:
     """`broadcast` put new axes in front."""
     sizes = eqn.params.get("sizes", ())
     rank = _rank(eqn, builder)
@@ -94,20 +92,22 @@ def _broadcast(eqn: Equation, builder: Builder) -> Equation:
     return eqn._replace(primitive="broadcast_in_dim", params=params)
 
 
-def _top_k(eqn: Equation, builder: Builder) -> Equation:
+def _top_k(eqn: Equation, builder: Making) -> Equation:
     """`top_k` took the last axis."""
     return eqn._replace(params={"axis": _rank(eqn, builder) - 1, **eqn.params})
 
 
-def _rank(eqn: Equation, builder: Builder) -> int:
+def _rank(eqn: Equation, builder: Making) -> int:
     """Return the number of axes of the first result as it is printed."""
     if not eqn.binders or not eqn.binders[0].type:
-        builder.fail(f"the type of the result of `{eqn.primitive}` is not printed", eqn.at)
+        builder.fail(
+            f"the type of the result of `{eqn.primitive}` is not printed", eqn.at
+        )
     binder = eqn.binders[0]
     return len(getattr(builder.type(binder.type, binder.at), "shape", ()))
 
 
-def _device_put(eqn: Equation, builder: Builder) -> Equation:
+def _device_put(eqn: Equation, builder: Making) -> Equation:
     """`device_put` took one array; what it may do with it had other names."""
     params = dict(eqn.params)
     for old, new in (("device", "devices"), ("src", "srcs")):
@@ -131,7 +131,7 @@ _MEANINGS = {
 }
 
 
-def _remat(eqn: Equation, builder: Builder) -> Equation:
+def _remat(eqn: Equation, builder: Making) -> Equation:
     """Rematerialisation was a call; it takes an open jaxpr now."""
     params = {"policy": "None", "prevent_cse": True, "differentiated": False}
     params |= {k: v for k, v in eqn.params.items() if k in (*params, "jaxpr")}
@@ -168,7 +168,9 @@ CHANGES: dict[str, Change] = {
     "broadcast": _broadcast,
     "select": _select,
     "convert_element_type": _renamed("convert_element_type", old_dtype=""),
-    "conv_general_dilated": _renamed("conv_general_dilated", lhs_shape="", rhs_shape=""),
+    "conv_general_dilated": _renamed(
+        "conv_general_dilated", lhs_shape="", rhs_shape=""
+    ),
     "cumsum": _filled("cumsum", reverse=False),
     "cumprod": _filled("cumprod", reverse=False),
     "cummax": _filled("cummax", reverse=False),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from untrace.jaxapi import printed
+from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import (
     Block,
     Blocks,
@@ -20,9 +21,6 @@ from untrace.readers.jaxprs.syntax import (
     Raw,
 )
 from untrace.readers.jaxprs.types import dtype_named
-
-if TYPE_CHECKING:
-    from untrace.readers.jaxprs.building import Builder
 
 _OPEN = (
     "jaxpr of checkpoint",
@@ -40,7 +38,14 @@ _OPEN = (
 """Params that hold jaxprs without constants; the others are closed."""
 
 _DTYPES = frozenset(
-    "dtype new_dtype index_dtype preferred_element_type out_dtype input_dtype".split()
+    [
+        "dtype",
+        "new_dtype",
+        "index_dtype",
+        "preferred_element_type",
+        "out_dtype",
+        "input_dtype",
+    ]
 )
 _ENUMS = {
     "algorithm": "RandomAlgorithm",
@@ -51,6 +56,7 @@ _ENUMS = {
 }
 """Params whose members are printed as numbers or without their class."""
 
+_JAXPRS = (Block, Blocks, Name, Printed, Raw, type(None))
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-FX]+")
 _TREES = ("tree", "in_tree", "out_tree", "err_tree", "treedef")
@@ -59,12 +65,11 @@ _TREES = ("tree", "in_tree", "out_tree", "err_tree", "treedef")
 class Params:
     """What makes the params of the equations of one text."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Making) -> None:
         self._builder = builder
+        self._closed: dict[int, tuple[Any, Any]] = {}
 
-    def read(
-        self, eqn: Equation, jaxprs: Mapping[str, list[Any]]
-    ) -> dict[str, Any]:
+    def read(self, eqn: Equation, jaxprs: Mapping[str, list[Any]]) -> dict[str, Any]:
         """Return the params of an equation; those that only it has are left as nodes.
 
         Args:
@@ -84,13 +89,19 @@ class Params:
 
     def closed(self, jaxpr: Any, param: str, eqn: Equation) -> Any:
         """Close a jaxpr where closed ones stand."""
-        place = f"{param} of {eqn.primitive}"
-        return jaxpr if place.startswith(_OPEN) else printed.closed(jaxpr)
+        if f"{param} of {eqn.primitive}".startswith(_OPEN):
+            return jaxpr
+        found = self._closed.get(id(jaxpr))
+        if found is None:
+            found = self._closed[id(jaxpr)] = jaxpr, printed.closed(jaxpr)
+        return found[1]
 
     def value(self, value: Any, param: str, eqn: Equation) -> Any:
         """Return what a value is that is printed."""
         if param == "policy" and isinstance(value, str):
             return self.policy(value, eqn)
+        if param.endswith("jaxpr") and not isinstance(value, _JAXPRS):
+            self._builder.fail(f"`{param}` of `{eqn.primitive}` must be a jaxpr", eqn.at)
         maker = _MAKERS.get(type(value))
         if maker is not None:
             return maker(self, value, param, eqn)
@@ -161,7 +172,7 @@ class Params:
 
     def raw(self, value: Raw, param: str, eqn: Equation) -> Any:
         """Return what a value is that is known by how it is printed; else its node."""
-        if param.endswith("jaxpr") and value.text in self._builder.shared:
+        if param.endswith("jaxpr"):
             return self.name(Name(value.text, value.at), param, eqn)
         found = _CLASS.fullmatch(value.text)
         if found:

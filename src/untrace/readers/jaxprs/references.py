@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.jaxapi import printed
+from untrace.readers.jaxprs.making import MakingBlock
 from untrace.readers.jaxprs.syntax import Equation, Literal, Name, Slice
 from untrace.readers.jaxprs.values import Sum
 
-if TYPE_CHECKING:
-    from untrace.readers.jaxprs.building import BlockBuilder
 
-
-def access(
-    eqn: Equation, block: BlockBuilder
-) -> tuple[Any, list[Any], dict[str, Any]]:
+def access(eqn: Equation, block: MakingBlock) -> tuple[Any, list[Any], dict[str, Any]]:
     """Return the primitive, operands and params of a read or a write."""
     builder = block.builder
     name, *values = eqn.operands
@@ -28,15 +24,18 @@ def access(
     try:
         operands, tree = printed.indexer_tree(indices, shape)
     except (TypeError, ValueError) as error:
-        builder.fail(f"this is no index of {builder.short(reference.aval)}: {error}", eqn.at)
+        builder.fail(
+            f"this is no index of {builder.short(reference.aval)}: {error}", eqn.at
+        )
     atoms = [
-        item if hasattr(item, "aval") else block.index_literal(item) for item in operands
+        item if hasattr(item, "aval") else block.index_literal(item)
+        for item in operands
     ]
     return printed.primitive_named(eqn.primitive), inputs + atoms, {"tree": tree}
 
 
 def _index(
-    items: list[Any], shape: tuple[int, ...], eqn: Equation, block: BlockBuilder
+    items: list[Any], shape: tuple[int, ...], eqn: Equation, block: MakingBlock
 ) -> list[Any]:
     """Return one index: numbers, variables, and slices by start, size and step."""
     if len(items) != len(shape):
@@ -45,7 +44,7 @@ def _index(
     return [_item(item, size, block) for item, size in zip(items, shape)]
 
 
-def _item(item: Any, size: int, block: BlockBuilder) -> Any:
+def _item(item: Any, size: int, block: MakingBlock) -> Any:
     if not isinstance(item, Slice):
         return block.operand(item, False, None)
     start, stop, *step = item.parts

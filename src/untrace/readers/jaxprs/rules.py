@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import jax
 
 from untrace import jaxapi
 from untrace.errors import LoadError
 from untrace.jaxapi import printed
+from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Equation
-
-if TYPE_CHECKING:
-    from untrace.readers.jaxprs.building import Builder
 
 
 def with_rules(
-    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Builder
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
     """Return the params of an equation with the functions that they hold."""
     if eqn.primitive == "reduce" and "jaxpr" in params:

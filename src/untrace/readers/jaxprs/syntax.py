@@ -98,8 +98,16 @@ class Blocks(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """A whole text: jaxprs that are shared, by name, and the jaxpr itself."""
+    """A whole text.
+
+    Attributes:
+      shared: Jaxprs that are used several times, by name.
+      block: The jaxpr itself.
+      at: Where it begins.
+      has_constants: Whether jaxprs in it have constants.
+    """
 
     shared: dict[str, Block]
     block: Block
     at: int
+    has_constants: bool = False

@@ -14,6 +14,7 @@ _ARRAY = re.compile(
     r"\[(?P<shape>[^\[\]]*)\](?:\{(?P<note>[^{}]*)\})?"
 )
 _REFERENCE = re.compile(r"(?:Ref|AbstractRef)(?:<[^<>]*>)?\{(?P<content>.*)\}")
+_SYMBOLIC = re.compile(r"(?:[A-Za-z_]\w{0,30}|\d{1,9}|\^[1-9]\b|[-+*(), ]){1,100}")
 _SHORT = re.compile(r"(bf|f|i|u|c)(\d\w*)")
 _LONG = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
 _WIDE = re.compile(r":~?(?:f64|i64|u64|c128)\b")
@@ -75,14 +76,17 @@ class Types:
             raise ValueError(f"a type that varies over a mesh, `{text}`, is not read")
         if array["dtype"] == "key":
             dtype = printed.key_dtype(array["mark"] or "")
-        elif array["mark"]:
-            raise ValueError(f"a type in another memory, `{text}`, is not read")
         else:
             dtype = dtype_named(array["dtype"])
         if dtype is None:
             raise ValueError(f"there is no type of elements `{array['dtype']}`")
         is_weak = bool(array["weak"] or note)
-        return printed.array_type(self.shape(array["shape"]), dtype, is_weak)
+        memory = "" if array["dtype"] == "key" else array["mark"] or ""
+        try:
+            shape = self.shape(array["shape"])
+            return printed.array_type(shape, dtype, is_weak, memory)
+        except KeyError:
+            raise ValueError(f"there is no memory `{memory}`") from None
 
     def shape(self, text: str) -> tuple[Any, ...]:
         """Return the dimensions that a text lists.
@@ -94,7 +98,11 @@ class Types:
         if all(item.isdecimal() and len(item) < 20 for item in items):
             return tuple(map(int, items))
         if "@" in text:
-            raise ValueError(f"a type that is sharded over a mesh, `[{text}]`, is not read")
+            raise ValueError(
+                f"a type that is sharded over a mesh, `[{text}]`, is not read"
+            )
+        if not _SYMBOLIC.fullmatch(text):
+            raise ValueError(f"`[{text}]` is no shape")
         if self._scope is None:
             self._scope = printed.new_symbolic_scope()
         return printed.symbolic_dimensions(text, self._scope)

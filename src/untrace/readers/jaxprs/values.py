@@ -6,16 +6,14 @@ What is no structure that is known here is kept as it is written, up to the next
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from untrace.errors import ParseError
+from untrace.readers.jaxprs.cursor import Cursor
 from untrace.readers.jaxprs.numbers import is_number, number
 from untrace.readers.jaxprs.syntax import Block, Blocks, Call, Name, Raw
-
-if TYPE_CHECKING:
-    from untrace.readers.jaxprs.grammar import Parser
 
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CONSTANTS = {
@@ -43,7 +41,7 @@ class Sum(NamedTuple):
     at: int
 
 
-def params(parser: Parser) -> dict[str, Any]:
+def params(parser: Cursor) -> dict[str, Any]:
     """Read params in brackets."""
     parser.take("[")
     found: dict[str, Any] = {}
@@ -59,7 +57,7 @@ def params(parser: Parser) -> dict[str, Any]:
     return found
 
 
-def _param(parser: Parser, name: str) -> Any:
+def _param(parser: Cursor, name: str) -> Any:
     """Read the value of a param, which ends where the next one begins or none follows."""
     first, depth = parser.place, parser.depth
     if name in _TEXTS:
@@ -80,7 +78,7 @@ def _param(parser: Parser, name: str) -> Any:
     return _raw(parser)
 
 
-def _is_over(parser: Parser) -> bool:
+def _is_over(parser: Cursor) -> bool:
     """Whether another param follows, or the end of all."""
     if parser.word == "]":
         return True
@@ -96,7 +94,7 @@ def _is_over(parser: Parser) -> bool:
     return over
 
 
-def _raw(parser: Parser) -> Raw:
+def _raw(parser: Cursor) -> Raw:
     """Read a value as it is written, with brackets in pairs, or else without."""
     first = parser.place
     for is_paired in (True, False):
@@ -115,12 +113,12 @@ def _raw(parser: Parser) -> Raw:
     parser.fail("this value of a param has no end")
 
 
-def _as_written(parser: Parser, first: int) -> Raw:
+def _as_written(parser: Cursor, first: int) -> Raw:
     at = parser.starts[first]
     return Raw(parser.text[at : parser.start].strip(), at)
 
 
-def _holds_blocks(parser: Parser) -> bool:
+def _holds_blocks(parser: Cursor) -> bool:
     """Whether parentheses hold jaxprs, or names of those that are shared, without commas."""
     if parser.after_lines(1) == "{":
         return True
@@ -134,7 +132,7 @@ def _holds_blocks(parser: Parser) -> bool:
     return words[place] == ")" and n_names > 0
 
 
-def _blocks(parser: Parser) -> Blocks:
+def _blocks(parser: Cursor) -> Blocks:
     at = parser.start
     parser.take("(")
     found: list[Block | Name] = []
@@ -150,7 +148,7 @@ def _blocks(parser: Parser) -> Blocks:
     return Blocks(tuple(found), at)
 
 
-def _value(parser: Parser) -> Any:
+def _value(parser: Cursor) -> Any:
     """Read one value of a structure that is known."""
     parser.skip_lines()
     word, at = parser.word, parser.start
@@ -181,7 +179,7 @@ def _value(parser: Parser) -> Any:
     parser.fail("a value is expected here")
 
 
-def _items(parser: Parser, end: str) -> list[Any]:
+def _items(parser: Cursor, end: str) -> list[Any]:
     """Read values up to a bracket, parted by commas."""
     with parser.nested():
         parser.advance()
@@ -199,7 +197,7 @@ def _items(parser: Parser, end: str) -> list[Any]:
     return found
 
 
-def _parenthesised(parser: Parser) -> Any:
+def _parenthesised(parser: Cursor) -> Any:
     """Read a tuple, or a complex number."""
     ahead = parser.words[parser.place + 1 : parser.place + 5]
     if any(word[-1:] == "j" and is_number(word) for word in ahead):
@@ -210,7 +208,7 @@ def _parenthesised(parser: Parser) -> Any:
     return tuple(found) if is_tuple or parser.place == first + 2 else found[0]
 
 
-def complex_number(parser: Parser) -> Any:
+def complex_number(parser: Cursor) -> Any:
     """Read `(1+2j)`; the only value of type `float0` is printed as `(b'',)`."""
     at, text = parser.start, ""
     parser.take("(")
@@ -229,7 +227,7 @@ def complex_number(parser: Parser) -> Any:
         raise ParseError("this is no number", parser.text, at) from None
 
 
-def _braced(parser: Parser) -> Any:
+def _braced(parser: Cursor) -> Any:
     """Read a dictionary or a set."""
     items: dict[Any, Any] = {}
     values: list[Any] = []
@@ -256,7 +254,7 @@ def _braced(parser: Parser) -> Any:
     return frozenset(values) if values else items
 
 
-def _hashable(parser: Parser, value: Any) -> Any:
+def _hashable(parser: Cursor, value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
@@ -264,7 +262,7 @@ def _hashable(parser: Parser, value: Any) -> Any:
     return value
 
 
-def _angled(parser: Parser) -> Raw:
+def _angled(parser: Cursor) -> Raw:
     """Read `<function f at 0x...>`, `<class 'int'>` or a name such as `<lambda>`."""
     first, depth = parser.place, 0
     while parser.word:
@@ -275,7 +273,7 @@ def _angled(parser: Parser) -> Raw:
     parser.fail("`>` is missing")
 
 
-def _call(parser: Parser, name: str, at: int) -> Any:
+def _call(parser: Cursor, name: str, at: int) -> Any:
     """Read the arguments of what is written like a call."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}

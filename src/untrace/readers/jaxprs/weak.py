@@ -82,7 +82,11 @@ class WeakTypes:
 
     def _converted(self, eqn: Equation, types: dict[str, str]) -> Iterable[str]:
         operand, kind = eqn.operands[:1], eqn.params.get("new_dtype")
-        if not operand or not isinstance(operand[0], Name) or not isinstance(kind, Name):
+        if (
+            not operand
+            or not isinstance(operand[0], Name)
+            or not isinstance(kind, Name)
+        ):
             return ()
         if eqn.params.get("weak_type") is not False:
             return ()
