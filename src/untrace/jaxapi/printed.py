@@ -464,6 +464,17 @@ def renamed(jaxpr: Any, name: str) -> Any:
     return close_jaxpr(body)
 
 
+def only_call(jaxpr: Any) -> str:
+    """Return the name of the jitted function that is all of a jaxpr; "" for others.
+
+    Before jax 0.7 the names of functions with derivative rules were not printed.
+    """
+    eqns = split_jaxpr(jaxpr)[0].eqns
+    if len(eqns) != 1 or eqns[0].primitive.name != "jit":
+        return ""
+    return str(eqns[0].params["name"])
+
+
 def rule_params(function: Any, avals: Sequence[Any], primitive: str) -> Any:
     """Return the params of the call of a function with a rule of its own.
 

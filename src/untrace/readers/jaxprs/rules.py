@@ -30,8 +30,10 @@ def with_rules(
         return params
     if "call_jaxpr" not in params:
         builder.fail(f"`{eqn.primitive}` calls no jaxpr", eqn.at)
-    name = str(eqn.params.get("name", "function")).strip("<>") or "function"
-    call = printed.renamed(params["call_jaxpr"], name)
+    called = params["call_jaxpr"]
+    name = str(eqn.params.get("name", "")).strip("<>") or printed.only_call(called)
+    name = name or "function"
+    call = printed.renamed(called, name)
     made = _of_library(eqn.primitive, name, call, avals) or _unknown(
         eqn, name, call, avals
     )
