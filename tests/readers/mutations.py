@@ -1,6 +1,6 @@
 """Mutated texts of jaxprs: each gives a jaxpr or a `ParseError`, and soon.
 
-    python -m tests.readers.mutations --count 100000 --seed 7
+python -m tests.readers.mutations --count 100000 --seed 7
 """
 
 from __future__ import annotations
@@ -19,8 +19,28 @@ from untrace import ParseError, parse
 
 CHARACTERS = "abcxyz0123456789 \n\t{}[]()<>=:;,.'\"\\_-+*#~@^é\0"
 WORDS = (
-    *("{ lambda ", "let ", " in (", "f32[", ":f32[]", "inf", "nan", "None", "key<fry>[]"),
-    *("[...]", "<-", "+=", "Ref{f32[8]}", "1e999", "-1", "jaxpr=", "name=", "99999999999"),
+    *(
+        "{ lambda ",
+        "let ",
+        " in (",
+        "f32[",
+        ":f32[]",
+        "inf",
+        "nan",
+        "None",
+        "key<fry>[]",
+    ),
+    *(
+        "[...]",
+        "<-",
+        "+=",
+        "Ref{f32[8]}",
+        "1e999",
+        "-1",
+        "jaxpr=",
+        "name=",
+        "99999999999",
+    ),
     *("f64[3]", "f32[b, 2*b]", "f32[b^99]", "GatherScatterMode.CLIP", "PyTreeDef(*)"),
 )
 

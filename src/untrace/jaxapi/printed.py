@@ -18,7 +18,6 @@ import jax
 import numpy as np
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
-from jax._src import indexing as _indices
 from jax._src import linear_util as _lu
 from jax._src import literals as _literals
 from jax._src import mesh as _mesh
@@ -373,19 +372,10 @@ _SILENT: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(jax.lax, name)
         for name in (
-            *(
-                "cbrt",
-                "cos",
-                "erfc",
-                "exp",
-                "exp2",
-                "expm1",
-                "log",
-                "log1p",
-                "logistic",
-            ),
-            *("rsqrt", "sin", "sqrt", "tan", "tanh"),
+            *("cbrt", "cos", "erfc", "exp", "exp2", "expm1", "log", "log1p", "log2"),
+            *("logistic", "rsqrt", "sin", "sqrt", "tan", "tanh"),
         )
+        if hasattr(jax.lax, name)  # `log2` came with jax 0.12
     },
     "broadcast_in_dim": lambda x: jax.lax.broadcast_in_dim(x, (1,), ()),
     "convert_element_type": lambda x: jax.lax.convert_element_type(x, np.int32),

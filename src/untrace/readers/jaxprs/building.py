@@ -15,13 +15,14 @@ import numpy as np
 from untrace.errors import ParseError
 from untrace.jaxapi import printed, short_type
 from untrace.readers.jaxprs import old_spellings, references, rules
+from untrace.readers.jaxprs.bodies import CALLS, Body, bodies
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
-from untrace.readers.jaxprs.bodies import Body, bodies
 from untrace.readers.jaxprs.defaults import with_defaults
 from untrace.readers.jaxprs.params import Params
 from untrace.readers.jaxprs.syntax import (
     Binder,
     Block,
+    Blocks,
     Equation,
     Literal,
     Name,
@@ -61,6 +62,7 @@ class Builder:
         self.params = Params(self)
         self._made: dict[Any, Any] = {}
         self._mixed: dict[int, int] = {}
+        self.alike: dict[Any, Any] = {}
         self._active: set[int] = set()
         self._short: dict[Any, str] = {}
 
@@ -293,6 +295,57 @@ class BlockBuilder:
 
     def equation(self, eqn: Equation) -> None:
         """Make an equation and bind its results."""
+        env, alike = self.env, self.builder.alike
+        atoms = [
+            env.get(atom.text) if type(atom) is Name else None for atom in eqn.operands
+        ]
+        key = self.key(eqn, atoms)
+        found = None if key is None else alike.get(key)
+        if found is None:
+            inputs, *made = self.made_equation(eqn)
+            is_ordered = len(inputs) == len(atoms) and all(
+                one is None or one is other for one, other in zip(atoms, inputs)
+            )
+            if key is not None and is_ordered:
+                literals = [
+                    other if one is None else None for one, other in zip(atoms, inputs)
+                ]
+                alike[key] = literals, *made
+        else:
+            literals, *made = found
+            inputs = [
+                other if one is None else one for one, other in zip(atoms, literals)
+            ]
+            self.note_mixed(inputs)
+        primitive, params, results, effects = made
+        outputs = [self.bind(b, aval) for b, aval in zip(eqn.binders, results)]
+        params = dict(params)  # JAX changes some in place
+        self.equations.append(
+            printed.equation(primitive, inputs, outputs, params, effects)
+        )
+
+    def key(self, eqn: Equation, atoms: list[Any]) -> Any:
+        """Return what makes an equation alike another; None if it holds jaxprs."""
+        params = eqn.params
+        if eqn.primitive in CALLS or eqn.primitive in _HOLDING or "indices" in params:
+            return None
+        for name, value in params.items():
+            if type(value) in _JAXPRS or name.endswith("jaxpr"):
+                return None
+        needed = self.needs.names
+        kinds = [
+            (type(atom), repr(atom.value), atom.type)
+            if type(atom) is Literal
+            else getattr(var, "aval", None)
+            for atom, var in zip(eqn.operands, atoms)
+        ]
+        if None in kinds:
+            return None
+        binders = [(binder.type, binder.name in needed) for binder in eqn.binders]
+        return eqn.primitive, eqn.written, tuple(binders), tuple(kinds)
+
+    def made_equation(self, eqn: Equation) -> tuple[Any, ...]:
+        """Return operands, primitive, params, types of results and effects."""
         builder = self.builder
         eqn = old_spellings.modern(eqn, builder)
         if "indices" in eqn.params:
@@ -311,9 +364,7 @@ class BlockBuilder:
                 f"variable{'s are' if count != 1 else ' is'} bound",
                 eqn.at,
             )
-        outputs = [self.bind(b, aval) for b, aval in zip(eqn.binders, results)]
-        made = printed.equation(primitive, inputs, outputs, params, effects)
-        self.equations.append(made)
+        return inputs, primitive, params, results, effects
 
     def primitive(
         self, eqn: Equation, params: dict[str, Any], inputs: list[Any]
@@ -532,4 +583,6 @@ class BlockBuilder:
 
 
 _OF_JAX = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_HOLDING = ("custom_linear_solve",)
+_JAXPRS = (Block, Blocks, Printed)
 _LIKE_RESULT = ("select_n", "broadcast_in_dim", "full")

@@ -27,9 +27,7 @@ def with_constants_as_inputs(tree: Printed) -> Printed:
         return tree
     hoisting = _Hoisting(tree.shared)
     block = hoisting.block(tree.block)
-    shared = {
-        name: _opened(hoisting.block(each)) for name, each in tree.shared.items()
-    }
+    shared = {name: _opened(hoisting.block(each)) for name, each in tree.shared.items()}
     return tree._replace(shared=shared, block=block)
 
 
@@ -124,7 +122,9 @@ def _cond(
             for i, binder in enumerate(other.constvars)
         ]
         branches.append(block._replace(constvars=[], invars=[*binders, *block.invars]))
-    return _with_branches(eqn, branches, [*eqn.operands[:1], *operands, *eqn.operands[1:]])
+    return _with_branches(
+        eqn, branches, [*eqn.operands[:1], *operands, *eqn.operands[1:]]
+    )
 
 
 def _with_branches(eqn: Equation, items: list[Any], operands: list[Any]) -> Equation:

@@ -21,6 +21,7 @@ class Cursor(abc.ABC):
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.words, self.starts = tokens
         self.place = 0
+        self.last = len(self.words) - 1
         self.depth = 0
 
     @abc.abstractmethod
@@ -52,7 +53,8 @@ class Cursor(abc.ABC):
 
     def advance(self, count: int = 1) -> None:
         """Go on by some tokens, to the end at most."""
-        self.place = min(self.place + count, len(self.words) - 1)
+        place = self.place + count
+        self.place = place if place < self.last else self.last
 
     def skip_lines(self) -> None:
         """Go behind line breaks."""

@@ -10,7 +10,6 @@ from untrace.readers.jaxprs.bodies import scan_split
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Call, Equation, Raw
 
-
 _SOMETIMES = ("eig", "eigh", "svd")
 """Primitives that are also bound without what JAX prints if it is there."""
 

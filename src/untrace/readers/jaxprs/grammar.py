@@ -14,6 +14,8 @@ several lines, which indent further; variables may be called `in`, `let`, `inf`.
 
 from __future__ import annotations
 
+import bisect
+import re
 from typing import Any
 
 from untrace.readers.jaxprs import values
@@ -32,6 +34,10 @@ from untrace.readers.jaxprs.tokens import Tokens
 
 _CONSTANTS = {"True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
 
+_MARKED = frozenset((*_CONSTANTS, "in"))
+_SIMPLE = re.compile(r"\[(?:[^\[\]{}<'\"]++|\[[^\[\]{}<'\"]*+\])*+\]")
+"""Params that hold no jaxprs, quotations or other brackets than a list."""
+
 
 def read(tokens: Tokens) -> tuple[Printed, int]:
     """Return the tree of what the tokens begin with, and where it ends in the text.
@@ -49,6 +55,10 @@ class Parser(Cursor):
 
     has_constants = False
     is_outermost = False
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__(tokens)
+        self.known_params: dict[str, dict[str, Any]] = {}
 
     # -- jaxprs
 
@@ -183,10 +193,14 @@ class Parser(Cursor):
     def equation(self, column: int) -> Equation:
         """Read one equation; those beside it begin in a column."""
         binders: list[Binder] = []
-        while self.is_name() and self.next[:1] == ":" and len(self.next) > 1:
-            name, at = self.word, self.start
-            self.advance()
-            binders.append(Binder(name, self.type(), at))
+        words = self.words
+        while self.is_name():
+            place = self.place
+            kind = words[place + 1]
+            if kind[:1] != ":" or len(kind) < 2:
+                break
+            binders.append(Binder(words[place], kind[1:], self.starts[place]))
+            self.place = place + 2
             self.skip_lines()
         if not binders:
             binders = self.untyped_binders()
@@ -208,11 +222,27 @@ class Parser(Cursor):
         if self.word == "[":
             if not binders and self.is_index():
                 return self.stored(Name(primitive, at))
-            first = self.start
-            params = values.params(self)
-            written = self.text[first : self.start]
+            params, written = self.params()
         operands = self.operands(column)
         return Equation(binders, primitive, params, operands, at, written)
+
+    def params(self) -> tuple[dict[str, Any], str]:
+        """Read params in brackets; return them also as they are written.
+
+        Those that are written alike are read once.
+        """
+        first = self.start
+        simple = _SIMPLE.match(self.text, first)
+        written = simple[0] if simple else ""
+        known = self.known_params.get(written)
+        if known is not None:
+            end = first + len(written)
+            self.place = bisect.bisect_left(self.starts, end, self.place)
+            return known, written
+        found = values.params(self)
+        if written and first + len(written) == self.starts[self.place - 1] + 1:
+            self.known_params[written] = found
+        return found, self.text[first : self.start]
 
     def untyped_binders(self) -> list[Binder]:
         """Read the variables before a `=` on this line, if there is one."""
@@ -236,9 +266,16 @@ class Parser(Cursor):
     def operands(self, column: int) -> list[Any]:
         """Read operands up to the next equation."""
         found: list[Any] = []
-        words = self.words
+        words, starts = self.words, self.starts
         while True:
-            word = words[self.place]
+            place = self.place
+            word = words[place]
+            if word.isidentifier() and word not in _MARKED:
+                after = words[place + 1]
+                if after[:1] != ":" and after not in ("[", "="):
+                    found.append(Name(word, starts[place]))
+                    self.place = place + 1
+                    continue
             if word == "" or word in ";})],":
                 return found
             if word[0] == "\n":

@@ -101,7 +101,9 @@ class Params:
         if param == "policy" and isinstance(value, str):
             return self.policy(value, eqn)
         if param.endswith("jaxpr") and not isinstance(value, _JAXPRS):
-            self._builder.fail(f"`{param}` of `{eqn.primitive}` must be a jaxpr", eqn.at)
+            self._builder.fail(
+                f"`{param}` of `{eqn.primitive}` must be a jaxpr", eqn.at
+            )
         maker = _MAKERS.get(type(value))
         if maker is not None:
             return maker(self, value, param, eqn)
