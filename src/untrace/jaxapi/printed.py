@@ -18,6 +18,7 @@ import jax
 import numpy as np
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
+from jax._src import indexing as _indices
 from jax._src import linear_util as _lu
 from jax._src import literals as _literals
 from jax._src import mesh as _mesh
@@ -497,7 +498,7 @@ def library_rules(name: str) -> Iterator[Any]:
                 yield value
 
 
-_Slice: Any = _indexing.Slice
+_Slice: Any = _indices.Slice
 
 
 def indexer_tree(
