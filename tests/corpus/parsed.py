@@ -6,6 +6,7 @@
 Verdicts are those of the verifier, on `parse(str(jaxpr))` and the jaxpr:
 
   identical          Constants, whose values are not printed, are arguments of both.
+  inner constants    Constants of inner jaxprs are arguments, too, of one alone.
   same text          They differ, and JAX prints both alike: the text does not tell.
   not in the text    A `ParseError` says what is not printed.
   unprintable        JAX itself raises when it prints the jaxpr.
@@ -63,9 +64,24 @@ def compared(name: str, jaxpr: Any, text: str) -> Outcome:
     difference = compare(expected, found)
     if difference is None:
         return Outcome(name, "identical")
+    n_inner = len(inner_constants(expected))
+    if n_inner and len(found.in_avals) == len(expected.in_avals) + n_inner:
+        return Outcome(name, "inner constants", f"{n_inner}")
     shown = " ".join(str(difference).split())[:300]
     is_same = shape_of(str(found)) == shape_of(str(expected))
     return Outcome(name, "same text" if is_same else "different", shown)
+
+
+def inner_constants(jaxpr: Any, seen: dict[int, Any] | None = None) -> list[Any]:
+    """List the constants of the jaxprs in a jaxpr, each of them once."""
+    seen = {} if seen is None else seen
+    found: list[Any] = []
+    for inner in jaxapi.sub_jaxprs(jaxapi.split_jaxpr(jaxpr)[0]):
+        body, consts = jaxapi.split_jaxpr(inner)
+        if id(body) not in seen:
+            seen[id(body)] = body
+            found += [*consts, *inner_constants(inner, seen)]
+    return found
 
 
 def shape_of(text: str) -> Any:

@@ -210,6 +210,12 @@ def retyped(atom: Any, aval: Any) -> Any:
     return literal(np.asarray(atom.val).item(), aval)
 
 
+def replicated(n_axes: int) -> Any:
+    """Return the sharding over no mesh of an array with so many axes."""
+    spec = jax.sharding.PartitionSpec(*[None] * n_axes)
+    return jax.sharding.NamedSharding(_mesh.empty_abstract_mesh, spec)
+
+
 def key_dtype(name: str) -> Any:
     """Return the dtype of keys that prints as `key<name>`, None if there is none."""
     found = [impl for impl in _prng.prngs.values() if name in (impl.tag, impl.name)]

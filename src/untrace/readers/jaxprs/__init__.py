@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from untrace.errors import ParseError
 from untrace.readers.jaxprs import building, grammar, tokens, types
 from untrace.readers.jaxprs.finding import blanked, places
 
+_IN = re.compile(r"\s*in\b\s*(?:let\b|\{)")
 MAX_TRIED = 20
 """How many beginnings of jaxprs in a text are tried, if the first ones are none."""
 
@@ -60,6 +62,13 @@ def parse(text: str) -> Any:
 def _parse_at(text: str, start: int) -> Any:
     text = blanked(text, start)
     tree, end = grammar.read(tokens.split(text, start))
+    if _IN.match(text, end):
+        raise ParseError(
+            "the name of this definition is not understood",
+            text,
+            start,
+            "JAX writes names as they are. Give it another one here and where it is used.",
+        )
     is_wide = jaxapi.is_wide() or types.is_wide(text[start:end])
     with jaxapi.paused_collection(), jax.enable_x64(is_wide):
         return building.build(tree, text)

@@ -377,7 +377,10 @@ class BlockBuilder:
         try:
             found = printed.class_primitive(eqn.primitive, avals, params)
         except Exception as error:  # the class is JAX's
-            self.builder.fail(f"`{eqn.primitive}` is not possible: {error}", eqn.at)
+            said = str(error).split("\n")[0]
+            self.builder.fail(
+                f"what `{eqn.primitive}` holds is not printed: {said}", eqn.at
+            )
         if found is None:
             known = printed.primitive_names()
             near = difflib.get_close_matches(eqn.primitive, known, 3)

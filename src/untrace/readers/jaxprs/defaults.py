@@ -85,6 +85,22 @@ def _custom_call(
     return {"num_consts": 0, **kept}
 
 
+def _convert(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
+) -> dict[str, Any]:
+    """JAX converts what has the type already only to give it a sharding.
+
+    One that makes nothing weak comes from a batch of vectors, and names their axis, too.
+    """
+    aval = avals[0] if avals else None
+    if aval is None or "sharding" in params or printed.is_weak(aval):
+        return params
+    if getattr(aval, "dtype", None) != params.get("new_dtype"):
+        return params
+    n_axes = len(aval.shape) + (params.get("weak_type") is False)
+    return {**params, "sharding": printed.replicated(n_axes)}
+
+
 def _custom_lin(
     eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
 ) -> dict[str, Any]:
@@ -101,6 +117,7 @@ _SPECIAL: dict[str, Special] = {
     "broadcast_in_dim": _broadcast,
     "jit": _jit,
     "scan": _scan,
+    "convert_element_type": _convert,
     "custom_jvp_call": _custom_call,
     "custom_lin": _custom_lin,
     "custom_vjp_call": _custom_call,

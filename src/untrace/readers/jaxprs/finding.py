@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _JAXPR = re.compile(r"\{\s*lambda\b")
-_DEFINITION = re.compile(r"let [^\n={}]{1,200}=[ \t]*\Z")
+_DEFINITION = re.compile(r"let [^\n]{1,200}=[ \t]*\Z")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _MARKED = re.compile(r"[ \t]*[>|#*E:][>|#*: \t]*")
 

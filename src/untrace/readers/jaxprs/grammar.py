@@ -79,7 +79,7 @@ class Parser(Cursor):
         """Read `let name = jaxpr in`."""
         self.take("let")
         first = self.start
-        while self.word and self.word != "=":
+        while self.word and not (self.word == "=" and self.next == "{"):
             self.advance()
         name = self.text[first : self.start].strip()
         self.take("=")

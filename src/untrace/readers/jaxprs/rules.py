@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.errors import LoadError
@@ -39,8 +40,8 @@ def with_rules(
     )
     if made is None:
         builder.fail(f"`{eqn.primitive}` cannot be made of what it calls", eqn.at)
-    zeros = params.get("symbolic_zeros", False)
-    return {**made, "call_jaxpr": call, "symbolic_zeros": zeros}
+    kept = {k: params[k] for k in ("symbolic_zeros", "num_consts") if k in params}
+    return {**made, "call_jaxpr": call, **kept}
 
 
 def _computation(jaxpr: Any, shown: str) -> Any:
@@ -69,19 +70,23 @@ def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> A
 
 def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:
     """Return the params of a call whose rules say that they are not known."""
+    n_consts = eqn.params.get("num_consts", 0)
 
     def function(*args: Any) -> Any:
-        return jaxapi.as_function(call)(*args)
+        # Rules do not see what the function closes over.
+        closed_over = [jnp.zeros(a.shape, a.dtype) for a in avals[:n_consts]]
+        return jaxapi.as_function(call)(*closed_over, *args)
 
     function.__name__ = name
     rules = [_refusing(name, eqn.params.get(kind)) for kind in ("jvp", "fwd", "bwd")]
+    given = avals[n_consts:]
     if eqn.primitive == "custom_jvp_call":
         with_jvp = jax.custom_jvp(function)
         with_jvp.defjvp(rules[0])
-        return printed.rule_params(with_jvp, avals, eqn.primitive)
+        return printed.rule_params(with_jvp, given, eqn.primitive)
     with_vjp = jax.custom_vjp(function)
     with_vjp.defvjp(*rules[1:])
-    return printed.rule_params(with_vjp, avals, eqn.primitive)
+    return printed.rule_params(with_vjp, given, eqn.primitive)
 
 
 def _refusing(name: str, called: Any) -> Any:
