@@ -6,6 +6,7 @@ modules import names from here and never ask for JAX's version.
 """
 
 from untrace.jaxapi import printed as printed
+from untrace.jaxapi import unprinted as unprinted
 from untrace.jaxapi.avals import (
     AVAL_FIELDS,
     FLOAT0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untrace.jaxapi import printed
+from untrace.jaxapi import printed, unprinted
 from untrace.readers.jaxprs.bodies import scan_split
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Call, Equation, Raw
@@ -25,7 +25,7 @@ def with_defaults(
     special = _SPECIAL.get(eqn.primitive)
     if special is not None:
         params = special(eqn, params, avals, builder)
-    silent = printed.silent_params(eqn.primitive)
+    silent = unprinted.silent_params(eqn.primitive)
     if eqn.primitive not in _SOMETIMES or not printed.accepts(
         printed.primitive_named(eqn.primitive), avals, params
     ):
@@ -57,7 +57,7 @@ def _jit(
 ) -> dict[str, Any]:
     unknown = {
         name: value
-        for name, value in printed.jit_defaults(len(avals), len(eqn.binders)).items()
+        for name, value in unprinted.jit_defaults(len(avals), len(eqn.binders)).items()
         if name not in params
     }
     return {"name": "function", **params, **unknown}
@@ -74,7 +74,7 @@ def _scan(
     rest, stacked = len(avals) - n_consts - n_carry, len(eqn.binders) - n_carry
     if rest < 0 or stacked < 0 or min(split) < 0:
         builder.fail("this `scan` has fewer operands than it says", eqn.at)
-    sizes = printed.scan_split(n_consts, n_carry, rest, stacked)
+    sizes = unprinted.scan_split(n_consts, n_carry, rest, stacked)
     return {**kept, "unroll": params.get("unroll", 1), **sizes}
 
 
@@ -98,7 +98,7 @@ def _convert(
     if getattr(aval, "dtype", None) != params.get("new_dtype"):
         return params
     n_axes = len(aval.shape) + (params.get("weak_type") is False)
-    return {**params, "sharding": printed.replicated(n_axes)}
+    return {**params, "sharding": unprinted.replicated(n_axes)}
 
 
 def _custom_lin(

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from untrace.jaxapi import printed
+from untrace.jaxapi import printed, unprinted
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import (
     Block,
@@ -142,7 +142,7 @@ class Params:
         if param == "impl":
             return printed.key_implementation(text)
         if text in ("UnspecifiedValue", "UNSPECIFIED"):
-            return printed.UNSPECIFIED_SHARDING
+            return unprinted.UNSPECIFIED_SHARDING
         kind, _, member = text.rpartition(".")
         kind = kind.rpartition(".")[2] or _ENUMS.get(param, "")
         found = getattr(printed.PARAM_CLASSES.get(kind), member, None)
@@ -157,7 +157,7 @@ class Params:
         if value.name == "PRNGImpl" and isinstance(value.kwargs.get("tag"), str):
             return printed.key_implementation(value.kwargs["tag"])
         if value.name.endswith("Device") and param == "devices":
-            device = printed.device(value.name, value.kwargs.get("id"))
+            device = unprinted.device(value.name, value.kwargs.get("id"))
             return value if device is None else device
         if value.name in ("P", "PartitionSpec"):
             kind: Any = jax.sharding.PartitionSpec
@@ -190,7 +190,7 @@ class Params:
         for policy in vars(jax.checkpoint_policies).values():
             if _ADDRESS.sub("", str(policy)) == shown:
                 return policy
-        named = printed.named_policy(text)
+        named = unprinted.named_policy(text)
         if named is not None:
             return named
         self._builder.fail(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from untrace.jaxapi import printed
+from untrace.jaxapi import printed, unprinted
 from untrace.readers.jaxprs.making import MakingBlock
 from untrace.readers.jaxprs.syntax import Equation, Literal, Name, Slice
 from untrace.readers.jaxprs.values import Sum
@@ -22,7 +22,7 @@ def access(eqn: Equation, block: MakingBlock) -> tuple[Any, list[Any], dict[str,
     content = reference.aval.inner_aval
     inputs = [reference, *(block.operand(value, False, content) for value in values)]
     try:
-        operands, tree = printed.indexer_tree(indices, shape)
+        operands, tree = unprinted.indexer_tree(indices, shape)
     except (TypeError, ValueError) as error:
         builder.fail(
             f"this is no index of {builder.short(reference.aval)}: {error}", eqn.at

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.errors import LoadError
-from untrace.jaxapi import printed
+from untrace.jaxapi import unprinted
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Equation
 
@@ -32,9 +32,9 @@ def with_rules(
     if "call_jaxpr" not in params:
         builder.fail(f"`{eqn.primitive}` calls no jaxpr", eqn.at)
     called = params["call_jaxpr"]
-    name = str(eqn.params.get("name", "")).strip("<>") or printed.only_call(called)
+    name = str(eqn.params.get("name", "")).strip("<>") or unprinted.only_call(called)
     name = name or "function"
-    call = printed.renamed(called, name)
+    call = unprinted.renamed(called, name)
     made = _of_library(eqn.primitive, name, call, avals) or _unknown(
         eqn, name, call, avals
     )
@@ -61,8 +61,8 @@ _FUNCTION = re.compile(r"<function (\S+)")
 
 def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> Any:
     """Return the params of a call of the function of JAX that this one is."""
-    for function in printed.library_rules(name):
-        made = printed.rule_params(function, avals, primitive)
+    for function in unprinted.library_rules(name):
+        made = unprinted.rule_params(function, avals, primitive)
         if made is not None and str(made["call_jaxpr"]) == str(call):
             return made
     return None
@@ -83,10 +83,10 @@ def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:
     if eqn.primitive == "custom_jvp_call":
         with_jvp = jax.custom_jvp(function)
         with_jvp.defjvp(rules[0])
-        return printed.rule_params(with_jvp, given, eqn.primitive)
+        return unprinted.rule_params(with_jvp, given, eqn.primitive)
     with_vjp = jax.custom_vjp(function)
     with_vjp.defvjp(*rules[1:])
-    return printed.rule_params(with_vjp, given, eqn.primitive)
+    return unprinted.rule_params(with_vjp, given, eqn.primitive)
 
 
 def _refusing(name: str, called: Any) -> Any:
