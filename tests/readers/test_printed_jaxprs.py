@@ -161,6 +161,33 @@ def test_texts_of_64_bits_are_read_where_jax_computes_in_32():
     assert source.report.strength == "identical"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_color": True},
+        {"source_info": True},
+        {"name_stack": True},
+        {"print_effects": True},
+        {"custom_pp_eqn_rules": False},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_jaxprs_are_read_however_they_are_printed(options):
+    double = jax.jit(lambda y: y * 2.0)
+    jaxpr = jax.make_jaxpr(lambda x: jnp.sin(double(x)))(jnp.ones(3))
+    found = parse(jaxpr.pretty_print(**options))
+    assert compare(jaxpr, found) is None
+
+
+def test_what_is_printed_while_a_program_runs_is_read():
+    def function(x):
+        jax.debug.print("x is {} [{y}] isn't it", x, y=3)
+        return x
+
+    jaxpr = jax.make_jaxpr(function)(jnp.ones(3))
+    assert compare(jaxpr, parse(str(jaxpr))) is None
+
+
 # -- text around it
 
 

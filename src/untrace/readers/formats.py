@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from untrace.errors import LoadError, ParseError
 from untrace.readers import jaxprs
-from untrace.readers.jaxprs.finding import looks_like_jaxpr
+from untrace.readers.jaxprs.finding import looks_like_jaxpr, without_colors
 
 
 class Format(NamedTuple):
@@ -34,7 +34,7 @@ class Format(NamedTuple):
 
 
 def _is_printed_jaxpr(program: Any) -> bool:
-    return isinstance(program, str) and looks_like_jaxpr(program)
+    return isinstance(program, str) and looks_like_jaxpr(without_colors(program))
 
 
 FORMATS: list[Format] = [

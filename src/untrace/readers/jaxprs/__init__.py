@@ -10,7 +10,7 @@ import jax
 from untrace import jaxapi
 from untrace.errors import ParseError
 from untrace.readers.jaxprs import building, grammar, tokens, types
-from untrace.readers.jaxprs.finding import blanked, places
+from untrace.readers.jaxprs.finding import blanked, places, without_colors
 
 _IN = re.compile(r"\s*in\b\s*(?:let\b|\{)")
 MAX_TRIED = 20
@@ -40,6 +40,7 @@ def parse(text: str) -> Any:
     >>> parse("{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }").in_avals
     [ShapedArray(float32[3])]
     """
+    text = without_colors(text)
     starts = places(text)[:MAX_TRIED]
     if not starts:
         raise ParseError(

@@ -11,6 +11,7 @@ import re
 _JAXPR = re.compile(r"\{\s*lambda\b")
 _DEFINITION = re.compile(r"let [^\n]{1,200}=[ \t]*\Z")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_COMMENT = re.compile(r"(?<=[ \t])#[^\n]*")
 _MARKED = re.compile(r"[ \t]*[>|#*E:][>|#*: \t]*")
 
 
@@ -59,17 +60,27 @@ def _closing(text: str, start: int) -> int:
 _BRACE = re.compile(r"[{}]")
 
 
+def without_colors(text: str) -> str:
+    """Return a text with spaces for the codes of colors."""
+    return _COLOR.sub(_spaces, text)
+
+
 def blanked(text: str, start: int) -> str:
-    """Return the text with spaces for colors, and for marks before lines like the one at a place."""
-    text = _COLOR.sub(lambda found: " " * len(found[0]), text)
+    """Return a text with spaces for what is written beside a jaxpr.
+
+    These are marks before all lines like the one before the jaxpr, and comments, in which
+    JAX says where equations are from.
+    """
     line = text.rfind("\n", 0, start) + 1
-    mark = text[line:start]
-    if not mark.strip() or not _MARKED.fullmatch(mark):
-        return text
-    sign = mark.rstrip()
-    after = text[start:].split("\n")
-    lines = [
-        " " * len(sign) + each[len(sign) :] if each.startswith(sign) else each
-        for each in after[1:]
-    ]
-    return text[:start] + "\n".join([after[0], *lines])
+    mark = text[line:start].rstrip()
+    first, *lines = text[start:].split("\n")
+    if mark.strip() and _MARKED.fullmatch(mark):
+        lines = [
+            " " * len(mark) + each[len(mark) :] if each.startswith(mark) else each
+            for each in lines
+        ]
+    return text[:start] + _COMMENT.sub(_spaces, "\n".join([first, *lines]))
+
+
+def _spaces(found: re.Match[str]) -> str:
+    return " " * len(found[0])

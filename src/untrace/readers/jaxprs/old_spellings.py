@@ -52,27 +52,37 @@ def _filled(name: str, **params: Any) -> Change:
     return change
 
 
-_OF_JIT = ("name", "jaxpr", "donated_invars", "keep_unused", "ctx_mesh")
-_SHARDED = ("in_shardings", "out_shardings")
-
-
 def _jit(eqn: Equation, builder: Making) -> Equation:
-    """Keep what `jit` still has; shardings only if they were specified."""
+    """Keep what `jit` still has, and of that what says something."""
     params = {
         "jaxpr" if key == "call_jaxpr" else key: value
         for key, value in eqn.params.items()
-        if key in (*_OF_JIT, "call_jaxpr") or (key in _SHARDED and _is_specified(value))
+        if key not in _NOT_OF_JIT and (key not in _SILENT or _is_specified(value))
     }
     return eqn._replace(primitive="jit", params={"name": eqn.primitive, **params})
 
 
+_NOT_OF_JIT = (
+    *("backend", "device", "inline", "resource_env", "concrete"),
+    *("in_positional_semantics", "out_positional_semantics"),
+)
+_SILENT = (
+    *("in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh"),
+    *("compiler_options_kvs", "keep_unused"),
+)
+
+
 def _is_specified(value: Any) -> bool:
-    """Whether shardings are more than "unspecified", in any of its spellings."""
+    """Whether a param of `jit` is more than "unspecified", in any of its spellings."""
     if isinstance(value, Raw | Name):
         return "unspecified" not in value.text.lower()
     if isinstance(value, Call):
-        return "unspecified" not in value.name.lower()
-    return not isinstance(value, tuple | list) or any(map(_is_specified, list(value)))  # pyright: ignore[reportUnknownArgumentType]
+        is_empty = value.name == "Mesh" and not value.args and not value.kwargs
+        return not is_empty and "unspecified" not in value.name.lower()
+    if isinstance(value, tuple | list):
+        items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return any(map(_is_specified, items))
+    return value not in (None, False)
 
 
 def _select(eqn: Equation, builder: Making) -> Equation:
@@ -149,6 +159,7 @@ _CLIPPED = Name("GatherScatterMode.CLIP", 0)
 
 CHANGES: dict[str, Change] = {
     # calls
+    "jit": _jit,
     "pjit": _jit,
     "xla_call": _jit,
     "core_call": _jit,

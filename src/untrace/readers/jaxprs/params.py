@@ -154,6 +154,8 @@ class Params:
             found = dtype_named(str(value.args[0]))
             if found is not None:
                 return found
+        if value.name == "PyTreeDef":
+            return self._tree(value)
         if value.name == "PRNGImpl" and isinstance(value.kwargs.get("tag"), str):
             return printed.key_implementation(value.kwargs["tag"])
         if value.name.endswith("Device") and param == "devices":
@@ -171,6 +173,13 @@ class Params:
             return kind(*args, **kwargs)
         except (TypeError, ValueError) as error:
             self._builder.fail(f"this is no `{value.name}`: {error}", value.at)
+
+    def _tree(self, value: Call) -> Any:
+        """Return the structure of plain containers; the node of any other."""
+        try:
+            return jax.tree.structure(_containers(value.args[0]))
+        except (LookupError, TypeError, ValueError):
+            return value
 
     def raw(self, value: Raw, param: str, eqn: Equation) -> Any:
         """Return what a value is that is known by how it is printed; else its node."""
@@ -198,6 +207,23 @@ class Params:
             eqn.at,
             "Policies of `jax.checkpoint_policies` that take no arguments are known.",
         )
+
+
+def _containers(value: Any) -> Any:
+    """Return the containers of a tree as it is printed, with numbers as leaves."""
+    if isinstance(value, Name):
+        if value.text != "*":
+            raise ValueError(value.text)
+        return 0
+    if isinstance(value, Call | Raw):
+        raise ValueError("a container of another kind")
+    if isinstance(value, dict):
+        items: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return {key: _containers(item) for key, item in items.items()}
+    if isinstance(value, tuple | list):
+        made = [_containers(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return tuple(made) if isinstance(value, tuple) else made
+    return value
 
 
 Maker = Callable[[Params, Any, str, Equation], Any]
