@@ -181,7 +181,7 @@ def test_jaxprs_are_read_however_they_are_printed(options):
 
 def test_what_is_printed_while_a_program_runs_is_read():
     def function(x):
-        jax.debug.print("x is {} [{y}] isn't it", x, y=3)
+        jax.debug.print("x is {} [{y}] isn't it", x, y=x)
         return x
 
     jaxpr = jax.make_jaxpr(function)(jnp.ones(3))
