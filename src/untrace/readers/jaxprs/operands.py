@@ -51,7 +51,10 @@ class Operands:
         elif like is not None:
             aval = printed.array_type((), like.dtype)
         else:
-            aval = printed.number_type(atom.value)
+            try:
+                aval = printed.number_type(atom.value)
+            except OverflowError as error:
+                builder.fail(f"{error}", atom.at)
         is_weak = is_weak or printed.is_rounded(atom.value, aval.dtype)
         aval = printed.with_weak_type(aval, is_weak)
         try:

@@ -16,6 +16,7 @@ _ARRAY = re.compile(
 _REFERENCE = re.compile(r"(?:Ref|AbstractRef)(?:<[^<>]*>)?\{(?P<content>.*)\}")
 _SYMBOLIC = re.compile(r"(?:[A-Za-z_]\w{0,30}|\d{1,9}|\^[1-9]\b|[-+*(), ]){1,100}")
 _SHORT = re.compile(r"(bf|f|i|u|c)(\d\w*)")
+_ELEMENTS = re.compile(r"bool|(?:u?int|b?float|complex)\d[\da-z]*(?:_[\da-z]+)?")
 _LONG = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
 _WIDE = re.compile(r":~?(?:f64|i64|u64|c128)\b")
 
@@ -38,8 +39,11 @@ def dtype_named(name: str) -> Any:
     if name in ("float0", "V"):
         return FLOAT0
     short = _SHORT.fullmatch(name)
+    name = _LONG[short[1]] + short[2] if short else name
+    if not _ELEMENTS.fullmatch(name):  # NumPy understands much more
+        return None
     try:
-        return jnp.dtype(_LONG[short[1]] + short[2] if short else name)
+        return jnp.dtype(name)
     except TypeError:
         return None
 
