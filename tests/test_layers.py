@@ -55,6 +55,7 @@ LAYERS = [
         "ipython",
         "isolated",
         "keep",
+        "loading",
         "terminal",
         "reducing",
     },

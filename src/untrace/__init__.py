@@ -14,6 +14,7 @@ from untrace.errors import (
     KeepError,
     LiftingError,
     LoadError,
+    ParseError,
     SaveError,
     UntraceError,
     UnverifiedWarning,
@@ -28,6 +29,8 @@ from untrace.interpreters.inverse_rules.registering import register_inverse
 from untrace.interpreters.nans.nan_origin import NanOrigin, nan_origin
 from untrace.interpreters.recompiling.recompilations import CompileWatch, Recompilation
 from untrace.interpreters.watch import Watched, watch
+from untrace.loading import load
+from untrace.readers.jaxprs import parse
 from untrace.recompiling import watch_compiles, why_recompiled
 from untrace.reducing import reduce
 from untrace.reduction.result import Reduction
@@ -43,6 +46,7 @@ __all__ = [
     "LiftingError",
     "LoadError",
     "NanOrigin",
+    "ParseError",
     "Recompilation",
     "Reduction",
     "SaveError",
@@ -57,7 +61,9 @@ __all__ = [
     "inverse",
     "inverse_and_log_det",
     "keep",
+    "load",
     "nan_origin",
+    "parse",
     "reduce",
     "register",
     "register_inverse",

@@ -26,6 +26,7 @@ from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.optional import deciding, writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
+from untrace.readers.formats import read_all
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
@@ -59,7 +60,8 @@ def source(
     Args:
       function: A callable, called as `source(f)(*args, **kwargs)` with arrays, scalars
         or `jax.ShapeDtypeStruct`s in any pytrees; or a `jax.core.ClosedJaxpr`, a
-        `Jaxpr` or a `jax.stages.Traced`, which need no second call.
+        `Jaxpr`, a `jax.stages.Traced`, a printed jaxpr (its text, or the path of a file
+        in which it stands), which need no second call.
       level: "api": the calls that the function made, as they were written, with the
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
@@ -117,6 +119,7 @@ def source(
     Raises:
       CaptureError: If the arguments cannot be traced.
       LiftingError: If an equation cannot be written; the message says which and why.
+      LoadError: If a text or file cannot be read; `ParseError` says where.
       ValueError: If an option has an unknown value, or contradicts another.
 
     >>> import jax.numpy as jnp
@@ -125,6 +128,7 @@ def source(
     'identical'
     """
     load_entry_points()
+    function = read_all(function)
     if level is None:
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
         level = "lax" if is_traced else "api"
@@ -178,7 +182,7 @@ def source(
         return replace(made, decisions=decisions)
 
     if jaxapi.is_jaxpr(function):
-        with _apart():
+        with _apart(), jaxapi.wide_enough(function):
             return finished(with_trees(capture_jaxpr(function)))
     if jaxapi.is_traced(function):
         with _apart():

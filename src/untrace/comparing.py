@@ -28,7 +28,7 @@ def diff(
     neither; the trees of the results do.
 
     Args:
-      before: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+      before: A callable, a jaxpr, also a printed one, a `jax.stages.Traced`, a `Source`, or the path of a
         file that untrace saved, which is EXECUTED.
       after: The same.
       context: How many statements to show around each that differs.

@@ -12,6 +12,7 @@ from untrace.folder import OWN_FOLDER
 from untrace.printable import printable_lines
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_SHOWN = 60  # characters of a line on both sides of a place
 _FOLDERS = re.compile(r"(?<!\S)\S*[\\/](?=[\w-]+\.py\b)")
 
 
@@ -40,6 +41,37 @@ class SaveError(UntraceError):
 
 class LoadError(UntraceError):
     """A saved file or its sidecar is missing, altered or not ours."""
+
+
+class ParseError(LoadError):
+    """A text cannot be read as a program.
+
+    Attributes:
+      line: Number of the line that is not understood, counted from 1.
+      column: Number of the character in it, counted from 1.
+    """
+
+    def __init__(
+        self, problem: str, text: str = "", position: int = 0, advice: str = ""
+    ) -> None:
+        start = text.rfind("\n", 0, position) + 1
+        end = text.find("\n", position)
+        shown = text[start : len(text) if end < 0 else end].replace("\t", " ")
+        self.line = text.count("\n", 0, position) + 1
+        self.column = position - start + 1
+        before = max(0, self.column - _SHOWN)
+        shown = shown[before : before + 2 * _SHOWN]
+        marked = f"\n    {shown}\n    {' ' * (position - start - before)}^"
+        advice = f"\n{advice}" if advice else ""
+        self._said = (
+            f"line {self.line}, column {self.column}: {problem}{marked}{advice}"
+        )
+        super().__init__(self._said)
+
+    def in_file(self, path: str) -> ParseError:
+        """Return the error with the name of the file that the text stands in."""
+        self.args = (f"{path}, {self._said}",)
+        return self
 
 
 class CallError(UntraceError, TypeError):

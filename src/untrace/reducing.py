@@ -17,6 +17,7 @@ from untrace.capture.jaxprs import capture_jaxpr
 from untrace.capture.user_code import user_code
 from untrace.errors import KeepError
 from untrace.extension import load_entry_points
+from untrace.readers.formats import read
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.driver import (
     Pinned,
@@ -61,8 +62,9 @@ def reduce(
 
     Args:
       function: A callable, called as `reduce(f, keep=...)(*args, **kwargs)` with the
-        inputs that make it fail; or a jaxpr or `jax.stages.Traced`, called with flat
-        inputs. A `Source`, the path of a saved file, and the folder of a reduction that
+        inputs that make it fail; or a jaxpr, a printed one (its text, or the path of a
+        file in which it stands) or a `jax.stages.Traced`, called with flat inputs, or
+        with none for made-up ones. A `Source`, the path of a saved file, and the folder of a reduction that
         was interrupted (to go on with it) carry their inputs: the result comes at once.
       keep: What to keep: a predicate of `untrace.keep`, such as
         `untrace.keep.nan() & untrace.keep.contains("log")`, or its text. Not needed for
@@ -100,6 +102,7 @@ def reduce(
     """
     load_entry_points()
     plan = Plan(jobs, confirm, executor, Limits(max_runs, max_seconds), notify)
+    function = read(function)
     if isinstance(function, (str, os.PathLike)):
         path = Path(function)
         if path.is_dir():
@@ -116,7 +119,8 @@ def reduce(
         closed = function.jaxpr if jaxapi.is_traced(function) else function
 
         def with_inputs(*inputs: Any) -> Reduction:
-            program = _program(capture_jaxpr(closed), inputs)
+            captured = capture_jaxpr(closed)
+            program = _program(captured, inputs or captured.values)
             return _reduced(program, keep, plan, journal, anonymous, "a jaxpr")
 
         return with_inputs

@@ -31,6 +31,7 @@ def main() -> None:
     \b
     untrace show model.py 'train_step(params, batch)'
     untrace show model.py 'jax.grad(loss)(params, x)' -o step.py
+    untrace show issue.txt
     untrace verify step.py
     untrace diff old.py new.py 'train_step(params, batch)'
     untrace reduce model.py 'train_step(params, batch)' --keep "nan()"

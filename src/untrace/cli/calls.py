@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from untrace.cli.messages import fail, fail_in_user_code
+from untrace.cli.messages import explained, fail, fail_in_user_code
 from untrace.parsing import parse
 
 
@@ -48,8 +48,19 @@ def evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, An
 
 
 def taken(target: str, call: str | None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return what a tool is given: a call, or a file that untrace saved, with its inputs."""
-    return (Path(target), (), {}) if call is None else evaluate(target, call)
+    """Return what a tool is given: a call, what is read, or a file that untrace saved."""
+    return (opened(target), (), {}) if call is None else evaluate(target, call)
+
+
+def opened(target: str) -> Any:
+    """Return the jaxpr in a file, or in standard input for `-`; else the file's path."""
+    from untrace.readers.formats import read
+
+    with explained():
+        if target != "-":
+            return read(Path(target))
+        text = sys.stdin.read()
+        return read(text if "\n" in text else f"{text}\n")
 
 
 def load(target: str) -> ModuleType:

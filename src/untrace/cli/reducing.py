@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from untrace.cli.calls import evaluate
+from untrace.cli.calls import taken
 from untrace.cli.messages import (
     ERR,
     explained,
@@ -86,10 +86,12 @@ def reduce(
     \b
     untrace reduce model.py 'step(params, batch)' --keep "nan()"
     untrace reduce saved.py --keep "crashes(signal='SIGABRT')" -o repro.py
+    untrace reduce issue.txt --keep "nan()"
     untrace reduce --resume model-reduction
 
     The call is evaluated as by `untrace show`: its function is traced and not run. A
-    file that untrace wrote needs no call. Ctrl-C ends with the best so far.
+    file that untrace wrote needs no call, nor does a text in which a printed jaxpr
+    stands, which is given made-up inputs. Ctrl-C ends with the best so far.
 
     A file that untrace wrote, and the programs in the folder of --resume, are EXECUTED;
     shell commands and interpreters that its journal names are shown first, and run when
@@ -105,12 +107,11 @@ def reduce(
         fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
     if resume is not None and not yes:
         _confirm_runs(resume)
-    if call is None:
-        function, args, kwargs = Path(resume or str(target)), (), {}
-        carries = True
+    if resume is not None:
+        function, args, kwargs = Path(resume), (), {}
     else:
-        function, args, kwargs = evaluate(str(target), call)
-        carries = False
+        function, args, kwargs = taken(str(target), call)
+    carries = isinstance(function, Path)
     folder = journal or (None if resume else _folder(str(target)))
     options = dict(
         keep=keep,

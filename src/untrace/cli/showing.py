@@ -11,7 +11,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from untrace.cli.calls import evaluate
+from untrace.cli.calls import taken
 from untrace.cli.messages import (
     DIFFERENT,
     ERR,
@@ -29,7 +29,7 @@ from untrace.stages import Stage, measured
 
 @click.command()
 @click.argument("target", metavar="FILE_OR_MODULE")
-@click.argument("call", metavar="'F(X, Y)'")
+@click.argument("call", metavar="['F(X, Y)']", required=False)
 @click.option(
     "-o",
     "--output",
@@ -117,7 +117,7 @@ from untrace.stages import Stage, measured
 )
 def show(
     target: str,
-    call: str,
+    call: str | None,
     output: str | None,
     level: str | None,
     no_verify: bool,
@@ -138,10 +138,17 @@ def show(
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
+    \b
+    untrace show model.py 'train_step(params, batch)'
+    untrace show issue.txt
+
     The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
-    outermost function is traced and not run.
+    outermost function is traced and not run. Without a call FILE is a text in which a
+    printed jaxpr stands, or - for standard input; nothing of it is executed.
     """
-    function, args, kwargs = evaluate(target, call)
+    function, args, kwargs = taken(target, call)
+    if isinstance(function, Path):
+        _refuse(function)
     with Status() as status, measured() as whole:
         make = _source(
             function,
@@ -161,13 +168,24 @@ def show(
             refuse=refuse,
             progress=status.update,
         )
-        with explained(call):
+        with explained(call or ""):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
     if time_passes:
         ERR.print(_times(whole))
     if decisions:
         ERR.print(_decisions(src.decisions, refuse))
     deliver(src, output)
+
+
+def _refuse(path: Path) -> NoReturn:
+    """Say what to do with a file that is in none of the formats."""
+    if path.suffix == ".py":
+        fail(f"give a call as well, as in: untrace show {path} 'f(x)'.")
+    from untrace.readers.formats import read_all
+
+    with explained():
+        read_all(path)
+    fail(f"give a call as well, as in: untrace show {path} 'f(x)'.")
 
 
 def _times(whole: Stage) -> Table:

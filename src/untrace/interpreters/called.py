@@ -22,6 +22,7 @@ from untrace.capture.trees import accessors
 from untrace.drop_in import as_inputs, update
 from untrace.errors import CallError
 from untrace.interpreters.doors import captured_program, is_known, is_path
+from untrace.readers.formats import read
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.saved_program import open_saved
@@ -69,10 +70,10 @@ def tool(
     """Return a function of the arguments of `function` that uses its captured program.
 
     Args:
-      function: A callable; a jaxpr or a `jax.stages.Traced` (called with the arguments
-        that are not static); a `Source` or the path of a saved file, which is EXECUTED
-        (called as its original or its function is, or without arguments, at the inputs
-        that it carries).
+      function: A callable; a jaxpr, a printed one (its text or a file in which it stands)
+        or a `jax.stages.Traced` (called with the arguments that are not static); a
+        `Source` or the path of a saved file, which is EXECUTED (called as its original
+        or its function is, or without arguments, at the inputs that it carries).
       use: Takes the program and its inputs.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
@@ -83,6 +84,7 @@ def tool(
       a file cannot be read.
     """
     static = static_argnums, static_argnames
+    function = read(function)
 
     def called(*args: Any, **kwargs: Any) -> Result:
         return use(_call(function, args, kwargs, *static))

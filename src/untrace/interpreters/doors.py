@@ -1,7 +1,8 @@
 """What the tools take: callables, and programs that are known without arguments.
 
-The latter are jaxprs, what `jax.jit(f).trace` returns, what `untrace.source` returns, and
-files that it saved, which are executed.
+The latter are jaxprs, what `jax.jit(f).trace` returns, what `untrace.source` returns,
+what is in one of the formats that are read (see `readers.formats`), and files that
+untrace saved, which are executed.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from untrace.capture import Captured
 from untrace.capture.capture import capture
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.user_code import user_code
+from untrace.readers.formats import format_of, is_text, read
 from untrace.result import Source
 from untrace.saved_program import open_saved
 
 
 def is_path(program: Any) -> bool:
     """Whether a program is a file, and so has mutable arrays and functions of its own."""
-    return isinstance(program, str | os.PathLike)
+    return isinstance(program, str | os.PathLike) and not is_text(program)
 
 
 def is_known(program: Any) -> bool:
@@ -32,6 +34,7 @@ def is_known(program: Any) -> bool:
         or jaxapi.is_traced(program)
         or isinstance(program, Source)
         or is_path(program)
+        or format_of(program) is not None
     )
 
 
@@ -46,8 +49,9 @@ def captured_program(
 
     Raises:
       CaptureError: If the arguments cannot be traced.
-      LoadError: If a file cannot be read.
+      LoadError: If a text or a file cannot be read.
     """
+    program = read(program)
     if isinstance(program, Source):
         return program.captured
     if is_path(program):

@@ -40,7 +40,7 @@ def interpret(
     branches stay what they are, and the handler sees their bodies once.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+      function: A callable, a jaxpr, also a printed one, a `jax.stages.Traced`, a `Source`, or the path of a
         file that untrace saved, which is EXECUTED.
       handler: Called with every equation and its operands.
       static_argnums: As in `jax.jit`.

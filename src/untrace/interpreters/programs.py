@@ -20,6 +20,7 @@ from untrace.capture.jaxprs import capture_jaxpr, capture_traced
 from untrace.capture.trees import build, is_builtin
 from untrace.errors import CallError
 from untrace.interpreters.doors import is_path
+from untrace.readers.formats import read
 from untrace.result import Source
 from untrace.saved_program import open_saved
 
@@ -42,13 +43,15 @@ def program_of(what: Any) -> Program:
     """Return a program of any kind as a callable.
 
     Args:
-      what: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a file
-        that untrace saved, which is executed.
+      what: A callable, a jaxpr, a printed one (its text, or the path of a file in which
+        it stands), a `jax.stages.Traced`, a `Source`, or the path of a file that untrace
+        saved, which is executed.
 
     Raises:
       CallError: If it is none of these.
       LoadError: If a file cannot be read or executed.
     """
+    what = read(what)
     if jaxapi.is_jaxpr(what):
         return _of_jaxpr(capture_jaxpr(what))
     if jaxapi.is_traced(what):

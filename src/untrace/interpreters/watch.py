@@ -121,7 +121,7 @@ def watch(
     one value. The function is evaluated op by op.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+      function: A callable, a jaxpr, also a printed one, a `jax.stages.Traced`, a `Source`, or the path of a
         file that untrace saved, which is EXECUTED.
       names: Patterns as in a shell; what has such a name, in the recovered source at
         level "lax" or as a variable of the user's, is listed.

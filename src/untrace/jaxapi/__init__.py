@@ -5,6 +5,8 @@ difference between the supported JAX releases, is absorbed in this package. Othe
 modules import names from here and never ask for JAX's version.
 """
 
+from untrace.jaxapi import printed as printed
+from untrace.jaxapi import unprinted as unprinted
 from untrace.jaxapi.avals import (
     AVAL_FIELDS,
     FLOAT0,
@@ -275,6 +277,7 @@ from untrace.jaxapi.tracing import (
     trace_flat,
 )
 from untrace.jaxapi.tracing import told_to_jit as told_to_jit
+from untrace.jaxapi.tracing import wide_enough as wide_enough
 from untrace.jaxapi.trusted import TRACE_TOKENS as TRACE_TOKENS
 from untrace.jaxapi.trusted import VALUE_TYPES as VALUE_TYPES
 from untrace.jaxapi.trusted import hides_state as hides_state

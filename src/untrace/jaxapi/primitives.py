@@ -40,6 +40,11 @@ _OWN: dict[str, Any] = {
 }
 
 
+def own_primitives() -> dict[str, Any]:
+    """The primitives of JAX itself, by their names."""
+    return _OWN
+
+
 def primitive_name(primitive: Any) -> str:
     """The name of a primitive; another's that is called like one of JAX's has its own.
 

@@ -5,8 +5,9 @@ The same calls serve all supported JAX releases.
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import jax
@@ -104,6 +105,19 @@ def static_arguments(function: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
 def is_wide() -> bool:
     """Whether this thread computes in 64 bits."""
     return bool(_config.enable_x64.value)
+
+
+@contextlib.contextmanager
+def wide_enough(jaxpr: Any) -> Generator[None, None, None]:
+    """Compute in 64 bits if a jaxpr does and this thread does not."""
+    body, _ = split_jaxpr(jaxpr)
+    atoms = [*body.invars, *body.outvars, *(v for e in body.eqns for v in e.outvars)]
+    wide = any(str(getattr(a.aval, "dtype", "")) in _WIDE for a in atoms)
+    with jax.enable_x64(wide or is_wide()):
+        yield
+
+
+_WIDE = ("float64", "int64", "uint64", "complex128")
 
 
 def global_x64() -> bool:

@@ -72,7 +72,7 @@ def divergence(
     have to be equal; so have the branches that are taken and the turns of loops.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced` or a `Source`; for a backward
+      function: A callable, a jaxpr, also a printed one, a `jax.stages.Traced` or a `Source`; for a backward
         pass, `jax.grad(loss)` or a whole training step.
       other: Another program for the same arguments, whose values are matched with those
         of the first by the data flow, as by `untrace.diff`. Both run op by op.

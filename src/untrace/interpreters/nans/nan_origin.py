@@ -115,7 +115,7 @@ def nan_origin(
     programs, whatever their size. What it prints or calls on the host, it does in each.
 
     Args:
-      function: A callable, a jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a
+      function: A callable, a jaxpr, also a printed one, a `jax.stages.Traced`, a `Source`, or the path of a
         file that untrace saved, which is EXECUTED; for a backward pass,
         `jax.grad(loss)` or a whole training step.
       kind: "nan"; "inf", the first value that is not finite and reaches a result; or

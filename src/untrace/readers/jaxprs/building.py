@@ -1,0 +1,160 @@
+"""Make a jaxpr of the tree of a printed one.
+
+Every equation is made by the rules of its primitive, which say the types of its results;
+these must be those that are printed. Nothing of the text is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from untrace.errors import ParseError
+from untrace.jaxapi import printed, short_type
+from untrace.readers.jaxprs.block import BlockBuilder
+from untrace.readers.jaxprs.constants import with_constants_as_inputs
+from untrace.readers.jaxprs.params import Params
+from untrace.readers.jaxprs.syntax import (
+    Binder,
+    Block,
+    Equation,
+    Printed,
+)
+from untrace.readers.jaxprs.types import Types
+from untrace.readers.jaxprs.weak import WeakTypes
+
+
+def build(tree: Printed, text: str) -> Any:
+    """Return the closed jaxpr of a tree, whose constants are its first arguments.
+
+    Raises:
+      ParseError: If the tree is none, or does not hold all of it.
+    """
+    tree = with_constants_as_inputs(tree)
+    builder = Builder(text, tree.shared)
+    block = tree.block
+    binders = [*block.constvars, *block.invars]
+    block = block._replace(constvars=[], invars=binders)
+    needs = builder.weak.of(block)
+    avals = [
+        builder.binder_type(binder, is_weak)
+        for binder, is_weak in zip(binders, needs.inputs)
+    ]
+    return printed.closed(builder.block(block, avals, ()))
+
+
+class Builder:
+    """What is known while the jaxprs of one text are made."""
+
+    def __init__(self, text: str, shared: dict[str, Block]) -> None:
+        self.text = text
+        self.shared = shared
+        self.types = Types()
+        self.weak = WeakTypes(shared)
+        self.params = Params(self)
+        self._made: dict[Any, Any] = {}
+        self._mixed: dict[int, int] = {}
+        self.alike: dict[Any, Any] = {}
+        self._active: set[int] = set()
+        self._short: dict[Any, str] = {}
+
+    def fail(self, problem: str, at: int, advice: str = "") -> NoReturn:
+        """Say that something in the text cannot be made."""
+        raise ParseError(problem, self.text, at, advice)
+
+    def inner(self, tree: Printed) -> Any:
+        """Return the open jaxpr of one that stands with its own shared ones."""
+        return Builder(self.text, tree.shared).from_text(tree.block)
+
+    # -- types
+
+    def type(self, text: str, at: int) -> Any:
+        """Return the aval that a type says."""
+        try:
+            return self.types.read(text)
+        except (ValueError, TypeError, OverflowError) as error:
+            self.fail(f"{error}", at)
+
+    def binder_type(self, binder: Binder, is_weak: bool = False) -> Any:
+        """Return the aval of an input that only the text tells."""
+        if not binder.type:
+            self.fail(
+                f"the type of `{binder.name}` is not printed",
+                binder.at,
+                "Print the jaxpr with types, as JAX does by default.",
+            )
+        aval = self.type(binder.type, binder.at)
+        return printed.with_weak_type(aval, True) if is_weak else aval
+
+    def short(self, aval: Any) -> str:
+        """Write a type as JAX prints it."""
+        found = self._short.get(aval)
+        if found is None:
+            found = self._short[aval] = short_type(aval)
+        return found
+
+    # -- jaxprs
+
+    def shared_block(self, name: str, at: int) -> Block:
+        """Return the jaxpr that `let name = ...` defines."""
+        found = self.shared.get(name)
+        if found is None:
+            self.fail(
+                f"no jaxpr is called `{name}`",
+                at,
+                f"The text must begin with `let {name} = {{ lambda ... }} in`.",
+            )
+        return found
+
+    def from_text(self, block: Block) -> Any:
+        """Return the open jaxpr of a block that takes no operands of an equation."""
+        needs = self.weak.of(block)
+        avals = [
+            self.binder_type(binder, is_weak)
+            for binder, is_weak in zip(block.invars, needs.inputs)
+        ]
+        return self.block(block, avals, ())
+
+    def block(self, block: Block, avals: Sequence[Any], needed: tuple[int, ...]) -> Any:
+        """Return the open jaxpr of a block at the types of its inputs.
+
+        Args:
+          block: It has no constants.
+          avals: The types of its inputs.
+          needed: Results that must be weak.
+        """
+        key = (id(block), tuple(avals), needed)
+        found = self._made.get(key)
+        if found is None:
+            if id(block) in self._active:
+                self.fail("this jaxpr is used in its own definition", block.at)
+            self._active.add(id(block))
+            made = BlockBuilder(self, block, avals, needed)
+            jaxpr = made.made()
+            self._active.discard(id(block))
+            found = self._made[key] = jaxpr
+            self._mixed[id(jaxpr)] = made.n_mixed
+        return found
+
+    def n_mixed(self, jaxpr: Any) -> int:
+        """Return how many equations of a jaxpr mix weak and strong types.
+
+        The functions of `jax.numpy` convert what they mix: more of such equations make it
+        less likely that a type was weak.
+        """
+        return self._mixed[id(jaxpr)]
+
+    # -- equations
+
+    def inferred(
+        self, eqn: Equation, primitive: Any, avals: Sequence[Any], params: Any
+    ) -> tuple[list[Any], Any]:
+        """Return the types of the results of an equation and its effects."""
+        try:
+            return printed.infer(primitive, avals, params)
+        except ParseError:
+            raise
+        except Exception as error:  # the rules of primitives raise anything
+            kinds = " ".join(map(short_type, avals))
+            said = (str(error) or type(error).__name__).split("\n")[0]
+            self.fail(f"`{eqn.primitive}` is not possible for {kinds}: {said}", eqn.at)

@@ -1,0 +1,102 @@
+"""Functions in params, which are not printed: what they are where that is certain.
+
+The rule of a derivative is that of the function of JAX that has the name and the very
+equations that are printed. Any other rule says, when it is asked, that it is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from untrace import jaxapi
+from untrace.errors import LoadError
+from untrace.jaxapi import unprinted
+from untrace.readers.jaxprs.making import Making
+from untrace.readers.jaxprs.syntax import Equation
+
+
+def with_rules(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
+) -> dict[str, Any]:
+    """Return the params of an equation with the functions that they hold."""
+    if eqn.primitive == "reduce" and "jaxpr" in params:
+        name = getattr(eqn.params.get("computation"), "text", "")
+        return {**params, "computation": _computation(params["jaxpr"], name)}
+    if eqn.primitive not in ("custom_jvp_call", "custom_vjp_call"):
+        return params
+    if "call_jaxpr" not in params:
+        builder.fail(f"`{eqn.primitive}` calls no jaxpr", eqn.at)
+    called = params["call_jaxpr"]
+    name = str(eqn.params.get("name", "")).strip("<>") or unprinted.only_call(called)
+    name = name or "function"
+    call = unprinted.renamed(called, name)
+    made = _of_library(eqn.primitive, name, call, avals) or _unknown(
+        eqn, name, call, avals
+    )
+    if made is None:
+        builder.fail(f"`{eqn.primitive}` cannot be made of what it calls", eqn.at)
+    kept = {k: params[k] for k in ("symbolic_zeros", "num_consts") if k in params}
+    return {**made, "call_jaxpr": call, **kept}
+
+
+def _computation(jaxpr: Any, shown: str) -> Any:
+    """Return what a `reduce` computes as the function that it prints."""
+
+    def computation(*args: Any) -> Any:
+        found = jaxapi.as_function(jaxpr)(*jax.tree.leaves(args))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    named = _FUNCTION.match(shown)
+    computation.__qualname__ = named[1] if named else "computation"
+    return computation
+
+
+_FUNCTION = re.compile(r"<function (\S+)")
+
+
+def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> Any:
+    """Return the params of a call of the function of JAX that this one is."""
+    for function in unprinted.library_rules(name):
+        made = unprinted.rule_params(function, avals, primitive)
+        if made is not None and str(made["call_jaxpr"]) == str(call):
+            return made
+    return None
+
+
+def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:
+    """Return the params of a call whose rules say that they are not known."""
+    n_consts = eqn.params.get("num_consts", 0)
+
+    def function(*args: Any) -> Any:
+        # Rules do not see what the function closes over.
+        closed_over = [jnp.zeros(a.shape, a.dtype) for a in avals[:n_consts]]
+        return jaxapi.as_function(call)(*closed_over, *args)
+
+    function.__name__ = name
+    rules = [_refusing(name, eqn.params.get(kind)) for kind in ("jvp", "fwd", "bwd")]
+    given = avals[n_consts:]
+    if eqn.primitive == "custom_jvp_call":
+        with_jvp = jax.custom_jvp(function)
+        with_jvp.defjvp(rules[0])
+        return unprinted.rule_params(with_jvp, given, eqn.primitive)
+    with_vjp = jax.custom_vjp(function)
+    with_vjp.defvjp(*rules[1:])
+    return unprinted.rule_params(with_vjp, given, eqn.primitive)
+
+
+def _refusing(name: str, called: Any) -> Any:
+    """Return a rule that is not known, under the name that is printed."""
+
+    def refuse(*args: Any) -> NoReturn:
+        raise LoadError(
+            f"the derivative of `{name}` is not known: the printed jaxpr, from which it "
+            "was read, does not hold derivative rules"
+        )
+
+    refuse.__name__ = getattr(called, "text", "rule")
+    return refuse

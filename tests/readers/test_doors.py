@@ -1,0 +1,113 @@
+"""A printed jaxpr goes in wherever a program does, as text, as a file, as input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import untrace
+from untrace.cli import main
+from untrace.readers.formats import is_text, read
+
+TEXT = """It prints
+
+> { lambda ; a:f32[3] b:f32[3]. let
+>     c:f32[3] = log a
+>     d:f32[3] = mul c b
+>     e:f32[] = reduce_sum[axes=(0,)] d
+>   in (e,) }
+
+and then a NaN.
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    found = tmp_path / "issue.txt"
+    found.write_text(TEXT)
+    return found
+
+
+def run(*args, **kwargs):
+    return CliRunner().invoke(main, [str(arg) for arg in args], **kwargs)
+
+
+def test_texts_and_paths_are_told_apart(tmp_path):
+    assert is_text(TEXT) and is_text("{ lambda ; a:f32[]. let in (a,) }")
+    assert not is_text("model.py") and not is_text(str(tmp_path / "a {b} c"))
+    quoting = tmp_path / "model.py"
+    quoting.write_text(f'"""{TEXT}"""')
+    assert read(quoting) == quoting
+
+
+@pytest.mark.parametrize("kind", ["text", "str", "path"])
+def test_source_and_load_take_texts_and_files(kind, path):
+    program = {"text": TEXT, "str": str(path), "path": path}[kind]
+    source = untrace.source(program)
+    assert source.report.strength == "identical"
+    assert [p.name for p in source.captured.parameters] == ["a", "b"]
+    ones = jnp.ones(3)
+    assert untrace.load(program)(ones * np.e, ones) == pytest.approx(3.0)
+    assert jax.grad(untrace.load(program))(ones, ones).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_tools_take_texts(path):
+    ones = jnp.ones(3)
+    seen = []
+
+    def handler(step, *operands):
+        seen.append(step.name)
+        return step(*operands)
+
+    assert untrace.interpret(TEXT, handler)(ones, ones) == 0.0
+    assert seen == ["log", "mul", "reduce_sum"]
+    assert untrace.diff(path, untrace.parse(TEXT)).verdict == "equal"
+    changed = TEXT.replace("log a", "sin a")
+    assert untrace.diff(TEXT, changed).verdict == "different"
+    assert untrace.nan_origin(path)(-ones, ones) is not None
+    assert "log" in str(untrace.watch(TEXT)(ones, ones))
+
+
+def test_reduce_takes_texts_and_makes_inputs_up(path, tmp_path, monkeypatch):
+    given = []
+
+    def reduced(program, keep, plan, folder, *others):
+        given.append(program)
+        raise untrace.KeepError("enough")
+
+    monkeypatch.setattr("untrace.reducing._reduced", reduced)
+    done = run("reduce", path, "--keep", "nan()", "-q")
+    assert "enough" in done.output and done.exit_code == 2
+    with pytest.raises(untrace.KeepError):
+        untrace.reduce(TEXT, keep="nan()")(-jnp.ones(3), jnp.zeros(3))
+    made_up, own = given
+    assert [value.shape for value in made_up.values] == [(3,), (3,)]
+    assert own.values[0].tolist() == [-1.0, -1.0, -1.0]
+
+
+def test_show_finds_the_jaxpr_in_a_file_and_in_standard_input(path):
+    for done in (run("show", path), run("show", "-", input=TEXT)):
+        assert done.exit_code == 0, done.output
+        assert "def function(a, b):" in done.output
+        assert "jnp.log(a)" in done.output
+
+
+def test_errors_name_the_file_and_the_place(path, tmp_path):
+    path.write_text(TEXT.replace("log a", "logg a"))
+    done = run("show", path)
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert "issue.txt, line 4, column 18: no primitive is called `logg`" in said
+    path.write_text("nothing of that kind")
+    said = " ".join(run("show", path).output.split())
+    assert "in no format that is read: a printed jaxpr" in said
+    assert "give a call as well" in run("show", tmp_path / "model.py").output
+    with pytest.raises(untrace.LoadError, match="there is no file"):
+        untrace.source(str(tmp_path / "none.txt"))
+    with pytest.raises(untrace.LoadError, match="in no format"):
+        untrace.load("several\nlines")
+    binary = tmp_path / "binary.bin"
+    binary.write_bytes(b"\xff\xfe{ lambda")
+    with pytest.raises(untrace.LoadError, match="in no format"):
+        untrace.source(binary)
