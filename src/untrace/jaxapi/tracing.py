@@ -13,6 +13,7 @@ import jax
 import jaxlib.version
 from jax._src import api_util as _api_util
 from jax._src import config as _config
+from jax._src import core as _core
 from jax._src import linear_util as _lu
 from jax._src.interpreters import partial_eval as _pe
 
@@ -42,6 +43,20 @@ def trace_flat(
     wrapped = _lu.wrap_init(function, debug_info=debug)
     jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
     return close_jaxpr(jaxpr, consts)
+
+
+def trace_named(
+    function: Callable[..., Sequence[Any]],
+    avals: Sequence[Any],
+    name: str,
+    argument_paths: Sequence[str],
+    result_paths: Sequence[str],
+) -> Any:
+    """Trace a function of flat arguments whose inputs and outputs have known paths."""
+    paths = tuple(argument_paths), tuple(result_paths)
+    debug = _core.DebugInfo("untrace", name, *paths)
+    shaped = [_core.ShapedArray(aval.shape, aval.dtype) for aval in avals]
+    return trace_flat(function, shaped, name, debug_info=debug)
 
 
 def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:

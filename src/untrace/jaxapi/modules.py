@@ -1,0 +1,610 @@
+# The MLIR bindings are untyped, and where they live is JAX's own affair.
+# pyright: reportPrivateUsage=false, reportAttributeAccessIssue=false
+"""StableHLO modules as plain data: parsed by the MLIR bindings in jaxlib, then copied.
+
+What comes out holds no object of MLIR: types are shapes and dtypes, attributes are
+numbers, strings, tuples and records. What has no such form is kept as its text, so that
+two attributes are equal only if they say the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax._src import compiler as _compiler
+from jax._src import xla_bridge as _xla_bridge
+from jax._src.interpreters import mlir as _mlir
+from jax._src.lib import _jax
+from jax._src.lib.mlir import ir as _ir
+from jax._src.lib.mlir.dialects import chlo as _chlo
+from jax._src.lib.mlir.dialects import hlo as _hlo
+
+MAGIC = b"ML\xefR"
+"""What MLIR bytecode begins with."""
+
+
+class ModuleError(Exception):
+    """A module cannot be parsed, or is not valid; the message says where."""
+
+
+class TensorType(NamedTuple):
+    """An array: `tensor<4x3xf32>`."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+Type = TensorType | str
+"""The type of a value; the text of one that is no array of a static shape."""
+
+
+class Text(str):
+    """The text of an attribute or a type that has no plain form."""
+
+    __slots__ = ()
+
+
+class Symbol(str):
+    """The name of a function."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An attribute with fields, such as the dimension numbers of a gather."""
+
+    kind: str
+    fields: tuple[tuple[str, Any], ...]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a field."""
+        return dict(self.fields)[name]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields, and those of records in them, as a dict."""
+        return {
+            name: value.plain() if isinstance(value, Record) else value
+            for name, value in self.fields
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A result of an operation or an argument of a block; equal to itself alone."""
+
+    type: Type
+
+
+class Place(NamedTuple):
+    """Where an operation comes from: its name stack, and a file, as far as known.
+
+    `file` is empty for a position in the text that was parsed.
+    """
+
+    scopes: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """An operation; attributes that are not there are not in the dict."""
+
+    name: str
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    attributes: dict[str, Any]
+    regions: tuple[Block, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Operations in order; `returned` are the operands of the terminator."""
+
+    arguments: tuple[Value, ...]
+    operations: tuple[Operation, ...]
+    returned: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function; the paths of arguments and results are empty where unknown."""
+
+    name: str
+    block: Block
+    argument_paths: tuple[str, ...]
+    result_paths: tuple[str, ...]
+    scopes: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """A module and its functions; `main` is the one that is called from outside.
+
+    `source` is what it was parsed from: text, bytes or an object of the bindings.
+    """
+
+    name: str
+    functions: dict[str, Function]
+    attributes: dict[str, Any]
+    source: Any
+
+    @property
+    def main(self) -> Function:
+        """The function that a program starts with."""
+        return self.functions["main"]
+
+
+def parse_module(content: Any) -> Module:
+    """Parse and verify a module.
+
+    Args:
+      content: Text, MLIR bytecode, a portable artefact, or a module of the bindings.
+
+    Raises:
+      ModuleError: If it is none, or not valid.
+    """
+    if hasattr(content, "operation"):
+        return _Copy().module(content, content)
+    with _mlir.make_ir_context() as context:
+        return _Copy().module(_parsed(content, context), content)
+
+
+def artefact_text(artefact: bytes) -> str:
+    """Return the text of a portable artefact or bytecode, with locations."""
+    with _mlir.make_ir_context() as context:
+        module = _parsed(artefact, context)
+        return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def artefact_version() -> str:
+    """Return the newest version of portable artefacts that is read."""
+    return str(_hlo.get_current_version())
+
+
+def _parsed(content: str | bytes, context: Any) -> Any:
+    try:
+        if isinstance(content, bytes) and _is_portable(content):
+            return _hlo.deserialize_portable_artifact(context, content)
+        return _ir.Module.parse(content, context)
+    except Exception as error:  # the bindings raise MLIRError, ValueError, RuntimeError
+        raise ModuleError(_said(error)) from None
+
+
+def _is_portable(content: bytes) -> bool:
+    """Whether bytecode was written as a portable artefact, by its producer."""
+    return content[:4] == MAGIC and b"StableHLO_v" in content[:64]
+
+
+def _said(error: Exception) -> str:
+    """Return the diagnostics of MLIR, each with its line and column."""
+    found: list[str] = []
+    for diagnostic in getattr(error, "error_diagnostics", None) or ():
+        place = _place(str(diagnostic.location))
+        where = f"line {place.line}, column {place.column}: " if place.line else ""
+        found.append(f"{where}{diagnostic.message}")
+    return "; ".join(found[:3]) or " ".join(str(error).split())[:500]
+
+
+_NAMED = re.compile(r'loc\("((?:[^"\\]|\\.)*)"(?=[()])')
+_IN_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+
+
+def _place(location: str) -> Place:
+    named = _NAMED.match(location)
+    in_file = _IN_FILE.search(location)
+    scopes = named[1] if named else ""
+    if in_file is None:
+        return Place(scopes)
+    file = "" if in_file[1] == "-" else in_file[1]
+    return Place(scopes, file, int(in_file[2]), int(in_file[3]))
+
+
+_COMPLEX = {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
+_TENSOR = re.compile(r"tensor<((?:\d+x)*)([A-Za-z]\w*|complex<f\d+>)>")
+
+
+def _dtype(name: str) -> np.dtype[Any] | None:
+    """Return the dtype of an element type; None if JAX has none."""
+    if name in _COMPLEX:
+        return np.dtype(_COMPLEX[name])
+    if name == "i1":
+        return np.dtype(bool)
+    if match := re.fullmatch(r"(u?i)(\d+)", name):
+        full = match[1].replace("i", "int") + match[2]
+    elif match := re.fullmatch(r"f(16|32|64)", name):
+        full = f"float{match[1]}"
+    else:
+        small = re.sub(r"^f(\d+)E", r"float\1_e", name).lower()
+        full = "bfloat16" if name == "bf16" else small
+    found = getattr(ml_dtypes, full, None) or getattr(np, full, None)
+    is_class = isinstance(found, type) and issubclass(found, np.generic)
+    return np.dtype(found) if is_class else None
+
+
+def parse_type(text: str) -> Type:
+    """Read the text of a type.
+
+    >>> parse_type("tensor<4x3xf32>")
+    TensorType(shape=(4, 3), dtype=dtype('float32'))
+    >>> parse_type("!stablehlo.token")
+    '!stablehlo.token'
+    """
+    match = _TENSOR.fullmatch(text)
+    dtype = _dtype(match[2]) if match else None
+    if match is None or dtype is None:
+        return Text(text)
+    return TensorType(tuple(int(size) for size in match[1].split("x")[:-1]), dtype)
+
+
+_FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "#stablehlo.gather": (
+        _hlo.GatherDimensionNumbers,
+        (
+            "offset_dims",
+            "collapsed_slice_dims",
+            "operand_batching_dims",
+            "start_indices_batching_dims",
+            "start_index_map",
+            "index_vector_dim",
+        ),
+    ),
+    "#stablehlo.scatter": (
+        _hlo.ScatterDimensionNumbers,
+        (
+            "update_window_dims",
+            "inserted_window_dims",
+            "input_batching_dims",
+            "scatter_indices_batching_dims",
+            "scattered_dims_to_operand_dims",
+            "index_vector_dim",
+        ),
+    ),
+    "#stablehlo.dot": (
+        _hlo.DotDimensionNumbers,
+        (
+            "lhs_batching_dimensions",
+            "rhs_batching_dimensions",
+            "lhs_contracting_dimensions",
+            "rhs_contracting_dimensions",
+        ),
+    ),
+    "#stablehlo.conv": (
+        _hlo.ConvDimensionNumbers,
+        (
+            "input_batch_dimension",
+            "input_feature_dimension",
+            "input_spatial_dimensions",
+            "kernel_input_feature_dimension",
+            "kernel_output_feature_dimension",
+            "kernel_spatial_dimensions",
+            "output_batch_dimension",
+            "output_feature_dimension",
+            "output_spatial_dimensions",
+        ),
+    ),
+    "#stablehlo.dot_algorithm": (
+        _hlo.DotAlgorithm,
+        (
+            "lhs_precision_type",
+            "rhs_precision_type",
+            "accumulation_type",
+            "lhs_component_count",
+            "rhs_component_count",
+            "num_primitive_operations",
+            "allow_imprecise_accumulation",
+        ),
+    ),
+    "#stablehlo.channel_handle": (_hlo.ChannelHandle, ("handle", "channel_type")),
+    "#chlo.ragged_dot": (
+        _chlo.RaggedDotDimensionNumbers,
+        (
+            "lhs_batching_dimensions",
+            "rhs_batching_dimensions",
+            "lhs_contracting_dimensions",
+            "rhs_contracting_dimensions",
+            "lhs_ragged_dimensions",
+            "rhs_group_dimensions",
+        ),
+    ),
+}
+_ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
+_ARRAYS = tuple(
+    getattr(_ir, f"Dense{kind}ArrayAttr")
+    for kind in ("Bool", "I8", "I16", "I32", "I64", "F32", "F64")
+)
+# What an attribute that is left out stands for: some releases write it, others do not.
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "api_version": (1,),
+    "backend_config": ("",),
+    "called_computations": ((),),
+    "has_side_effect": (False,),
+    "indices_are_sorted": (False,),
+    "sort is_stable": (False,),
+    "top_k is_stable": (True,),
+    "output_operand_aliases": ((),),
+    "precision_config": ((), ("DEFAULT", "DEFAULT")),
+    "result_accuracy": ("#stablehlo.result_accuracy<mode = <DEFAULT>>",),
+    "unique_indices": (False,),
+}
+
+
+class _Copy:
+    """Copies a module; each type and value is made once."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, Type] = {}
+        self.values: dict[Any, Value] = {}
+        self.known: dict[str, Any] = {}
+
+    def module(self, module: Any, source: Any) -> Module:
+        functions: dict[str, Function] = {}
+        for operation in module.body.operations:
+            if operation.operation.name == "func.func":
+                function = self.function(operation.operation)
+                functions[function.name] = function
+        attributes = dict(self.attributes(module.operation))
+        name = attributes.pop("sym_name", "")
+        if "main" not in functions:
+            found = [
+                str(_ir.StringAttr(operation.attributes["sym_name"]).value)
+                for operation in module.body.operations
+                if operation.operation.name == "func.func"
+                and "private" not in str(operation.attributes.get("sym_visibility", ""))
+            ]
+            if len(found) != 1:
+                raise ModuleError(
+                    "the module has no function `main`"
+                    + (f", but {', '.join(found[:5])}" if found else "")
+                )
+            functions["main"] = functions[found[0]]
+        return Module(str(name), functions, attributes, source)
+
+    def function(self, operation: Any) -> Function:
+        attributes = operation.attributes
+        name = str(_ir.StringAttr(attributes["sym_name"]).value)
+        if not len(operation.regions[0].blocks):
+            raise ModuleError(f"the function `{name}` has no body")
+        arguments = operation.regions[0].blocks[0].arguments
+        paths = tuple(_place(str(a.location)).scopes for a in arguments)
+        told = _dicts(attributes, "arg_attrs")
+        if len(told) == len(paths):
+            named = (_string(one, "jax.arg_info") for one in told)
+            paths = tuple(info or path for info, path in zip(named, paths))
+        block = self.block(operation.regions[0])
+        results = [
+            _string(one, "jax.result_info") for one in _dicts(attributes, "res_attrs")
+        ]
+        results = results or [""] * len(block.returned)
+        scopes = _place(str(operation.location)).scopes
+        return Function(name, block, paths, tuple(results), scopes)
+
+    def block(self, region: Any) -> Block:
+        if len(region.blocks) != 1:
+            where = f" ({len(region.blocks)} blocks)"
+            raise ModuleError(f"a region with jumps between blocks is not read{where}")
+        block = region.blocks[0]
+        arguments = tuple(self.new_value(a) for a in block.arguments)
+        operations = list(block.operations)
+        if not operations:
+            return Block(arguments, (), ())
+        copied = tuple(self.operation(one.operation) for one in operations[:-1])
+        last = operations[-1].operation
+        return Block(arguments, copied, tuple(self.values[v] for v in last.operands))
+
+    def operation(self, operation: Any) -> Operation:
+        operands = tuple(self.values[value] for value in operation.operands)
+        regions = tuple(self.block(region) for region in operation.regions)
+        results = tuple(self.new_value(value) for value in operation.results)
+        name = str(operation.name)
+        if name == "stablehlo.constant":
+            attributes = {"value": self.constant(operation, results[0].type)}
+        else:
+            attributes = dict(self.attributes(operation))
+        place = _place(str(operation.location))
+        return Operation(name, operands, results, attributes, regions, place)
+
+    def new_value(self, value: Any) -> Value:
+        made = self.values[value] = Value(self.type(value.type))
+        return made
+
+    def type(self, mlir_type: Any) -> Type:
+        text = str(mlir_type)
+        if text not in self.types:
+            self.types[text] = parse_type(text)
+        return self.types[text]
+
+    def constant(self, operation: Any, kind: Type) -> Any:
+        """Return the content of a constant as an array; its text if that has none."""
+        if isinstance(kind, TensorType) and kind.dtype.name in _BUFFERED:
+            attribute = operation.attributes["value"]
+            if isinstance(attribute, _ir.DenseElementsAttr):
+                return np.array(attribute, kind.dtype).reshape(kind.shape)
+        text = operation.get_asm(enable_debug_info=False)
+        found = re.search(r"dense<(.*)> : ", text, re.DOTALL)
+        if not isinstance(kind, TensorType) or found is None:
+            return Text(text)
+        return _elements(found[1], kind)
+
+    def attributes(self, operation: Any) -> Iterator[tuple[str, Any]]:
+        attributes = operation.attributes
+        for position, name in enumerate(_names(attributes)):
+            try:
+                attribute = attributes[name]
+            except TypeError:  # the bindings know no class for it
+                text = operation.get_asm(enable_debug_info=False, use_local_scope=True)
+                yield name, Text(f"{position} of {text}")
+                continue
+            value = self.plain(attribute)
+            full = f"{operation.name.rpartition('.')[2]} {name}"
+            defaults = _DEFAULTS.get(full, _DEFAULTS.get(name, ()))
+            if value not in defaults:
+                yield name, value
+
+    def plain(self, attribute: Any) -> Any:
+        """Return an attribute as plain data."""
+        if type(attribute) is _ir.Attribute:
+            return self.of_dialect(attribute)
+        if isinstance(attribute, _ir.IntegerAttr):
+            return _integer(attribute)
+        if isinstance(attribute, _ir.BoolAttr):
+            return bool(attribute.value)
+        if isinstance(attribute, _ir.FloatAttr):
+            dtype = _dtype(str(attribute.type))
+            return (
+                Text(str(attribute)) if dtype is None else dtype.type(attribute.value)
+            )
+        if isinstance(attribute, _ir.FlatSymbolRefAttr):
+            return Symbol(attribute.value)
+        if isinstance(attribute, _ir.StringAttr):
+            return _decoded(attribute)
+        if isinstance(attribute, _ir.ArrayAttr):
+            return tuple(self.plain(one) for one in attribute)
+        if isinstance(attribute, _ARRAYS):
+            return tuple(attribute)
+        if isinstance(attribute, _ir.DictAttr):
+            names = sorted(_names(attribute))
+            return Record("dict", tuple((n, self.plain(attribute[n])) for n in names))
+        if isinstance(attribute, _ir.UnitAttr):
+            return True
+        if isinstance(attribute, _ir.TypeAttr):
+            return self.type(attribute.value)
+        if isinstance(attribute, _ir.DenseIntElementsAttr):
+            return _nested(np.array(attribute))
+        return Text(str(attribute))
+
+    def of_dialect(self, attribute: Any) -> Any:
+        """Return an attribute of StableHLO or CHLO, for which there is no class."""
+        text = str(attribute)
+        if text not in self.known:
+            enum = _ENUM.fullmatch(text)
+            name = text.partition("<")[0]
+            if enum is not None:
+                self.known[text] = enum[1]
+            elif name in _FIELDS:
+                cls, names = _FIELDS[name]
+                cast = cls(attribute)
+                fields = tuple((f, self.field(getattr(cast, f))) for f in names)
+                self.known[text] = Record(name, fields)
+            else:
+                self.known[text] = Text(text)
+        return self.known[text]
+
+    def field(self, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return tuple(value)
+        return self.type(value) if isinstance(value, _ir.Type) else value
+
+
+_BUFFERED = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    *("uint64", "float16", "float32", "float64"),
+)
+_PART = r"(0x[0-9A-Fa-f]+|true|false|[-+]?[\d.]+(?:[eE][-+]?\d+)?)"
+_ELEMENT = re.compile(rf"\(\s*{_PART}\s*,\s*{_PART}\s*\)|{_PART}")
+
+
+def _elements(text: str, kind: TensorType) -> Any:
+    """Read what stands between the brackets of `dense<...>`."""
+    shape, dtype = kind
+    if text.startswith('"0x'):
+        content = np.frombuffer(bytes.fromhex(text[3:-1]), dtype)
+        n = int(np.prod(shape))
+        return (
+            np.broadcast_to(content, n).reshape(shape) if n else np.zeros(shape, dtype)
+        )
+    part = dtype
+    if dtype.kind == "c":
+        part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+    found: list[Any] = []
+    for match in _ELEMENT.finditer(text):
+        if match[3] is not None:
+            found.append(_number(match[3], part))
+        else:
+            pair = np.array([_number(match[1], part), _number(match[2], part)], part)
+            found.append(pair.view(dtype)[0])
+    made = np.array(found, dtype)
+    if made.size == 1:
+        return np.full(shape, made[0], dtype)
+    return made.reshape(shape)
+
+
+def _number(text: str, dtype: np.dtype[Any]) -> Any:
+    if text.startswith("0x"):
+        content = int(text, 16).to_bytes(dtype.itemsize, "little")
+        return np.frombuffer(content, dtype)[0]
+    if text in ("true", "false"):
+        return np.array(text == "true").astype(dtype)[()]
+    is_whole = dtype.kind in "iu" or "int" in dtype.name
+    return np.array(int(text) if is_whole else float(text)).astype(dtype)[()]
+
+
+def _integer(attribute: Any) -> Any:
+    """Return an integer attribute: an int if it is an i64, else a scalar of its type."""
+    name = str(attribute.type)
+    dtype = None if name in ("i64", "i1") else _dtype(name)
+    return attribute.value if dtype is None else dtype.type(attribute.value)
+
+
+def _nested(array: Any) -> Any:
+    """Return an array as tuples of tuples."""
+    return array.item() if not array.ndim else tuple(map(_nested, array))
+
+
+def _names(attributes: Any) -> list[str]:
+    """Return the names in a dict of attributes, as the bindings of any release do."""
+    return [str(getattr(one, "name", one)) for one in attributes]
+
+
+def _dicts(attributes: Any, name: str) -> list[Any]:
+    return [*attributes[name]] if name in attributes else []
+
+
+def _string(attributes: Any, name: str) -> str:
+    return str(attributes[name].value) if name in attributes else ""
+
+
+def _decoded(attribute: Any) -> str:
+    try:
+        return str(attribute.value)
+    except UnicodeDecodeError:
+        return Text(str(attribute))
+
+
+def lowered_module(function: Any, avals: Any, platform: str = "cpu") -> Module:
+    """Lower a function of flat arguments, none of which is dropped.
+
+    Args:
+      function: Takes arrays and returns a sequence of arrays.
+      avals: The types of the arguments.
+      platform: What it is lowered for.
+    """
+    traced = jax.jit(function, keep_unused=True).trace(*avals)
+    lowered = traced.lower(lowering_platforms=(platform,))
+    return parse_module(lowered.compiler_ir("stablehlo"))
+
+
+def compiled_values(module: Module, args: Any) -> list[np.ndarray[Any, Any]]:
+    """Compile a module for the CPU and run it, with the options that JAX has by default."""
+    backend = _xla_bridge.get_backend("cpu")
+    device = backend.local_devices()[0]
+    options = _compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    with _mlir.make_ir_context() as context:
+        source = module.source
+        if isinstance(source, str | bytes):
+            source = _parsed(source, context)
+        executable = _compiler.backend_compile_and_load(
+            backend, source, _jax.DeviceList((device,)), options, []
+        )
+    given = [jax.device_put(x, device) for x in args]
+    results = executable.execute_sharded(given).disassemble_into_single_device_arrays()
+    return [np.asarray(one[0]) for one in results]

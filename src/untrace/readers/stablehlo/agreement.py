@@ -1,0 +1,151 @@
+"""Whether a jaxpr is the program of a module: by its StableHLO, else by its values.
+
+The strongest answer lowers the jaxpr and compares the two modules by value numbering, so
+that nothing but names, locations, order, repetition and dead code may differ. Where they
+differ, both modules are compiled by XLA, with the same options, and run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from untrace import jaxapi
+from untrace.jaxapi.modules import (
+    Module,
+    TensorType,
+    compiled_values,
+    lowered_module,
+    parse_module,
+)
+from untrace.readers.stablehlo.differences import first_difference
+from untrace.readers.stablehlo.numbering import NO_EFFECT, Numbering, TooLargeError
+
+SAME_MODULE = "same StableHLO"
+SAME_VALUES = "same values"
+MAX_NUMBERED = 4_000_000
+
+
+def agreement(
+    module: Any, jaxpr: Any, args: Sequence[Any] | None = None, platform: str = "cpu"
+) -> str:
+    """Compare a module with the jaxpr that was read from it.
+
+    Args:
+      module: A parsed `Module`, or its text or bytes.
+      jaxpr: A closed jaxpr.
+      args: Flat arguments to run both with, if that is needed; random ones by default.
+      platform: What the module was lowered for, where that is known.
+
+    Returns:
+      "same StableHLO"; "same values": bitwise, at these arguments; or "different: ",
+      followed by what differs, or by why the values could not be compared.
+    """
+    if not isinstance(module, Module):
+        module = parse_module(module)
+    with jaxapi.deep_recursion(), jax.enable_x64(_needs_x64(module, jaxpr)):
+        again = lowered_again(jaxpr, platform)
+        found = structural_difference(module, again)
+        if not found:
+            return SAME_MODULE
+        return _by_values(module, again, args, found)
+
+
+def lowered_again(jaxpr: Any, platform: str = "cpu") -> Module:
+    """Lower a closed jaxpr."""
+    body, _ = jaxapi.split_jaxpr(jaxpr)
+    types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in body.invars]
+    return lowered_module(jaxapi.as_function(jaxpr), types, platform)
+
+
+def structural_difference(one: Module, other: Module) -> str:
+    """Say what differs between two modules; nothing if they are the same.
+
+    Names, locations, the order and repetition of what has no effects, dead code, the
+    cutting into functions and what `numbering` lists besides do not count.
+    """
+    types = [[v.type for v in module.main.block.arguments] for module in (one, other)]
+    if types[0] != types[1]:
+        return f"the arguments are {types[0]} and {types[1]}"
+    numbering = Numbering(MAX_NUMBERED)
+    arguments = numbering.arguments("main", one.main.block.arguments)
+    try:
+        (first, effect), (second, after) = (
+            numbering.function(module, module.main, arguments, {}) for module in (one, other)
+        )
+    except TooLargeError:
+        return f"more than {MAX_NUMBERED:,} operations when calls are written out"
+    if len(first) != len(second):
+        return f"there are {len(first)} and {len(second)} results"
+    for index, (a, b) in enumerate(zip(first, second)):
+        if a != b:
+            return f"result {index}: {first_difference(numbering, a, b)}"
+    if effect != after:
+        return first_difference(numbering, max(effect, 0), max(after, 0))
+    return "" if effect in (NO_EFFECT, after) else "the effects differ"
+
+
+def _by_values(
+    one: Module, other: Module, args: Sequence[Any] | None, why: str
+) -> str:
+    """Compare the values of two modules by running them."""
+    types = [value.type for value in one.main.block.arguments]
+    given = random_values(types) if args is None else [np.asarray(x) for x in args]
+    try:
+        wanted = compiled_values(one, given)
+    except Exception as error:  # XLA says no in its own ways
+        said = " ".join(str(error).split())[:200]
+        return f"different: {why}; the module does not run here: {said}"
+    found = compiled_values(other, given)
+    for index, (a, b) in enumerate(zip(wanted, found, strict=True)):
+        if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
+            return f"different: the values of result {index} differ; {why}"
+    return SAME_VALUES
+
+
+def random_values(types: Sequence[Any], seed: int = 0) -> list[np.ndarray[Any, Any]]:
+    """Return arrays of given types: small numbers of both signs, with some zeros."""
+    generator = np.random.default_rng(seed)
+    made: list[np.ndarray[Any, Any]] = []
+    for kind in types:
+        assert isinstance(kind, TensorType), kind
+        shape, dtype = kind
+        low = -4 if dtype.kind in "if" or "float" in dtype.name else 0
+        whole = generator.integers(low, 5, shape)
+        if dtype == bool:
+            made.append(np.asarray(whole % 2 == 1))
+        elif dtype.kind in "iu" or "int" in dtype.name:
+            made.append(np.asarray(whole).astype(dtype))
+        elif dtype.kind == "c":
+            parts = generator.normal(size=(2, *shape))
+            made.append(np.asarray(parts[0] + 1j * parts[1]).astype(dtype))
+        else:
+            some = generator.normal(size=shape) * (generator.random(shape) > 0.1)
+            made.append(np.asarray(some).astype(dtype))
+    return made
+
+
+def _needs_x64(module: Module, jaxpr: Any) -> bool:
+    """Whether JAX must compute in 64 bits to lower a jaxpr as it was read."""
+    return jaxapi.is_wide() or any(
+        getattr(var.aval, "dtype", None) in _WIDE for var in _vars(jaxpr)
+    )
+
+
+_WIDE = tuple(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
+
+
+def _vars(jaxpr: Any) -> list[Any]:
+    body, _ = jaxapi.split_jaxpr(jaxpr)
+    found = [*body.invars, *body.constvars]
+    for eqn in body.eqns:
+        found += eqn.outvars
+        for value in eqn.params.values():
+            items = value if isinstance(value, tuple | list) else (value,)
+            for item in items:
+                if jaxapi.is_jaxpr(item):
+                    found += _vars(item)
+    return found

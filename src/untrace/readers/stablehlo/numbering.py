@@ -1,0 +1,389 @@
+"""Value numbering: values of two modules have one number if they are computed alike.
+
+A value is known by the operation that makes it, its attributes, the types of its results
+and the numbers of its operands; regions by their results, as functions of arguments that
+are numbered by depth. So names, locations, order, repeated constants, dead code and the
+cutting of a program into functions do not count, and all else does. Operations with
+effects take the number of the effect before them, which keeps their order.
+
+What counts as the same besides, since StableHLO defines it so: a conversion, reshape or
+broadcast to the type that a value has; a constant of equal elements and the broadcast of
+one; `if` and `case` of the converted predicate; a loop with and without the carried
+values that its body hands on unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from untrace.jaxapi.modules import (
+    Block,
+    Function,
+    Module,
+    Operation,
+    Record,
+    Symbol,
+    TensorType,
+    Type,
+    Value,
+)
+
+CALLS = ("func.call", "call")
+NO_EFFECT = -1
+
+
+class TooLargeError(Exception):
+    """Functions that call functions make too many operations to compare."""
+
+
+class Constant(NamedTuple):
+    """A constant by its content; `element` is the one that all others equal, if any."""
+
+    type: TensorType
+    content: bytes
+    element: bool
+
+
+class Made(NamedTuple):
+    """What an operation makes, all results together."""
+
+    name: str
+    attributes: Any
+    types: tuple[Type, ...]
+    operands: tuple[int, ...]
+    regions: tuple[Any, ...]
+    effect: int
+
+
+class Result(NamedTuple):
+    """One of the results of what has the number `made`."""
+
+    made: int
+    index: int
+
+
+class Argument(NamedTuple):
+    """An argument of a function, or of a region at a depth."""
+
+    owner: Any
+    index: int
+    type: Type
+
+
+class Region(NamedTuple):
+    """A region as a function of its arguments."""
+
+    types: tuple[Type, ...]
+    results: tuple[int, ...]
+    effect: int
+
+
+class Numbering:
+    """Numbers of values; equal keys have equal numbers."""
+
+    def __init__(self, limit: int = 0) -> None:
+        """Start without numbers; `limit`: how many operations may be numbered, 0: all."""
+        self.table: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.limit = limit
+        self.count = 0
+        self._calls: dict[Any, tuple[tuple[int, ...], int]] = {}
+        self._unchanged: dict[Block, list[int]] = {}
+
+    def number(self, key: Any) -> int:
+        """Return the number of a key, a new one if it has none."""
+        found = self.table.get(key)
+        if found is None:
+            found = self.table[key] = len(self.keys)
+            self.keys.append(key)
+        return found
+
+    def arguments(self, owner: Any, values: Sequence[Value]) -> list[int]:
+        """Number the arguments of a function or a region."""
+        return [
+            self.number(Argument(owner, i, value.type))
+            for i, value in enumerate(values)
+        ]
+
+    def constant(self, array: np.ndarray[Any, Any]) -> int:
+        """Number a constant."""
+        content = array.tobytes()
+        size = array.dtype.itemsize
+        is_equal = array.size > 0 and content == content[:size] * array.size
+        kind = TensorType(array.shape, array.dtype)
+        return self.number(
+            Constant(kind, content[:size] if is_equal else content, is_equal)
+        )
+
+    def type(self, number: int) -> Type:
+        """Return the type of a value."""
+        key = self.keys[number]
+        return (
+            self.keys[key.made].types[key.index]
+            if isinstance(key, Result)
+            else key.type
+        )
+
+    def unchanged(self, module: Module, body: Block) -> list[int]:
+        """Return which carried values the body of a loop hands on as they are."""
+        if body not in self._unchanged:
+            self._unchanged[body] = unchanged_values(module, body)
+        return self._unchanged[body]
+
+    def made(self, number: int) -> Made | None:
+        """Return what makes a value by an operation of one result."""
+        key = self.keys[number]
+        if isinstance(key, Result):
+            found = self.keys[key.made]
+            return found if len(found.types) == 1 else None
+        return None
+
+    def function(
+        self,
+        module: Module,
+        function: Function,
+        arguments: Sequence[int],
+        numbers: dict[Value, int],
+        depth: int = 0,
+        effect: int = NO_EFFECT,
+    ) -> tuple[tuple[int, ...], int]:
+        """Number all values of a function into `numbers`; return results and effect."""
+        block = function.block
+        numbers.update(zip(block.arguments, arguments, strict=True))
+        for operation in block.operations:
+            effect = self._operation(module, operation, numbers, depth, effect)
+        return tuple(numbers[value] for value in block.returned), effect
+
+    def region(
+        self,
+        module: Module,
+        block: Block,
+        numbers: dict[Value, int],
+        depth: int,
+        bound: dict[int, int] | None = None,
+    ) -> Region:
+        """Number a region at a depth; arguments in `bound` have the given numbers."""
+        bound = bound or {}
+        free = [v for i, v in enumerate(block.arguments) if i not in bound]
+        numbers.update(zip(free, self.arguments(depth, free)))
+        for index, number in bound.items():
+            numbers[block.arguments[index]] = number
+        effect = NO_EFFECT
+        for operation in block.operations:
+            effect = self._operation(module, operation, numbers, depth, effect)
+        results = tuple(numbers[value] for value in block.returned)
+        return Region(tuple(value.type for value in free), results, effect)
+
+    def _operation(
+        self,
+        module: Module,
+        operation: Operation,
+        numbers: dict[Value, int],
+        depth: int,
+        effect: int,
+    ) -> int:
+        """Number the results of an operation; return the effect after it."""
+        self.count += 1
+        if self.limit and self.count > self.limit:
+            raise TooLargeError
+        operands = tuple(numbers[value] for value in operation.operands)
+        if operation.name in CALLS:
+            results, effect = self._call(module, operation, operands, depth, effect)
+        elif operation.name == "stablehlo.while":
+            results, effect = self._while(module, operation, numbers, depth, effect)
+        else:
+            plain = self._plain(operation, operands)
+            if plain is not None:
+                results = [plain]
+            else:
+                name, regions = operation.name, operation.regions
+                if name == "stablehlo.if":
+                    name, regions = "stablehlo.case", regions[::-1]
+                    operands = (self._converted(operands[0]),)
+                inner = tuple(
+                    self.region(module, block, numbers, depth + 1) for block in regions
+                )
+                results, effect = self._made(
+                    module, operation, name, operands, inner, depth, effect
+                )
+        numbers.update(zip(operation.results, results))
+        return effect
+
+    def _call(
+        self,
+        module: Module,
+        operation: Operation,
+        operands: tuple[int, ...],
+        depth: int,
+        effect: int,
+    ) -> tuple[Sequence[int], int]:
+        callee = module.functions[operation.attributes["callee"]]
+        key = (callee, operands, depth, effect)
+        if key not in self._calls:
+            inner: dict[Value, int] = {}
+            self._calls[key] = self.function(
+                module, callee, operands, inner, depth, effect
+            )
+        return self._calls[key]
+
+    def _while(
+        self,
+        module: Module,
+        operation: Operation,
+        numbers: dict[Value, int],
+        depth: int,
+        effect: int,
+    ) -> tuple[Sequence[int], int]:
+        condition, body = operation.regions
+        bound = {
+            i: numbers[operation.operands[i]] for i in self.unchanged(module, body)
+        }
+        regions = [
+            self.region(module, block, numbers, depth + 1, bound)
+            for block in (condition, body)
+        ]
+        carried = [i for i in range(len(operation.operands)) if i not in bound]
+        kept = tuple(regions[1].results[i] for i in carried)
+        regions[1] = regions[1]._replace(results=kept)
+        has_effect = any(region.effect != NO_EFFECT for region in regions)
+        made = Made(
+            operation.name,
+            exact(operation.attributes),
+            tuple(operation.results[i].type for i in carried),
+            tuple(numbers[operation.operands[i]] for i in carried),
+            tuple(regions),
+            effect if has_effect else NO_EFFECT,
+        )
+        number = self.number(made)
+        results = dict(bound)
+        for index, i in enumerate(carried):
+            results[i] = self.number(Result(number, index))
+        return [
+            results[i] for i in range(len(results))
+        ], number if has_effect else effect
+
+    def _made(
+        self,
+        module: Module,
+        operation: Operation,
+        name: str,
+        operands: tuple[int, ...],
+        regions: tuple[Region, ...],
+        depth: int,
+        effect: int,
+    ) -> tuple[Sequence[int], int]:
+        called = [
+            (key, self.region(module, module.functions[value].block, {}, depth + 1))
+            for key, value in operation.attributes.items()
+            if isinstance(value, Symbol) and value in module.functions
+        ]
+        taken = {key for key, _ in called}
+        rest = {k: v for k, v in operation.attributes.items() if k not in taken}
+        inner = (*regions, *(region for _, region in called))
+        has_effect = has_effects(operation) or any(r.effect != NO_EFFECT for r in inner)
+        types = tuple(value.type for value in operation.results)
+        before = effect if has_effect else NO_EFFECT
+        made = Made(name, exact(rest), types, operands, inner, before)
+        number = self.number(made)
+        results = [self.number(Result(number, i)) for i in range(len(types))]
+        return results, number if has_effect else effect
+
+    def _converted(self, predicate: int) -> int:
+        kind = TensorType((), np.dtype(np.int32))
+        made = Made("stablehlo.convert", (), (kind,), (predicate,), (), NO_EFFECT)
+        return self.number(Result(self.number(made), 0))
+
+    def _plain(self, operation: Operation, operands: tuple[int, ...]) -> int | None:
+        """Return the number of a constant, or of the operand that the result equals."""
+        name = operation.name
+        if name == "stablehlo.constant":
+            value = operation.attributes["value"]
+            is_array = isinstance(value, np.ndarray)
+            return self.constant(value) if is_array else None
+        if name == "sdy.sharding_constraint" and is_open(operation):
+            return operands[0]
+        if name not in _KEEPING or set(operation.attributes) - _MOVES:
+            return None
+        (before,), (after,) = operation.operands, operation.results
+        dimensions = operation.attributes.get("broadcast_dimensions")
+        if before.type == after.type and (
+            dimensions is None or dimensions == tuple(range(len(dimensions)))
+        ):
+            return operands[0]
+        key = self.keys[operands[0]]
+        if (
+            name != "stablehlo.convert"
+            and isinstance(key, Constant)
+            and key.element
+            and isinstance(after.type, TensorType)
+            and 0 not in after.type.shape
+        ):
+            return self.number(key._replace(type=after.type))
+        return None
+
+
+_KEEPING = ("stablehlo.convert", "stablehlo.reshape", "stablehlo.broadcast_in_dim")
+_MOVES = {"broadcast_dimensions"}
+_EFFECTS = {
+    *("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv"),
+    "stablehlo.rng",
+}
+
+
+def has_effects(operation: Operation) -> bool:
+    """Whether an operation does more than compute its results."""
+    return operation.name in _EFFECTS or bool(
+        operation.attributes.get("has_side_effect")
+    )
+
+
+def is_open(operation: Operation) -> bool:
+    """Whether a sharding constraint is one over no axes at all."""
+    sharding = str(operation.attributes.get("sharding", ""))
+    return sharding.startswith("#sdy.sharding<@empty_mesh,")
+
+
+def unchanged_values(module: Module, body: Block) -> list[int]:
+    """Return which carried values the body of a loop hands on as they are."""
+    known = _definitions(body)
+    return [
+        index
+        for index, (argument, value) in enumerate(zip(body.arguments, body.returned))
+        if _source(module, known, value) is argument
+    ]
+
+
+def _definitions(block: Block) -> dict[Value, Operation]:
+    return {value: one for one in block.operations for value in one.results}
+
+
+def _source(module: Module, known: dict[Value, Operation], value: Value) -> Value:
+    """Return what a value is the same as in its block, looking through calls."""
+    while (found := known.get(value)) is not None and found.name in CALLS:
+        callee = module.functions[found.attributes["callee"]].block
+        inner = callee.returned[found.results.index(value)]
+        source = _source(module, _definitions(callee), inner)
+        if source not in callee.arguments:
+            break
+        value = found.operands[callee.arguments.index(source)]
+    return value
+
+
+def exact(value: Any) -> Any:
+    """Return what equals only attributes that are the same, down to types and bits."""
+    if isinstance(value, dict):
+        return tuple(sorted((str(k), exact(v)) for k, v in value.items()))
+    if isinstance(value, Record):
+        return value.kind, tuple((k, exact(v)) for k, v in value.fields)
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, TensorType):
+        return "tensor", value.shape, str(value.dtype)
+    if isinstance(value, tuple):
+        return ("tuple", *map(exact, value))
+    if isinstance(value, float):
+        return "float", value.hex()
+    return type(value).__name__, str(value)

@@ -1,0 +1,197 @@
+"""A StableHLO module as a jaxpr: parsed, its operations stated as `jax.lax`, and traced.
+
+Functions become jitted functions of their names, and loops, sorts and calls of LAPACK
+what of JAX is lowered to them, where lowering it again proves that (`idioms`). What JAX
+cannot express is refused, with the place of the operation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.errors import LoadError
+from untrace.jaxapi.modules import Block, Function, Module, ModuleError, parse_module
+from untrace.readers.stablehlo.calls import Call
+from untrace.readers.stablehlo.frames import Frame, WideError
+from untrace.readers.stablehlo.idioms import Idioms
+from untrace.readers.stablehlo.numbering import CALLS, Numbering, TooLargeError
+from untrace.readers.stablehlo.shapes import is_wide, struct
+
+MAX_CALLED = 2_000_000
+"""How many operations there may be when every call is written out."""
+
+INLINED = re.compile(r"(closed_call|core_call|wrapped|None|custom_jvp_call)(_\d+)?")
+"""Functions that JAX makes for its own ends."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a module.
+
+    Attributes:
+      jaxpr: The closed jaxpr, whose debug info names function, arguments and results.
+      module: The module.
+      is_wide: Whether it has values of 64 bits, and JAX must be told so.
+    """
+
+    jaxpr: Any
+    module: Module
+    is_wide: bool
+
+
+def read_module(content: Any) -> Reading:
+    """Read a module.
+
+    Args:
+      content: Text, bytecode or a portable artefact; or a parsed `Module`.
+
+    Raises:
+      LoadError: If it is none, not valid, or holds what JAX cannot express.
+    """
+    module = content if isinstance(content, Module) else parsed(content)
+    check_calls(module)
+    is_wide_now = jaxapi.is_wide()
+    try:
+        with jaxapi.deep_recursion():
+            try:
+                return Reading(_traced(module), module, is_wide_now)
+            except WideError:
+                with jax.enable_x64(True):
+                    return Reading(_traced(module), module, True)
+    except TooLargeError:
+        raise LoadError(
+            f"cannot read the module: its functions call each other so often that they "
+            f"hold more than {MAX_CALLED:,} operations. Cut it into smaller modules."
+        ) from None
+    except RecursionError:
+        raise LoadError(
+            "cannot read the module: its regions and calls are nested too deeply"
+        ) from None
+
+
+def parsed(content: Any) -> Module:
+    """Parse a module.
+
+    Raises:
+      LoadError: If it cannot be parsed.
+    """
+    try:
+        return parse_module(content)
+    except ModuleError as error:
+        raise LoadError(f"not a StableHLO module that can be read: {error}") from None
+
+
+def check_calls(module: Module) -> None:
+    """Refuse functions that call themselves or functions that are not there."""
+    state: dict[str, str] = {}
+    todo: list[tuple[str, bool]] = [(module.main.name, False)]
+    while todo:
+        name, is_done = todo.pop()
+        if is_done:
+            state[name] = "done"
+            continue
+        if state.get(name) == "done":
+            continue
+        if name not in module.functions:
+            raise LoadError(f"cannot read the module: it has no function `{name}`")
+        if state.get(name) == "open":
+            raise LoadError(f"cannot read the module: `{name}` calls itself")
+        state[name] = "open"
+        todo.append((name, True))
+        for callee in called_functions(module.functions[name].block):
+            if state.get(callee) == "open":
+                raise LoadError(f"cannot read the module: `{callee}` calls itself")
+            todo.append((callee, False))
+
+
+def called_functions(block: Block) -> list[str]:
+    """Return the names of the functions that a block calls."""
+    found: list[str] = []
+    for operation in block.operations:
+        name = "callee" if operation.name in CALLS else "decomposition"
+        if operation.name in CALLS or operation.name == "stablehlo.composite":
+            found.append(str(operation.attributes[name]))
+        for inner in operation.regions:
+            found += called_functions(inner)
+    return found
+
+
+def _traced(module: Module) -> Any:
+    functions = _Functions(module)
+    main = module.main
+    call = Call(_whole(main), main.name, lambda block: list)
+    types = [call.checked(value.type) for value in main.block.arguments]
+    if any(map(is_wide, types)) and not jaxapi.is_wide():
+        raise WideError
+    name = _name(module)
+    return jaxapi.trace_named(
+        functions.frame(main).run,
+        [struct(kind) for kind in types],
+        name,
+        main.argument_paths,
+        main.result_paths,
+    )
+
+
+def _whole(function: Function) -> Any:
+    """Return an operation that stands for a function in messages."""
+    from untrace.jaxapi.modules import Operation, Place
+
+    return Operation("func.func", (), function.block.arguments, {}, (), Place())
+
+
+def _name(module: Module) -> str:
+    return module.name.removeprefix("jit_").removeprefix("pmap_") or "main"
+
+
+class _Functions:
+    """The functions of a module, each made once."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.numbering = Numbering(MAX_CALLED)
+        self.idioms = Idioms(self.numbering)
+        self.frames: dict[str, Frame] = {}
+        self.jitted: dict[str, Callable[..., list[Any]]] = {}
+
+    def frame(self, function: Function) -> Frame:
+        """Return a function with its values numbered."""
+        if function.name not in self.frames:
+            made = Frame(
+                self.module, function, self.numbering, self.idioms.find, self.called
+            )
+            self.frames[function.name] = made
+        return self.frames[function.name]
+
+    def called(self, name: str) -> Callable[..., list[Any]]:
+        """Return what evaluates a function of the module: a jitted one, mostly."""
+        if name not in self.jitted:
+            run = self.frame(self.module.functions[name]).run
+            if not INLINED.fullmatch(name):
+                run = jax.jit(_renamed(run, self._plain(name)))
+            self.jitted[name] = run
+        return self.jitted[name]
+
+    def _plain(self, name: str) -> str:
+        """Return the name of a function without the number that tells it from others."""
+        base = re.sub(r"_\d+$", "", name)
+        return base if base in self.module.functions else name
+
+
+def _renamed(run: Callable[..., list[Any]], name: str) -> Callable[..., list[Any]]:
+    def function(*args: Any) -> list[Any]:
+        return run(*args)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def results_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return results as a tuple."""
+    return tuple(values)
