@@ -59,6 +59,27 @@ def trace_named(
     return trace_flat(function, shaped, name, debug_info=debug)
 
 
+def unclamped_switch(
+    index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
+    """Bind what `jax.lax.switch` makes, without clamping the index."""
+
+    def switched(index: Any, *args: Any) -> Any:
+        return jax.lax.switch(index, branches, *args)
+
+    avals = [_core.ShapedArray((), index.dtype), *map(_core.typeof, operands)]
+    body, consts = split_jaxpr(trace_flat(switched, avals))
+    (eqn,) = (eqn for eqn in body.eqns if eqn.primitive is jax.lax.cond_p)
+    known = dict(zip(body.invars, [index, *operands]))
+    known.update(zip(body.constvars, consts))
+    given = [v.val if hasattr(v, "val") else known[v] for v in eqn.invars[1:]]
+    made = dict(zip(eqn.outvars, jax.lax.cond_p.bind(index, *given, **eqn.params)))
+    return [
+        v.val if hasattr(v, "val") else made[v] if v in made else known[v]
+        for v in body.outvars
+    ]
+
+
 def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:
     """Trace the computation of a `reduce` at the types of the jaxpr beside it.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from jax import lax
 
 from untrace.jaxapi.modules import Operation, Record, TensorType
+from untrace.readers.stablehlo.shapes import scatter_numbers
 
 Candidate = tuple[Any, Callable[..., list[Any]]]
 YES_NO = (False, True)
@@ -28,7 +29,7 @@ def _options(
         def called(*args: Any, options: dict[str, Any] = options) -> list[Any]:
             return _listed(function(*args, **options))
 
-        yield (function.__name__, *chosen), called
+        yield (getattr(function, "__self__", function), *chosen), called
 
 
 def _cholesky(x: Any) -> Any:
@@ -68,7 +69,7 @@ def _tridiagonal(x: Any, lower: bool) -> Any:
 
 
 LAPACK: dict[str, Callable[[], Iterator[Candidate]]] = {
-    "potrf": lambda: _options(_cholesky),
+    "potrf": lambda: chain(_options(_cholesky), _options(lax.linalg.cholesky_p.bind)),
     "getrf": lambda: _options(lax.linalg.lu),
     "geqrf": lambda: _options(_qr, full_matrices=YES_NO),
     "orgqr": lambda: _options(lax.linalg.householder_product),
@@ -173,10 +174,32 @@ def _reduce_window(operation: Operation) -> Iterator[Candidate]:
 
 CUMULATIVE = (lax.cumsum, lax.cumprod, lax.cummax, lax.cummin)
 
+
+def _scatter(operation: Operation) -> Iterator[Candidate]:
+    """Yield scatters whose update takes several operations, as that of complex numbers."""
+    numbers = operation.attributes.get("scatter_dimension_numbers")
+    n_steps = len(operation.regions[0].operations)
+    if len(operation.operands) != 3 or n_steps < 2 or not isinstance(numbers, Record):
+        return
+    how: dict[str, Any] = {
+        "dimension_numbers": scatter_numbers(numbers),
+        "indices_are_sorted": bool(operation.attributes.get("indices_are_sorted")),
+        "unique_indices": bool(operation.attributes.get("unique_indices")),
+        "mode": lax.GatherScatterMode.FILL_OR_DROP,
+    }
+    for function in (lax.scatter_max, lax.scatter_min):
+
+        def called(*arrays: Any, function: Any = function) -> list[Any]:
+            return [function(*arrays, **how)]
+
+        yield (function.__name__, *map(str, how.values())), called
+
+
 _BY_NAME: dict[str, Callable[[Operation], Iterator[Candidate]]] = {
     "stablehlo.custom_call": _custom_call,
     "stablehlo.reduce": _reduce,
     "stablehlo.reduce_window": _reduce_window,
+    "stablehlo.scatter": _scatter,
     "stablehlo.sort": _sort,
 }
 

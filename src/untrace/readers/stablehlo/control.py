@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 from jax import lax
 
 from untrace.jaxapi.modules import Record, Text
@@ -31,16 +30,6 @@ def branches(call: Call) -> list[Callable[[], tuple[Any, ...]]]:
         return lambda: tuple(function())
 
     return [branch(call.region(i)) for i in range(call.n_regions())]
-
-
-def case(call: Call, index: Any) -> Any:
-    """State a choice by number, which is the last one for numbers that are none."""
-    found = branches(call)
-    if len(found) == 1:
-        return found[0]()
-    last = len(found) - 1
-    is_outside = (index < 0) | (index > last)
-    return lax.switch(jnp.where(is_outside, jnp.int32(last), index), found)
 
 
 def if_(call: Call, predicate: Any) -> Any:
@@ -72,7 +61,6 @@ def composite(
 
 
 CONTROL: dict[str, Template] = {
-    "stablehlo.case": case,
     "stablehlo.if": if_,
     "stablehlo.optimization_barrier": optimization_barrier,
     "stablehlo.while": while_loop,

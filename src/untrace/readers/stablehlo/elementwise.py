@@ -134,6 +134,9 @@ def convert(call: Call, x: Any) -> Any:
     """State a conversion: to bool what is not zero, of a complex number its real part."""
     if x.dtype.kind == "c" and call.dtype.kind not in "cb":
         x = lax.real(x)
+    if isinstance(x, np.ndarray | np.generic):  # NumPy would compute it at once
+        how = {"new_dtype": call.dtype, "weak_type": False, "sharding": None}
+        return lax.convert_element_type_p.bind(x, **how)
     return lax.convert_element_type(x, call.dtype)
 
 

@@ -188,7 +188,7 @@ class Frame:
     def _idioms_in(self, block: Block, depth: int) -> dict[int, Idiom]:
         found = self._idioms.get(block)
         if found is None:
-            idioms = self._find(self, block, depth)
+            idioms = sorted(self._find(self, block, depth), key=_n_results)
             found = {n: idiom for idiom in idioms for n in idiom.results}
             self._idioms[block] = found
         return found
@@ -230,6 +230,8 @@ class Frame:
             return [n for i, n in enumerate(numbers) if i not in bound]
         if operation.name in TAKES_SCALARS:
             return self._as_scalars(numbers)
+        if self.numbering.taken(operation, numbers) is not None:
+            return []
         if operation.name == "stablehlo.case":
             made = self.numbering.made(numbers[0])
             if made is not None and self._decides(made, len(operation.regions)):
@@ -290,7 +292,7 @@ class Frame:
             ),
         )
         try:
-            results = self._stated(call, args)
+            results = self._stated(call, args, values, depth)
         except (LoadError, WideError):
             raise
         except RecursionError:
@@ -312,21 +314,48 @@ class Frame:
         self._check(call, results)
         return results
 
-    def _stated(self, call: Call, args: list[Any]) -> Any:
-        operation = call.operation
+    def _stated(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
         if call.name == "stablehlo.case":
-            found = self.numbering.made(self.numbers[operation.operands[0]])
-            if found is not None and self._decides(found, len(operation.regions)):
-                if found.name == "stablehlo.clamp":
-                    return lax.switch(args[0], branches(call))
-                no, yes = branches(call)
-                return lax.cond(args[0], yes, no)
+            return self._case(call, args, values, depth)
         if call.name == "stablehlo.composite":
             return composite(call, self._call(call["decomposition"]), *args)
         template = TEMPLATES.get(call.name)
         if template is None:
             raise call.refused("is an operation that JAX has no counterpart of")
         return template(call, *args)
+
+    def _case(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
+        """State a choice by number as what of JAX makes the number as it is made here."""
+        operation = call.operation
+        numbers = [self.numbers[value] for value in operation.operands]
+        branch = self.numbering.taken(operation, numbers)
+        if branch is not None:
+            return self.region(branch, values, depth - 1, operation.place.scopes)()
+        made = self.numbering.made(numbers[0])
+        if made is None or not self._decides(made, len(operation.regions)):
+            free = set[int]().union(*map(self.captured, operation.regions))
+            return self._unclamped(call, args[0], sorted(free), values, depth)
+        if made.name == "stablehlo.clamp":
+            return lax.switch(args[0], branches(call))
+        no, yes = branches(call)
+        return lax.cond(args[0], yes, no)
+
+    def _unclamped(
+        self, call: Call, index: Any, free: list[int], values: Values, depth: int
+    ) -> Any:
+        """State a choice by any number: the last branch, if it is none of a branch."""
+        outer = [self.value(number, values) for number in free]
+
+        def branch(block: Block) -> Callable[..., list[Any]]:
+            def evaluated(*args: Any) -> list[Any]:
+                inner: Values = ChainMap(dict(zip(free, args)))
+                return self.region(block, inner, depth, call.operation.place.scopes)()
+
+            return evaluated
+
+        return jaxapi.unclamped_switch(
+            index, [branch(block) for block in call.operation.regions], outer
+        )
 
     def _check(self, call: Call, results: list[Any]) -> None:
         """Refuse results of other types than the module has."""
@@ -340,6 +369,10 @@ class Frame:
 
 _PREDICATE = TensorType((), np.dtype(bool))
 _OF_SCALAR = (("broadcast_dimensions", ("tuple",)),)
+
+
+def _n_results(idiom: Idiom) -> int:
+    return len(idiom.results)
 
 
 def _types(types: Sequence[TensorType]) -> str:

@@ -8,8 +8,9 @@ effects take the number of the effect before them, which keeps their order.
 
 What counts as the same besides, since StableHLO defines it so: a conversion, reshape or
 broadcast to the type that a value has; a constant of equal elements and the broadcast of
-one; `if` and `case` of the converted predicate; a loop with and without the carried
-values that its body hands on unchanged.
+one; `if` and `case` of the converted predicate; a `case` of one branch, or of a constant,
+and that branch; a loop with and without the carried values that its body hands on
+unchanged.
 """
 
 from __future__ import annotations
@@ -192,6 +193,10 @@ class Numbering:
         operands = tuple(numbers[value] for value in operation.operands)
         if operation.name in CALLS:
             results, effect = self._call(module, operation, operands, depth, effect)
+        elif (branch := self.taken(operation, operands)) is not None:
+            for inner in branch.operations:
+                effect = self._operation(module, inner, numbers, depth, effect)
+            results = [numbers[value] for value in branch.returned]
         elif operation.name == "stablehlo.while":
             results, effect = self._while(module, operation, numbers, depth, effect)
         else:
@@ -211,6 +216,19 @@ class Numbering:
                 )
         numbers.update(zip(operation.results, results))
         return effect
+
+    def taken(self, operation: Operation, operands: Sequence[int]) -> Block | None:
+        """Return the branch of a `case` that is always taken, if there is one."""
+        regions = operation.regions
+        if operation.name != "stablehlo.case":
+            return None
+        if len(regions) == 1:
+            return regions[0]
+        key = self.keys[operands[0]]
+        if not isinstance(key, Constant) or key.type.shape:
+            return None
+        index = int(np.frombuffer(key.content, key.type.dtype)[0])
+        return regions[index if 0 <= index < len(regions) else -1]
 
     def _call(
         self,

@@ -66,7 +66,8 @@ def scatter(call: Call, *operands: Any) -> Any:
         "unique_indices": bool(call.get("unique_indices")),
         "mode": lax.GatherScatterMode.FILL_OR_DROP,
     }
-    numbers, indices = scatter_numbers(call), scatter_indices(call, indices)
+    numbers = scatter_numbers(call["scatter_dimension_numbers"])
+    indices = scatter_indices(call, indices)
     block = call.operation.regions[0]
     old, new = block.arguments
     if block.returned == (new,):
@@ -93,26 +94,10 @@ def scatter(call: Call, *operands: Any) -> Any:
 
 def select_and_scatter(call: Call, x: Any, source: Any, init: Any) -> Any:
     """State a scatter to the selected elements of windows."""
-    names = [one.name for one in call.operation.regions[0].operations]
     select, combine = call.region(0), call.computation(1)
     window = tuple(call["window_dimensions"])
     strides = tuple(call.get("window_strides") or (1,) * x.ndim)
     padding = tuple(pairs(call.get("padding") or ((0, 0),) * x.ndim))
-    is_sum = combine is lax.add and isinstance(init, np.generic) and init == 0
-    if names == ["stablehlo.compare"] and is_sum and not np.any(padding):
-        direction = call.operation.regions[0].operations[0].attributes
-        primitive = {"GE": lax.ge_p, "LE": lax.le_p}.get(
-            direction["comparison_direction"]
-        )
-        if primitive is not None:
-            return lax.select_and_scatter_add_p.bind(
-                source,
-                x,
-                select_prim=primitive,
-                window_dimensions=window,
-                window_strides=strides,
-                padding=padding,
-            )
     scalar = jaxapi.ShapedArray((), x.dtype)
     chosen, updated = (
         jaxapi.split_jaxpr(jaxapi.trace_flat(function, [scalar, scalar]))

@@ -67,9 +67,8 @@ def gather(call: Call, x: Any, indices: Any) -> Any:
     )
 
 
-def scatter_numbers(call: Call) -> lax.ScatterDimensionNumbers:
+def scatter_numbers(numbers: Record) -> lax.ScatterDimensionNumbers:
     """Return the dimension numbers of a scatter as JAX has them."""
-    numbers = call["scatter_dimension_numbers"]
     return lax.ScatterDimensionNumbers(
         update_window_dims=numbers["update_window_dims"],
         inserted_window_dims=numbers["inserted_window_dims"],
