@@ -88,7 +88,9 @@ def by_structure(reading: Any) -> str:
     return structural_difference(reading.module, again)
 
 
-def flat_arguments(jitted: Any, args: tuple[Any, ...], is_all: bool) -> list[Any] | None:
+def flat_arguments(
+    jitted: Any, args: tuple[Any, ...], is_all: bool
+) -> list[Any] | None:
     """Return the arguments that the module has; None if there are only types."""
     leaves = jax.tree.leaves(args)
     if any(isinstance(x, jax.ShapeDtypeStruct) for x in leaves):
@@ -171,14 +173,18 @@ def main() -> None:
             ):
                 counts[outcome.verdict] += 1
                 values[outcome.values] += 1
-                is_same = outcome.verdict == SAME_MODULE and outcome.values != "different"
+                is_same = (
+                    outcome.verdict == SAME_MODULE and outcome.values != "different"
+                )
                 if options.verbose or not is_same:
                     print(*outcome, flush=True)
                 is_good &= outcome.verdict in GOOD + NOT_OURS
                 is_good &= outcome.values != "different"
         values.pop("", None)
         print(f"jax {jax.__version__}, {name}, {options.via}: {dict(counts)}", end="")
-        print(f", values {dict(values)}" if values else "", f"{time.time() - start:.0f} s")
+        print(
+            f", values {dict(values)}" if values else "", f"{time.time() - start:.0f} s"
+        )
     sys.exit(not is_good)
 
 

@@ -56,7 +56,8 @@ def trace_named(
     paths = tuple(argument_paths), tuple(result_paths)
     debug = _core.DebugInfo("untrace", name, *paths)
     shaped = [_core.ShapedArray(aval.shape, aval.dtype) for aval in avals]
-    return trace_flat(function, shaped, name, debug_info=debug)
+    body, consts = split_jaxpr(trace_flat(function, shaped, name, debug_info=debug))
+    return close_jaxpr(body.replace(debug_info=debug), consts)
 
 
 def unclamped_switch(

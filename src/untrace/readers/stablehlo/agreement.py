@@ -74,7 +74,8 @@ def structural_difference(one: Module, other: Module) -> str:
     arguments = numbering.arguments("main", one.main.block.arguments)
     try:
         (first, effect), (second, after) = (
-            numbering.function(module, module.main, arguments, {}) for module in (one, other)
+            numbering.function(module, module.main, arguments, {})
+            for module in (one, other)
         )
     except TooLargeError:
         return f"more than {MAX_NUMBERED:,} operations when calls are written out"
@@ -88,9 +89,7 @@ def structural_difference(one: Module, other: Module) -> str:
     return "" if effect in (NO_EFFECT, after) else "the effects differ"
 
 
-def _by_values(
-    one: Module, other: Module, args: Sequence[Any] | None, why: str
-) -> str:
+def _by_values(one: Module, other: Module, args: Sequence[Any] | None, why: str) -> str:
     """Compare the values of two modules by running them."""
     types = [value.type for value in one.main.block.arguments]
     given = random_values(types) if args is None else [np.asarray(x) for x in args]

@@ -1,4 +1,7 @@
-"""Which functions of JAX may be behind an operation, by its name or its target."""
+"""Which functions of JAX may be behind an operation, by its name or its target.
+
+They take the operands of the operation. Those of `random.py` take others.
+"""
 
 from __future__ import annotations
 

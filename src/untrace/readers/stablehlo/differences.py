@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from untrace.readers.stablehlo.numbering import Argument, Constant, Made, Numbering, Result
+from untrace.readers.stablehlo.numbering import (
+    Argument,
+    Constant,
+    Made,
+    Numbering,
+    Result,
+)
 
 
 def first_difference(numbering: Numbering, one: int, other: int) -> str:

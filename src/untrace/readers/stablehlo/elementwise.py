@@ -191,6 +191,7 @@ def _power(x: Any, y: Any) -> Any:
     """
     if not np.issubdtype(x.dtype, np.integer):
         return lax.pow(x, y)
+    x, y = jnp.broadcast_arrays(x, y)
     result, square, left = lax.full_like(y, 1), x, y
     for _ in range(x.dtype.itemsize * 8):
         is_odd = lax.ne(lax.bitwise_and(left, lax.full_like(left, 1)), _zero(left))
@@ -248,5 +249,5 @@ ELEMENTWISE: dict[str, Template] = {
     ),
 }
 
-TAKES_SCALARS = {*BINARY, "stablehlo.compare"} - {"stablehlo.power"}
-"""Operations whose JAX counterparts broadcast a scalar operand themselves."""
+IMPLIES_BROADCASTS = {*BINARY, "stablehlo.compare"}
+"""Operations whose JAX counterparts broadcast scalars and axes of size 1 themselves."""

@@ -29,12 +29,13 @@ from untrace.jaxapi.modules import (
 from untrace.readers.stablehlo.calls import Call
 from untrace.readers.stablehlo.control import CONTROL, branches, composite
 from untrace.readers.stablehlo.custom_calls import custom_call
-from untrace.readers.stablehlo.elementwise import ELEMENTWISE, TAKES_SCALARS
+from untrace.readers.stablehlo.elementwise import ELEMENTWISE, IMPLIES_BROADCASTS
 from untrace.readers.stablehlo.numbering import (
     CALLS,
     Constant,
     Made,
     Numbering,
+    exact,
     has_effects,
     is_open,
 )
@@ -223,13 +224,13 @@ class Frame:
         return {self.numbers[value] for value in used - own}
 
     def operands(self, operation: Operation) -> list[int]:
-        """Return the numbers that a template is given: scalars for their broadcasts."""
+        """Return the numbers that a template is given, before broadcasts it implies."""
         numbers = [self.numbers[value] for value in operation.operands]
         if operation.name == "stablehlo.while":
             bound = self.numbering.unchanged(self.module, operation.regions[1])
             return [n for i, n in enumerate(numbers) if i not in bound]
-        if operation.name in TAKES_SCALARS:
-            return self._as_scalars(numbers)
+        if operation.name in IMPLIES_BROADCASTS:
+            return self._before_broadcasts(numbers)
         if self.numbering.taken(operation, numbers) is not None:
             return []
         if operation.name == "stablehlo.case":
@@ -251,14 +252,18 @@ class Frame:
         are_known = isinstance(low, Constant) and isinstance(high, Constant)
         return are_known and (_integer(low), _integer(high)) == (0, n_branches - 1)
 
-    def _as_scalars(self, numbers: list[int]) -> list[int]:
-        """Put scalars in the place of their broadcasts, unless all operands are such."""
-        plain = [self._scalar_of(number) for number in numbers]
+    def _before_broadcasts(self, numbers: list[int]) -> list[int]:
+        """Put values in the place of their broadcasts, which JAX's functions imply.
+
+        One operand keeps its shape, which is that of the result.
+        """
+        plain = [self._broadcast_of(number) for number in numbers]
         if all(number is not None for number in plain):
             return numbers
-        return [n if scalar is None else scalar for n, scalar in zip(numbers, plain)]
+        return [n if before is None else before for n, before in zip(numbers, plain)]
 
-    def _scalar_of(self, number: int) -> int | None:
+    def _broadcast_of(self, number: int) -> int | None:
+        """Return the value that another broadcasts: a scalar, or one of sizes 1."""
         key = self.numbering.keys[number]
         if isinstance(key, Constant):
             is_array = key.element and key.type.shape
@@ -267,8 +272,16 @@ class Frame:
         made = self.numbering.made(number)
         if made is None or made.name != "stablehlo.broadcast_in_dim":
             return None
-        is_scalar = made.attributes == _OF_SCALAR and made.operands[0] in self._visible
-        return made.operands[0] if is_scalar else None
+        (source,) = made.operands
+        before, after = self.numbering.type(source), self.numbering.type(number)
+        if source not in self._visible or not isinstance(before, TensorType):
+            return None
+        n_axes = len(before.shape)
+        is_implied = n_axes == 0 or (
+            n_axes == len(after.shape)
+            and made.attributes == exact({"broadcast_dimensions": (*range(n_axes),)})
+        )
+        return source if is_implied else None
 
     def _results(self, operation: Operation, values: Values, depth: int) -> list[Any]:
         """Evaluate an operation by its template, and check what comes out."""
@@ -368,7 +381,6 @@ class Frame:
 
 
 _PREDICATE = TensorType((), np.dtype(bool))
-_OF_SCALAR = (("broadcast_dimensions", ("tuple",)),)
 
 
 def _n_results(idiom: Idiom) -> int:

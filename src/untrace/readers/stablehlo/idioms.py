@@ -8,6 +8,7 @@ Nothing has to be known of how JAX lowers a function, in this release or another
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from untrace.readers.stablehlo.candidates import candidates
 from untrace.readers.stablehlo.frames import Frame, Idiom, used_values
 from untrace.readers.stablehlo.loops import scan_candidate
 from untrace.readers.stablehlo.numbering import Constant, Numbering, TooLargeError
+from untrace.readers.stablehlo.random import draws
 from untrace.readers.stablehlo.shapes import is_wide, struct
 
 
@@ -43,8 +45,12 @@ class Idioms:
                     if found is not None and wanted <= found.results.keys():
                         yield found
                 continue
-            for key, function in candidates(operation):
-                found = self.proved(function, operands, depth, key)
+            listed = [(*one, operands) for one in candidates(operation)]
+            for key, function, given in (
+                *listed,
+                *draws(self.numbering, operation, operands),
+            ):
+                found = self.proved(function, given, depth, key)
                 if found is not None:
                     yield found
 
@@ -100,6 +106,8 @@ class Idioms:
 
 def _lowered(function: Any, types: list[Any]) -> Module | None:
     try:
-        return lowered_module(function, [struct(kind) for kind in types])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return lowered_module(function, [struct(kind) for kind in types])
     except Exception:  # a candidate that JAX does not take for these types is none
         return None

@@ -9,7 +9,7 @@ effects take the number of the effect before them, which keeps their order.
 What counts as the same besides, since StableHLO defines it so: a conversion, reshape or
 broadcast to the type that a value has; a constant of equal elements and the broadcast of
 one; `if` and `case` of the converted predicate; a `case` of one branch, or of a constant,
-and that branch; a loop with and without the carried values that its body hands on
+and that branch; a result that all branches give alike; a loop with and without the carried values that its body hands on
 unchanged.
 """
 
@@ -307,6 +307,13 @@ class Numbering:
         made = Made(name, exact(rest), types, operands, inner, before)
         number = self.number(made)
         results = [self.number(Result(number, i)) for i in range(len(types))]
+        if name == "stablehlo.case" and not has_effect:
+            # What all branches give alike does not depend on the choice.
+            columns = zip(*(region.results for region in inner), strict=True)
+            results = [
+                column[0] if len({*column}) == 1 else result
+                for result, column in zip(results, columns)
+            ]
         return results, number if has_effect else effect
 
     def _converted(self, predicate: int) -> int:

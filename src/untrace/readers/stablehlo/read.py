@@ -7,6 +7,7 @@ cannot express is refused, with the place of the operation.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -172,9 +173,11 @@ class _Functions:
     def called(self, name: str) -> Callable[..., list[Any]]:
         """Return what evaluates a function of the module: a jitted one, mostly."""
         if name not in self.jitted:
-            run = self.frame(self.module.functions[name]).run
+            function = self.module.functions[name]
+            run = self.frame(function).run
             if not INLINED.fullmatch(name):
-                run = jax.jit(_renamed(run, self._plain(name)))
+                n_arguments = len(function.block.arguments)
+                run = jax.jit(_renamed(run, self._plain(name), n_arguments))
             self.jitted[name] = run
         return self.jitted[name]
 
@@ -184,14 +187,16 @@ class _Functions:
         return base if base in self.module.functions else name
 
 
-def _renamed(run: Callable[..., list[Any]], name: str) -> Callable[..., list[Any]]:
+def _renamed(
+    run: Callable[..., list[Any]], name: str, n_arguments: int
+) -> Callable[..., list[Any]]:
+    """Return a function of a name, whose arguments are called as MLIR prints them."""
+
     def function(*args: Any) -> list[Any]:
         return run(*args)
 
     function.__name__ = function.__qualname__ = name
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    named = [inspect.Parameter(f"arg{i}", kind) for i in range(n_arguments)]
+    function.__signature__ = inspect.Signature(named)  # pyright: ignore
     return function
-
-
-def results_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return results as a tuple."""
-    return tuple(values)

@@ -21,6 +21,26 @@ def broadcast_in_dim(call: Call, x: Any) -> Any:
     return lax.broadcast_in_dim(x, call.shape, call["broadcast_dimensions"])
 
 
+def reshape(call: Call, x: Any) -> Any:
+    """State a reshape, or what it does if it only drops axes of size 1."""
+    dropped = _dropped(x.shape, call.shape)
+    return lax.squeeze(x, dropped) if dropped else lax.reshape(x, call.shape)
+
+
+def _dropped(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
+    """Return axes of size 1 without which a shape is another, if there are such."""
+    found: list[int] = []
+    kept = 0
+    for axis, size in enumerate(before):
+        if kept < len(after) and size == after[kept]:
+            kept += 1
+        elif size == 1:
+            found.append(axis)
+        else:
+            return ()
+    return tuple(found) if kept == len(after) else ()
+
+
 def slice_(call: Call, x: Any) -> Any:
     """State a slice."""
     strides = call["strides"]
@@ -110,7 +130,7 @@ def dot_general(call: Call, x: Any, y: Any) -> Any:
         y,
         (contracted, batched),
         precision=asked if algorithm is None else _algorithm(call, algorithm),
-        preferred_element_type=_preferred(call, x, y),
+        preferred_element_type=call.dtype,
     )
 
 
@@ -314,7 +334,7 @@ SHAPES: dict[str, Template] = {
     "stablehlo.get_dimension_size": get_dimension_size,
     "stablehlo.iota": iota,
     "stablehlo.pad": pad,
-    "stablehlo.reshape": lambda call, x: lax.reshape(x, call.shape),
+    "stablehlo.reshape": reshape,
     "stablehlo.reverse": lambda call, x: lax.rev(x, call["dimensions"]),
     "stablehlo.rng": rng,
     "stablehlo.rng_bit_generator": rng_bit_generator,
