@@ -71,7 +71,7 @@ def compared(
     except Exception as error:
         return Outcome(name, "error", said(error))
     verdict, _, detail = found.partition(": ")
-    if "does not run here" in detail:
+    if "not proved" in detail:
         return Outcome(name, "does not run", detail)
     if verdict == SAME_VALUES:
         detail = by_structure(reading)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -25,9 +25,12 @@ from jax._src.lib.mlir import ir as _ir
 from jax._src.lib.mlir.dialects import chlo as _chlo
 from jax._src.lib.mlir.dialects import hlo as _hlo
 
-MAGIC = b"ML\xefR"
-"""What MLIR bytecode begins with."""
-
+from untrace.jaxapi.children import (
+    TEXT_OF_BYTECODE,
+    TEXT_OF_HLO,
+    ChildError,
+    run_child,
+)
 
 class ModuleError(Exception):
     """A module cannot be parsed, or is not valid; the message says where."""
@@ -131,12 +134,15 @@ class Module:
     """A module and its functions; `main` is the one that is called from outside.
 
     `source` is what it was parsed from: text, bytes or an object of the bindings.
+    `filled` are arguments of `main` that it has besides, with their values: the number of
+    the platform that a program for several of them runs on.
     """
 
     name: str
     functions: dict[str, Function]
     attributes: dict[str, Any]
     source: Any
+    filled: dict[int, Any]
 
     @property
     def main(self) -> Function:
@@ -148,7 +154,8 @@ def parse_module(content: Any) -> Module:
     """Parse and verify a module.
 
     Args:
-      content: Text, MLIR bytecode, a portable artefact, or a module of the bindings.
+      content: Text, or a module of the bindings; of bytecode or a portable artefact only
+        what JAX itself made in this process, since broken ones end it (`module_text`).
 
     Raises:
       ModuleError: If it is none, or not valid.
@@ -156,19 +163,44 @@ def parse_module(content: Any) -> Module:
     if hasattr(content, "operation"):
         return _Copy().module(content, content)
     with _mlir.make_ir_context() as context:
-        return _Copy().module(_parsed(content, context), content)
-
-
-def artefact_text(artefact: bytes) -> str:
-    """Return the text of a portable artefact or bytecode, with locations."""
-    with _mlir.make_ir_context() as context:
-        module = _parsed(artefact, context)
-        return str(module.operation.get_asm(enable_debug_info=True))
+        try:
+            return _Copy().module(_parsed(content, context), content)
+        except (ModuleError, RecursionError):
+            raise
+        except Exception as error:  # what the bindings do not expect of an attribute
+            raise ModuleError(_said(error)) from None
 
 
 def artefact_version() -> str:
     """Return the newest version of portable artefacts that is read."""
     return str(_hlo.get_current_version())
+
+
+def module_text(content: bytes) -> str:
+    """Return the text of a portable artefact or other bytecode, with locations.
+
+    Raises:
+      ModuleError: If it cannot be parsed.
+    """
+    return _converted(TEXT_OF_BYTECODE, content)
+
+
+def module_of_hlo(text: str) -> str:
+    """Return a module that says what a text of HLO does, as far as jaxlib converts it.
+
+    Raises:
+      ModuleError: If it cannot be parsed or converted.
+    """
+    return _converted(TEXT_OF_HLO, text.encode(errors="replace"))
+
+
+def _converted(code: str, content: bytes) -> str:
+    try:
+        return run_child(code, content).decode()
+    except ChildError as error:
+        raise ModuleError(str(error)) from None
+    except UnicodeDecodeError:
+        raise ModuleError("its names are no UTF-8") from None
 
 
 def _parsed(content: str | bytes, context: Any) -> Any:
@@ -182,7 +214,7 @@ def _parsed(content: str | bytes, context: Any) -> Any:
 
 def _is_portable(content: bytes) -> bool:
     """Whether bytecode was written as a portable artefact, by its producer."""
-    return content[:4] == MAGIC and b"StableHLO_v" in content[:64]
+    return b"StableHLO_v" in content[:64]
 
 
 def _said(error: Exception) -> str:
@@ -326,6 +358,7 @@ _ARRAYS = tuple(
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "api_version": (1,),
     "backend_config": ("",),
+    "execution_thread": ("main",),
     "called_computations": ((),),
     "has_side_effect": (False,),
     "indices_are_sorted": (False,),
@@ -348,10 +381,13 @@ class _Copy:
 
     def module(self, module: Any, source: Any) -> Module:
         functions: dict[str, Function] = {}
+        filled: dict[int, Any] = {}
         for operation in module.body.operations:
             if operation.operation.name == "func.func":
                 function = self.function(operation.operation)
                 functions[function.name] = function
+                if function.name == "main":
+                    filled = _platform_index(operation.operation)
         attributes = dict(self.attributes(module.operation))
         name = attributes.pop("sym_name", "")
         if "main" not in functions:
@@ -367,7 +403,9 @@ class _Copy:
                     + (f", but {', '.join(found[:5])}" if found else "")
                 )
             functions["main"] = functions[found[0]]
-        return Module(str(name), functions, attributes, source)
+        if filled:
+            functions["main"] = _with_constants(functions["main"], filled)
+        return Module(str(name), functions, attributes, source, filled)
 
     def function(self, operation: Any) -> Function:
         attributes = operation.attributes
@@ -447,7 +485,7 @@ class _Copy:
             value = self.plain(attribute)
             full = f"{operation.name.rpartition('.')[2]} {name}"
             defaults = _DEFAULTS.get(full, _DEFAULTS.get(name, ()))
-            if value not in defaults:
+            if value not in defaults and not _is_natural(name, value, operation):
                 yield name, value
 
     def plain(self, attribute: Any) -> Any:
@@ -509,6 +547,20 @@ _BUFFERED = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     *("uint64", "float16", "float32", "float64"),
 )
+
+
+def _is_natural(name: str, value: Any, operation: Any) -> bool:
+    """Whether a comparison is the one that the type of its operands asks for."""
+    if name != "compare_type" or value == "TOTALORDER":
+        return False
+    kind = parse_type(str(operation.operands[0].type))
+    if not isinstance(kind, TensorType):
+        return False
+    is_float = kind.dtype.kind in "fc" or "float" in kind.dtype.name
+    is_signed = kind.dtype.kind == "i" or kind.dtype.name.startswith("int")
+    return value == ("FLOAT" if is_float else "SIGNED" if is_signed else "UNSIGNED")
+
+
 _PART = r"(0x[0-9A-Fa-f]+|true|false|[-+]?[\d.]+(?:[eE][-+]?\d+)?)"
 _ELEMENT = re.compile(rf"\(\s*{_PART}\s*,\s*{_PART}\s*\)|{_PART}")
 
@@ -565,6 +617,39 @@ def _names(attributes: Any) -> list[str]:
     return [str(getattr(one, "name", one)) for one in attributes]
 
 
+def _platform_index(main: Any) -> dict[int, Any]:
+    """Return the arguments that are the number of a platform, which is the first."""
+    told = _dicts(main.attributes, "arg_attrs")
+    named = [_string(one, "jax.global_constant") for one in told]
+    return {i: np.int32(0) for i, name in enumerate(named) if name == "_platform_index"}
+
+
+def _with_constants(function: Function, filled: dict[int, Any]) -> Function:
+    """Return a function some of whose arguments are constants."""
+    block = function.block
+    made = [
+        Operation(
+            "stablehlo.constant",
+            (),
+            (block.arguments[i],),
+            {"value": np.asarray(value)},
+            (),
+            Place(),
+        )
+        for i, value in filled.items()
+    ]
+    free = [i for i in range(len(block.arguments)) if i not in filled]
+    return replace(
+        function,
+        block=replace(
+            block,
+            arguments=tuple(block.arguments[i] for i in free),
+            operations=(*made, *block.operations),
+        ),
+        argument_paths=tuple(function.argument_paths[i] for i in free),
+    )
+
+
 def _dicts(attributes: Any, name: str) -> list[Any]:
     return [*attributes[name]] if name in attributes else []
 
@@ -605,6 +690,20 @@ def compiled_values(module: Module, args: Any) -> list[np.ndarray[Any, Any]]:
         executable = _compiler.backend_compile_and_load(
             backend, source, _jax.DeviceList((device,)), options, []
         )
-    given = [jax.device_put(x, device) for x in args]
+    all_args = [*args]
+    for position, value in module.filled.items():
+        all_args.insert(position, value)
+    given = [jax.device_put(x, device) for x in all_args]
     results = executable.execute_sharded(given).disassemble_into_single_device_arrays()
     return [np.asarray(one[0]) for one in results]
+
+
+def written_module(module: Module) -> str:
+    """Return the text of a module, without locations."""
+    source = module.source
+    if isinstance(source, bytes):
+        with _mlir.make_ir_context() as context:
+            source = _parsed(source, context)
+    if isinstance(source, str):
+        return source
+    return str(source.operation.get_asm(enable_debug_info=False))

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from untrace.readers import stablehlo
+
 
 class Format(NamedTuple):
     """A format that programs come in.
@@ -27,7 +29,20 @@ class Format(NamedTuple):
     read: Callable[[Any], Any]
 
 
-FORMATS: list[Format] = []
+def _read_stablehlo(program: Any) -> Any:
+    from untrace.readers.stablehlo.load import read
+
+    return read(program)
+
+
+FORMATS: list[Format] = [
+    Format("a StableHLO module", stablehlo.is_module_text, _read_stablehlo),
+    Format("MLIR bytecode", stablehlo.is_bytecode, _read_stablehlo),
+    Format("an exported function", stablehlo.is_exported, _read_stablehlo),
+    Format("a serialized export", stablehlo.is_serialized_export, _read_stablehlo),
+    Format("a lowered function", stablehlo.is_lowered, _read_stablehlo),
+    Format("HLO", stablehlo.is_hlo_text, _read_stablehlo),
+]
 """The first that recognises a program reads it."""
 
 

@@ -7,19 +7,23 @@ differ, both modules are compiled by XLA, with the same options, and run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.jaxapi.children import ChildError, run_child
 from untrace.jaxapi.modules import (
+    Block,
     Module,
     TensorType,
     compiled_values,
     lowered_module,
     parse_module,
+    written_module,
 )
 from untrace.readers.stablehlo.differences import first_difference
 from untrace.readers.stablehlo.numbering import NO_EFFECT, Numbering, TooLargeError
@@ -30,7 +34,12 @@ MAX_NUMBERED = 4_000_000
 
 
 def agreement(
-    module: Any, jaxpr: Any, args: Sequence[Any] | None = None, platform: str = "cpu"
+    module: Any,
+    jaxpr: Any,
+    args: Sequence[Any] | None = None,
+    platform: str = "cpu",
+    *,
+    is_trusted: bool = True,
 ) -> str:
     """Compare a module with the jaxpr that was read from it.
 
@@ -39,10 +48,14 @@ def agreement(
       jaxpr: A closed jaxpr.
       args: Flat arguments to run both with, if that is needed; random ones by default.
       platform: What the module was lowered for, where that is known.
+      is_trusted: Whether the module may be run in this process. Those of unknown origin
+        run in a child process, at random arguments: XLA ends the process that compiles
+        some modules.
 
     Returns:
       "same StableHLO"; "same values": bitwise, at these arguments; or "different: ",
-      followed by what differs, or by why the values could not be compared.
+      followed by what differs. "different: not proved" is said of modules that are not
+      the same and that could not be run.
     """
     if not isinstance(module, Module):
         module = parse_module(module)
@@ -51,7 +64,9 @@ def agreement(
         found = structural_difference(module, again)
         if not found:
             return SAME_MODULE
-        return _by_values(module, again, args, found)
+        if not is_trusted:
+            return _compare_apart(module, again, found)
+        return compare_values(module, again, args, found)
 
 
 def lowered_again(jaxpr: Any, platform: str = "cpu") -> Module:
@@ -89,20 +104,49 @@ def structural_difference(one: Module, other: Module) -> str:
     return "" if effect in (NO_EFFECT, after) else "the effects differ"
 
 
-def _by_values(one: Module, other: Module, args: Sequence[Any] | None, why: str) -> str:
-    """Compare the values of two modules by running them."""
+def compare_values(one: Module, other: Module, args: Sequence[Any] | None, why: str) -> str:
+    """Compare the values of two modules by running them; `why` they may differ."""
+    if any(name.startswith("mhlo.") for name in operation_names(one)):
+        return f"different: not proved, since XLA has optimised the module; {why}"
     types = [value.type for value in one.main.block.arguments]
     given = random_values(types) if args is None else [np.asarray(x) for x in args]
     try:
         wanted = compiled_values(one, given)
     except Exception as error:  # XLA says no in its own ways
         said = " ".join(str(error).split())[:200]
-        return f"different: {why}; the module does not run here: {said}"
+        return (
+            f"different: not proved, since the module does not run here ({said}); {why}"
+        )
     found = compiled_values(other, given)
     for index, (a, b) in enumerate(zip(wanted, found, strict=True)):
         if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
             return f"different: the values of result {index} differ; {why}"
     return SAME_VALUES
+
+
+_COMPARE = """
+import json, sys
+import jax
+from untrace.jaxapi.modules import parse_module
+from untrace.readers.stablehlo.agreement import compare_values
+given = json.load(sys.stdin)
+jax.config.update("jax_enable_x64", given["x64"])
+modules = [parse_module(given[name]) for name in ("one", "other")]
+sys.stdout.write(compare_values(*modules, None, given["why"]))
+"""
+
+
+def _compare_apart(one: Module, other: Module, why: str) -> str:
+    given = {
+        "one": written_module(one),
+        "other": written_module(other),
+        "x64": jaxapi.is_wide(),
+        "why": why,
+    }
+    try:
+        return run_child(_COMPARE, json.dumps(given).encode()).decode()
+    except ChildError as error:
+        return f"different: not proved, since XLA could not run it ({error}); {why}"
 
 
 def random_values(types: Sequence[Any], seed: int = 0) -> list[np.ndarray[Any, Any]]:
@@ -125,6 +169,15 @@ def random_values(types: Sequence[Any], seed: int = 0) -> list[np.ndarray[Any, A
             some = generator.normal(size=shape) * (generator.random(shape) > 0.1)
             made.append(np.asarray(some).astype(dtype))
     return made
+
+
+def operation_names(module: Module) -> Iterator[str]:
+    """Yield the names of all operations of a module."""
+    todo: list[Block] = [function.block for function in module.functions.values()]
+    while todo:
+        for operation in todo.pop().operations:
+            yield operation.name
+            todo += operation.regions
 
 
 def _needs_x64(module: Module, jaxpr: Any) -> bool:

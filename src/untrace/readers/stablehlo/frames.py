@@ -328,6 +328,17 @@ class Frame:
         return results
 
     def _stated(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
+        if call.name == "mhlo.fusion":
+            call.ignore("fusion_kind", "output_operand_aliasing")
+            block = call.operation.regions[0]
+            inner: Values = ChainMap(
+                {self.numbers[v]: x for v, x in zip(block.arguments, args)},
+                *_maps(values),
+            )
+            wanted = [self.numbers[value] for value in block.returned]
+            return self.evaluate(
+                block, wanted, inner, depth, call.operation.place.scopes
+            )
         if call.name == "stablehlo.case":
             return self._case(call, args, values, depth)
         if call.name == "stablehlo.composite":

@@ -6,7 +6,8 @@ are numbered by depth. So names, locations, order, repeated constants, dead code
 cutting of a program into functions do not count, and all else does. Operations with
 effects take the number of the effect before them, which keeps their order.
 
-What counts as the same besides, since StableHLO defines it so: a conversion, reshape or
+What counts as the same besides, since StableHLO defines it so: `dot` and `dot_general`;
+a conversion, reshape or
 broadcast to the type that a value has; a constant of equal elements and the broadcast of
 one; `if` and `case` of the converted predicate; a `case` of one branch, or of a constant,
 and that branch; a result that all branches give alike; a loop with and without the carried values that its body hands on
@@ -16,6 +17,7 @@ unchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +154,18 @@ class Numbering:
         effect: int = NO_EFFECT,
     ) -> tuple[tuple[int, ...], int]:
         """Number all values of a function into `numbers`; return results and effect."""
-        block = function.block
+        return self.inlined(module, function.block, arguments, numbers, depth, effect)
+
+    def inlined(
+        self,
+        module: Module,
+        block: Block,
+        arguments: Sequence[int],
+        numbers: dict[Value, int],
+        depth: int,
+        effect: int,
+    ) -> tuple[tuple[int, ...], int]:
+        """Number a block whose arguments are known; return results and effect."""
         numbers.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations:
             effect = self._operation(module, operation, numbers, depth, effect)
@@ -197,6 +210,11 @@ class Numbering:
             for inner in branch.operations:
                 effect = self._operation(module, inner, numbers, depth, effect)
             results = [numbers[value] for value in branch.returned]
+        elif operation.name == "mhlo.fusion":
+            (inner,) = operation.regions
+            results, effect = self.inlined(
+                module, inner, operands, numbers, depth, effect
+            )
         elif operation.name == "stablehlo.while":
             results, effect = self._while(module, operation, numbers, depth, effect)
         else:
@@ -205,6 +223,8 @@ class Numbering:
                 results = [plain]
             else:
                 name, regions = operation.name, operation.regions
+                if name == "stablehlo.dot":
+                    operation, name = as_general(operation), "stablehlo.dot_general"
                 if name == "stablehlo.if":
                     name, regions = "stablehlo.case", regions[::-1]
                     operands = (self._converted(operands[0]),)
@@ -330,6 +350,12 @@ class Numbering:
             return self.constant(value) if is_array else None
         if name == "sdy.sharding_constraint" and is_open(operation):
             return operands[0]
+        if name == "mhlo.copy":
+            return operands[0]
+        if name == "mhlo.bitcast" and keeps_order(operation):
+            types = (operation.results[0].type,)
+            made = Made("stablehlo.reshape", (), types, operands, (), NO_EFFECT)
+            return self.number(Result(self.number(made), 0))
         if name not in _KEEPING or set(operation.attributes) - _MOVES:
             return None
         (before,), (after,) = operation.operands, operation.results
@@ -362,6 +388,32 @@ def has_effects(operation: Operation) -> bool:
     """Whether an operation does more than compute its results."""
     return operation.name in _EFFECTS or bool(
         operation.attributes.get("has_side_effect")
+    )
+
+
+def as_general(dot: Operation) -> Operation:
+    """Return the older product of vectors and matrices as the general one."""
+    left = dot.operands[0].type
+    last = len(left.shape) - 1 if isinstance(left, TensorType) else 0
+    fields = (
+        ("lhs_batching_dimensions", ()),
+        ("rhs_batching_dimensions", ()),
+        ("lhs_contracting_dimensions", (last,)),
+        ("rhs_contracting_dimensions", (0,)),
+    )
+    numbers = Record("#stablehlo.dot", fields)
+    return replace(
+        dot, attributes={**dot.attributes, "dot_dimension_numbers": numbers}
+    )
+
+
+def keeps_order(operation: Operation) -> bool:
+    """Whether a bitcast of MHLO is a reshape: both layouts are those of rows."""
+    layouts = [
+        operation.attributes.get(f"{end}_layout") for end in ("source", "result")
+    ]
+    return all(
+        isinstance(one, tuple) and [*one] == [*range(len(one))][::-1] for one in layouts
     )
 
 

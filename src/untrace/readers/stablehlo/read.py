@@ -17,8 +17,15 @@ import jax
 
 from untrace import jaxapi
 from untrace.errors import LoadError
-from untrace.jaxapi.modules import Block, Function, Module, ModuleError, parse_module
-from untrace.readers.stablehlo.calls import Call
+from untrace.jaxapi.modules import (
+    Block,
+    Function,
+    Module,
+    ModuleError,
+    TensorType,
+    artefact_version,
+    parse_module,
+)
 from untrace.readers.stablehlo.frames import Frame, WideError
 from untrace.readers.stablehlo.idioms import Idioms
 from untrace.readers.stablehlo.numbering import CALLS, Numbering, TooLargeError
@@ -27,7 +34,9 @@ from untrace.readers.stablehlo.shapes import is_wide, struct
 MAX_CALLED = 2_000_000
 """How many operations there may be when every call is written out."""
 
-INLINED = re.compile(r"(closed_call|core_call|wrapped|None|custom_jvp_call)(_\d+)?")
+INLINED = re.compile(
+    r"(closed_call|core_call|None|custom_jvp_call)([_.]\d+)?|.*_computation(\.\d+)?"
+)
 """Functions that JAX makes for its own ends."""
 
 
@@ -85,7 +94,17 @@ def parsed(content: Any) -> Module:
     try:
         return parse_module(content)
     except ModuleError as error:
-        raise LoadError(f"not a StableHLO module that can be read: {error}") from None
+        raise not_parsed(error) from None
+
+
+def not_parsed(error: ModuleError) -> LoadError:
+    """Return the error that says what is wrong with a module, and what is read."""
+    return LoadError(
+        f"this is no StableHLO that can be read: {error}. A module is written by "
+        "`jax.jit(f).lower(...).as_text()` or `jax.export`; portable artefacts are "
+        f"read up to version {artefact_version()} of StableHLO, which newer releases "
+        "of JAX go beyond: install one, or export for an older version."
+    )
 
 
 def check_calls(module: Module) -> None:
@@ -126,8 +145,7 @@ def called_functions(block: Block) -> list[str]:
 def _traced(module: Module) -> Any:
     functions = _Functions(module)
     main = module.main
-    call = Call(_whole(main), main.name, lambda block: list)
-    types = [call.checked(value.type) for value in main.block.arguments]
+    types = [_checked(value.type) for value in main.block.arguments]
     if any(map(is_wide, types)) and not jaxapi.is_wide():
         raise WideError
     name = _name(module)
@@ -140,11 +158,16 @@ def _traced(module: Module) -> Any:
     )
 
 
-def _whole(function: Function) -> Any:
-    """Return an operation that stands for a function in messages."""
-    from untrace.jaxapi.modules import Operation, Place
-
-    return Operation("func.func", (), function.block.arguments, {}, (), Place())
+def _checked(kind: Any) -> TensorType:
+    """Return the type of an argument, and refuse all but arrays of static shapes."""
+    if not isinstance(kind, TensorType):
+        then = "Only arrays are taken"
+        if "?" in kind:
+            then = "Lower or export the function for shapes that are known"
+        raise LoadError(
+            f"cannot read the module: an argument is of type {kind}. {then}."
+        )
+    return kind
 
 
 def _name(module: Module) -> str:
@@ -184,7 +207,8 @@ class _Functions:
     def _plain(self, name: str) -> str:
         """Return the name of a function without the number that tells it from others."""
         base = re.sub(r"_\d+$", "", name)
-        return base if base in self.module.functions else name
+        known = base if base in self.module.functions else name
+        return re.sub(r"\.\d+$", "", known)
 
 
 def _renamed(

@@ -12,6 +12,7 @@ from jax import lax
 
 from untrace.jaxapi.modules import Record, TensorType
 from untrace.readers.stablehlo.calls import Call, pairs
+from untrace.readers.stablehlo.numbering import keeps_order
 
 Template = Callable[..., Any]
 
@@ -25,6 +26,14 @@ def reshape(call: Call, x: Any) -> Any:
     """State a reshape, or what it does if it only drops axes of size 1."""
     dropped = _dropped(x.shape, call.shape)
     return lax.squeeze(x, dropped) if dropped else lax.reshape(x, call.shape)
+
+
+def bitcast(call: Call, x: Any) -> Any:
+    """State what XLA makes of a reshape, as long as it keeps the order of elements."""
+    call.ignore("source_layout", "result_layout")
+    if not keeps_order(call.operation):
+        raise call.refused("changes the layout in memory")
+    return reshape(call, x)
 
 
 def _dropped(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
@@ -346,6 +355,8 @@ SHAPES: dict[str, Template] = {
     "stablehlo.dynamic_broadcast_in_dim": lambda call, x, _: broadcast_in_dim(call, x),
     "stablehlo.dynamic_iota": lambda call, _: iota(call),
     "stablehlo.dynamic_reshape": lambda call, x, _: lax.reshape(x, call.shape),
+    "mhlo.bitcast": bitcast,
+    "mhlo.copy": lambda call, x: x,
     "chlo.ragged_dot": ragged_dot,
     "chlo.top_k": top_k,
     "chlo.constant": lambda call: call["value"],
