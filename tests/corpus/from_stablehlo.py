@@ -32,6 +32,7 @@ from untrace.readers.stablehlo.agreement import (
     SAME_VALUES,
     agreement,
     lowered_again,
+    structural_difference,
 )
 from untrace.readers.stablehlo.read import read_module
 
@@ -64,7 +65,7 @@ def compared(
     except Exception as error:  # what JAX itself cannot lower is not ours
         return Outcome(name, "not lowered", said(error))
     try:
-        reading = read_module(module)
+        reading = read_module(module, via == "export")
         found = agreement(reading.module, reading.jaxpr, given)
     except LoadError as error:
         return Outcome(name, "refused", str(error)[:400])
@@ -81,8 +82,6 @@ def compared(
 
 def by_structure(reading: Any) -> str:
     """Say where the modules differ of which the values are the same."""
-    from untrace.readers.stablehlo.agreement import structural_difference
-
     with jax.enable_x64(reading.is_wide):
         again = lowered_again(reading.jaxpr)
     return structural_difference(reading.module, again)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.export
 import ml_dtypes
 import numpy as np
 from jax._src import compiler as _compiler
@@ -31,6 +32,7 @@ from untrace.jaxapi.children import (
     ChildError,
     run_child,
 )
+
 
 class ModuleError(Exception):
     """A module cannot be parsed, or is not valid; the message says where."""
@@ -148,6 +150,14 @@ class Module:
     def main(self) -> Function:
         """The function that a program starts with."""
         return self.functions["main"]
+
+    def operations(self) -> Iterator[Operation]:
+        """Yield all operations of all functions."""
+        todo = [function.block for function in self.functions.values()]
+        while todo:
+            for operation in todo.pop().operations:
+                yield operation
+                todo += operation.regions
 
 
 def parse_module(content: Any) -> Module:
@@ -485,7 +495,11 @@ class _Copy:
             value = self.plain(attribute)
             full = f"{operation.name.rpartition('.')[2]} {name}"
             defaults = _DEFAULTS.get(full, _DEFAULTS.get(name, ()))
-            if value not in defaults and not _is_natural(name, value, operation):
+            if not (
+                value in defaults
+                or _is_trivial(name, value, operation)
+                or _is_natural(name, value, operation)
+            ):
                 yield name, value
 
     def plain(self, attribute: Any) -> Any:
@@ -547,6 +561,24 @@ _BUFFERED = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     *("uint64", "float16", "float32", "float64"),
 )
+
+
+_TRIVIAL: dict[str, int] = {
+    **dict.fromkeys(("window_strides", "base_dilations", "window_dilations"), 1),
+    **dict.fromkeys(("lhs_dilation", "rhs_dilation"), 1),
+    **dict.fromkeys(("padding", "window_reversal"), 0),
+}
+_WINDOWED = ("reduce_window", "select_and_scatter", "convolution")
+
+
+def _is_trivial(name: str, value: Any, operation: Any) -> bool:
+    """Whether an attribute of a window, or a dict, says what its absence does."""
+    if name == "composite_attributes":
+        return value == Record("dict", ())
+    is_windowed = operation.name.rpartition(".")[2] in _WINDOWED
+    if not is_windowed or name not in _TRIVIAL or not isinstance(value, tuple):
+        return False
+    return bool(np.all(np.asarray(value) == _TRIVIAL[name]))
 
 
 def _is_natural(name: str, value: Any, operation: Any) -> bool:
@@ -665,16 +697,23 @@ def _decoded(attribute: Any) -> str:
         return Text(str(attribute))
 
 
-def lowered_module(function: Any, avals: Any, platform: str = "cpu") -> Module:
+def lowered_module(
+    function: Any, avals: Any, platform: str = "cpu", *, is_artefact: bool = False
+) -> Module:
     """Lower a function of flat arguments, none of which is dropped.
 
     Args:
       function: Takes arrays and returns a sequence of arrays.
       avals: The types of the arguments.
       platform: What it is lowered for.
+      is_artefact: Whether it is exported, besides: what is not of StableHLO itself is
+        then replaced by composites and by operations that are.
     """
-    traced = jax.jit(function, keep_unused=True).trace(*avals)
-    lowered = traced.lower(lowering_platforms=(platform,))
+    jitted = jax.jit(function, keep_unused=True)
+    if is_artefact:
+        exported = jax.export.export(jitted, platforms=(platform,))(*avals)
+        return parse_module(exported.mlir_module_serialized)
+    lowered = jitted.trace(*avals).lower(lowering_platforms=(platform,))
     return parse_module(lowered.compiler_ir("stablehlo"))
 
 

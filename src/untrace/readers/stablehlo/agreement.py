@@ -8,7 +8,7 @@ differ, both modules are compiled by XLA, with the same options, and run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,6 @@ import numpy as np
 from untrace import jaxapi
 from untrace.jaxapi.children import ChildError, run_child
 from untrace.jaxapi.modules import (
-    Block,
     Module,
     TensorType,
     compiled_values,
@@ -62,18 +61,34 @@ def agreement(
     with jaxapi.deep_recursion(), jax.enable_x64(_needs_x64(module, jaxpr)):
         again = lowered_again(jaxpr, platform)
         found = structural_difference(module, again)
-        if not found:
+        if not found or not exported_difference(module, jaxpr, platform):
             return SAME_MODULE
         if not is_trusted:
             return _compare_apart(module, again, found)
         return compare_values(module, again, args, found)
 
 
-def lowered_again(jaxpr: Any, platform: str = "cpu") -> Module:
-    """Lower a closed jaxpr."""
+def exported_difference(module: Module, jaxpr: Any, platform: str = "cpu") -> str:
+    """Say what differs between a module and a jaxpr that is exported; nothing if they agree.
+
+    A program that cannot be exported is no other one.
+    """
+    try:
+        return structural_difference(module, lowered_again(jaxpr, platform, True))
+    except (
+        Exception
+    ) as error:  # JAX exports less than it lowers, and says so in many ways
+        return f"it cannot be exported: {error}"
+
+
+def lowered_again(
+    jaxpr: Any, platform: str = "cpu", is_artefact: bool = False
+) -> Module:
+    """Lower a closed jaxpr, or export it."""
     body, _ = jaxapi.split_jaxpr(jaxpr)
     types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in body.invars]
-    return lowered_module(jaxapi.as_function(jaxpr), types, platform)
+    function = jaxapi.as_function(jaxpr)
+    return lowered_module(function, types, platform, is_artefact=is_artefact)
 
 
 def structural_difference(one: Module, other: Module) -> str:
@@ -104,9 +119,11 @@ def structural_difference(one: Module, other: Module) -> str:
     return "" if effect in (NO_EFFECT, after) else "the effects differ"
 
 
-def compare_values(one: Module, other: Module, args: Sequence[Any] | None, why: str) -> str:
+def compare_values(
+    one: Module, other: Module, args: Sequence[Any] | None, why: str
+) -> str:
     """Compare the values of two modules by running them; `why` they may differ."""
-    if any(name.startswith("mhlo.") for name in operation_names(one)):
+    if any(operation.name.startswith("mhlo.") for operation in one.operations()):
         return f"different: not proved, since XLA has optimised the module; {why}"
     types = [value.type for value in one.main.block.arguments]
     given = random_values(types) if args is None else [np.asarray(x) for x in args]
@@ -169,15 +186,6 @@ def random_values(types: Sequence[Any], seed: int = 0) -> list[np.ndarray[Any, A
             some = generator.normal(size=shape) * (generator.random(shape) > 0.1)
             made.append(np.asarray(some).astype(dtype))
     return made
-
-
-def operation_names(module: Module) -> Iterator[str]:
-    """Yield the names of all operations of a module."""
-    todo: list[Block] = [function.block for function in module.functions.values()]
-    while todo:
-        for operation in todo.pop().operations:
-            yield operation.name
-            todo += operation.regions
 
 
 def _needs_x64(module: Module, jaxpr: Any) -> bool:

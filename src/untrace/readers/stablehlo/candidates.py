@@ -11,7 +11,8 @@ from typing import Any
 
 from jax import lax
 
-from untrace.jaxapi.modules import Operation, Record, TensorType
+from untrace.jaxapi.modules import Block, Operation, Record, TensorType
+from untrace.readers.stablehlo.elementwise import BINARY, UNARY
 from untrace.readers.stablehlo.shapes import scatter_numbers
 
 Candidate = tuple[Any, Callable[..., list[Any]]]
@@ -134,6 +135,23 @@ def _approx_top_k(operation: Operation) -> Iterator[Candidate]:
         yield (function.__name__, *options.values()), called
 
 
+def _composite(operation: Operation) -> Iterator[Candidate]:
+    """Yield the function that exporting made a composite of."""
+    name = str(operation.attributes.get("name", ""))
+    function = UNARY.get(name) or BINARY.get(name)
+    if function is not None:
+        yield name, lambda *args: [function(*args)]
+
+
+def _top_k(operation: Operation, block: Block) -> Iterator[Candidate]:
+    """Yield `top_k` for a sort of which only the first elements are used."""
+    axis = int(operation.attributes.get("dimension", -1))
+    for one in block.operations:
+        if one.name == "stablehlo.slice" and one.operands[0] in operation.results:
+            k = int(one.attributes["limit_indices"][axis])
+            yield ("top_k", k), lambda x, *_, k=k: _listed(lax.top_k(x, k))
+
+
 def _sort(operation: Operation) -> Iterator[Candidate]:
     axis = int(operation.attributes.get("dimension", -1))
     is_stable = bool(operation.attributes.get("is_stable", False))
@@ -199,6 +217,7 @@ def _scatter(operation: Operation) -> Iterator[Candidate]:
 
 
 _BY_NAME: dict[str, Callable[[Operation], Iterator[Candidate]]] = {
+    "stablehlo.composite": _composite,
     "stablehlo.custom_call": _custom_call,
     "stablehlo.reduce": _reduce,
     "stablehlo.reduce_window": _reduce_window,
@@ -207,8 +226,10 @@ _BY_NAME: dict[str, Callable[[Operation], Iterator[Candidate]]] = {
 }
 
 
-def candidates(operation: Operation) -> Iterator[Candidate]:
+def candidates(operation: Operation, block: Block) -> Iterator[Candidate]:
     """Yield functions of the operands, each with what it is known by."""
     found = _BY_NAME.get(operation.name)
     if found is not None:
         yield from found(operation)
+    if operation.name == "stablehlo.sort" and len(operation.operands) == 2:
+        yield from _top_k(operation, block)

@@ -140,10 +140,11 @@ class Frame:
         return number in values or isinstance(self.numbering.keys[number], Constant)
 
     def value(self, number: int, values: Values) -> Any:
-        """Return a value that is known, or a constant."""
-        if number in values:
-            return values[number]
+        """Return a value that is known, or a constant, which each block makes itself."""
         key = self.numbering.keys[number]
+        own = values.maps[0] if isinstance(values, ChainMap) else values
+        if number in (own if isinstance(key, Constant) else values):
+            return values[number]
         if not isinstance(key, Constant):
             raise LoadError(
                 f"cannot read `{self.function.name}`: a value is used before it is made. "

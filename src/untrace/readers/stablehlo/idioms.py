@@ -25,9 +25,10 @@ from untrace.readers.stablehlo.shapes import is_wide, struct
 class Idioms:
     """Looks for idioms; lowers each candidate once for each types of operands."""
 
-    def __init__(self, numbering: Numbering) -> None:
-        """Take the numbers of the module."""
+    def __init__(self, numbering: Numbering, is_artefact: bool) -> None:
+        """Take the numbers of the module, and whether it was exported."""
         self.numbering = numbering
+        self.is_artefact = is_artefact
         self._lowered: dict[Any, Module | None] = {}
 
     def find(self, frame: Frame, block: Block, depth: int) -> list[Idiom]:
@@ -45,7 +46,7 @@ class Idioms:
                     if found is not None and wanted <= found.results.keys():
                         yield found
                 continue
-            listed = [(*one, operands) for one in candidates(operation)]
+            listed = [(*one, operands) for one in candidates(operation, block)]
             for key, function, given in (
                 *listed,
                 *draws(self.numbering, operation, operands),
@@ -97,17 +98,17 @@ class Idioms:
     def _lower(self, function: Any, types: list[Any], key: Any) -> Module | None:
         which = None if key is None else (key, *types)
         if which is None or which not in self._lowered:
-            module = _lowered(function, types)
+            module = self._of(function, types)
             if which is None:
                 return module
             self._lowered[which] = module
         return self._lowered[which]
 
-
-def _lowered(function: Any, types: list[Any]) -> Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return lowered_module(function, [struct(kind) for kind in types])
-    except Exception:  # a candidate that JAX does not take for these types is none
-        return None
+    def _of(self, function: Any, types: list[Any]) -> Module | None:
+        given = [struct(kind) for kind in types]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return lowered_module(function, given, is_artefact=self.is_artefact)
+        except Exception:  # a candidate that JAX does not take for these types is none
+            return None

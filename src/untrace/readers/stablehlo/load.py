@@ -48,7 +48,8 @@ def read_and_compare(program: Any) -> tuple[Reading, str]:
     Raises:
       LoadError: As `read` does.
     """
-    reading = read_module(module_of(program))
+    is_artefact = is_exported(program) or isinstance(program, bytes | bytearray)
+    reading = read_module(module_of(program), is_artefact)
     is_own = is_lowered(program) or is_exported(program)
     found = agreement(reading.module, reading.jaxpr, is_trusted=is_own)
     if found not in (SAME_MODULE, SAME_VALUES) and "not proved" not in found:

@@ -402,9 +402,7 @@ def as_general(dot: Operation) -> Operation:
         ("rhs_contracting_dimensions", (0,)),
     )
     numbers = Record("#stablehlo.dot", fields)
-    return replace(
-        dot, attributes={**dot.attributes, "dot_dimension_numbers": numbers}
-    )
+    return replace(dot, attributes={**dot.attributes, "dot_dimension_numbers": numbers})
 
 
 def keeps_order(operation: Operation) -> bool:

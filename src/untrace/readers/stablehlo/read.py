@@ -55,11 +55,12 @@ class Reading:
     is_wide: bool
 
 
-def read_module(content: Any) -> Reading:
+def read_module(content: Any, is_artefact: bool = False) -> Reading:
     """Read a module.
 
     Args:
-      content: Text, bytecode or a portable artefact; or a parsed `Module`.
+      content: Text, or what JAX made of a module in this process; or a parsed `Module`.
+      is_artefact: Whether it is that of an exported program.
 
     Raises:
       LoadError: If it is none, not valid, or holds what JAX cannot express.
@@ -70,10 +71,10 @@ def read_module(content: Any) -> Reading:
     try:
         with jaxapi.deep_recursion():
             try:
-                return Reading(_traced(module), module, is_wide_now)
+                return Reading(_traced(module, is_artefact), module, is_wide_now)
             except WideError:
                 with jax.enable_x64(True):
-                    return Reading(_traced(module), module, True)
+                    return Reading(_traced(module, is_artefact), module, True)
     except TooLargeError:
         raise LoadError(
             f"cannot read the module: its functions call each other so often that they "
@@ -142,8 +143,8 @@ def called_functions(block: Block) -> list[str]:
     return found
 
 
-def _traced(module: Module) -> Any:
-    functions = _Functions(module)
+def _traced(module: Module, is_artefact: bool) -> Any:
+    functions = _Functions(module, is_artefact or has_composites(module))
     main = module.main
     types = [_checked(value.type) for value in main.block.arguments]
     if any(map(is_wide, types)) and not jaxapi.is_wide():
@@ -155,6 +156,15 @@ def _traced(module: Module) -> Any:
         name,
         main.argument_paths,
         main.result_paths,
+    )
+
+
+def has_composites(module: Module) -> bool:
+    """Whether a module has the composites that exporting makes of operations of CHLO."""
+    return any(
+        one.name == "stablehlo.composite"
+        and str(one.attributes.get("name", "")).startswith("chlo.")
+        for one in module.operations()
     )
 
 
@@ -177,10 +187,10 @@ def _name(module: Module) -> str:
 class _Functions:
     """The functions of a module, each made once."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, is_artefact: bool) -> None:
         self.module = module
         self.numbering = Numbering(MAX_CALLED)
-        self.idioms = Idioms(self.numbering)
+        self.idioms = Idioms(self.numbering, is_artefact)
         self.frames: dict[str, Frame] = {}
         self.jitted: dict[str, Callable[..., list[Any]]] = {}
 

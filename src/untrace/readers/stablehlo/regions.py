@@ -118,13 +118,58 @@ def select_and_scatter(call: Call, x: Any, source: Any, init: Any) -> Any:
 
 
 def sort(call: Call, *operands: Any) -> Any:
-    """State a sort whose comparator is none of JAX's own.
-
-    Each element is moved to the place that is the number of elements before it, which
-    takes the comparator for all pairs along the axis.
-    """
+    """State a sort whose comparator is none of JAX's own."""
     axis = int(call["dimension"]) % operands[0].ndim
-    call.ignore("is_stable")  # a stable sort is one that need not be
+    is_stable = bool(call.get("is_stable"))
+    key = _key(call, operands)
+    if key is None:
+        return _sort_by_places(call, axis, operands)
+    return lax.sort((key, *operands), axis, is_stable, num_keys=1)[1:]
+
+
+def _key(call: Call, operands: tuple[Any, ...]) -> Any:
+    """Return integers that are in the order of a comparator that is one comparison."""
+    block = call.operation.regions[0]
+    if len(block.operations) != 1 or block.operations[0].results != block.returned:
+        return None
+    (only,) = block.operations
+    direction = only.attributes.get("comparison_direction")
+    if only.name != "stablehlo.compare" or direction not in ("LT", "GT"):
+        return None
+    first, second = (
+        block.arguments.index(value) if value in block.arguments else -1
+        for value in only.operands
+    )
+    if min(first, second) < 0 or first // 2 != second // 2 or first == second:
+        return None
+    x = operands[first // 2]
+    if x.dtype.kind == "c":
+        return None
+    is_total = only.attributes.get("compare_type") == "TOTALORDER"
+    key = _ordered(x, is_total)
+    is_descending = (direction == "GT") != (first > second)
+    return lax.bitwise_not(key) if is_descending else key
+
+
+def _ordered(x: Any, is_total: bool) -> Any:
+    """Return integers in the order of some numbers; zeros are equal unless it is total."""
+    if x.dtype == bool or np.issubdtype(x.dtype, np.integer) or "int" in x.dtype.name:
+        return x
+    signed = np.dtype(f"int{x.dtype.itemsize * 8}")
+    if not is_total:
+        x = lax.select(lax.eq(x, lax.full_like(x, 0)), lax.full_like(x, 0), x)
+    bits = lax.bitcast_convert_type(x, signed)
+    largest = lax.full_like(bits, np.iinfo(signed).max)
+    return lax.select(
+        lax.lt(bits, lax.full_like(bits, 0)), lax.bitwise_xor(bits, largest), bits
+    )
+
+
+def _sort_by_places(call: Call, axis: int, operands: tuple[Any, ...]) -> list[Any]:
+    """Move each element to the place that is the number of elements before it.
+
+    This takes the comparator for all pairs along the axis.
+    """
     before = call.region()
     size = operands[0].shape[axis]
     moved = [jnp.moveaxis(x, axis, -1) for x in operands]
