@@ -22,11 +22,19 @@ class Call:
     """
 
     def __init__(
-        self, operation: Operation, function: str, region: Callable[[Block], Function]
+        self,
+        operation: Operation,
+        function: str,
+        region: Callable[[Block], Function],
+        constants: Sequence[Any] = (),
     ) -> None:
-        """Take an operation, the function that it is in, and what makes a region run."""
+        """Take an operation, the function that it is in, and what makes a region run.
+
+        `constants` are the operands that are known, and None for each other one.
+        """
         self.operation = operation
         self.name = operation.name
+        self._constants = constants
         self._function = function
         self._region = region
         self._asked: set[str] = set()
@@ -42,6 +50,16 @@ class Call:
         """Return an attribute, or what stands for it where it is left out."""
         self._asked.add(name)
         return self.operation.attributes.get(name, default)
+
+    def constant(self, index: int) -> list[Any]:
+        """Return the numbers in an operand that has to be known."""
+        known = self._constants[index]
+        if known is None:
+            raise self.refused(
+                "has a shape that is computed when it runs",
+                "Lower or export the function for shapes that are known.",
+            )
+        return known.tolist()
 
     def ignore(self, *names: str) -> None:
         """Let attributes pass that say nothing about values."""

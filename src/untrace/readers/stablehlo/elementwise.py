@@ -86,6 +86,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "stablehlo.shift_right_logical": lax.shift_right_logical,
     "stablehlo.subtract": lax.sub,
     "stablehlo.xor": lax.bitwise_xor,
+    "chlo.mulhi": lambda x, y: _mulhi(x, y),
     "chlo.next_after": lax.nextafter,
     "chlo.polygamma": lax.polygamma,
     "chlo.zeta": lax.zeta,
@@ -206,6 +207,25 @@ def _power(x: Any, y: Any) -> Any:
     inverse = lax.select(lax.eq(x, one), one, _zero(x))
     inverse = lax.select(lax.eq(x, minus), of_minus, inverse)
     return lax.select(lax.lt(y, _zero(y)), inverse, result)
+
+
+def _mulhi(x: Any, y: Any) -> Any:
+    """State the upper half of a product of integers, by products of their halves."""
+    x, y = jnp.broadcast_arrays(x, y)
+    bits = x.dtype.itemsize * 8
+    unsigned = np.dtype(f"uint{bits}")
+    half, mask = (unsigned.type(n) for n in (bits // 2, (1 << bits // 2) - 1))
+    a, b = (lax.convert_element_type(v, unsigned) for v in (x, y))
+    (a_low, b_low), (a_high, b_high) = (a & mask, b & mask), (a >> half, b >> half)
+    middle = a_high * b_low + (a_low * b_low >> half)
+    other = a_low * b_high + (middle & mask)
+    high = lax.convert_element_type(
+        a_high * b_high + (middle >> half) + (other >> half), x.dtype
+    )
+    if x.dtype.kind == "u":
+        return high
+    high = high - lax.select(lax.lt(x, _zero(x)), y, _zero(y))
+    return high - lax.select(lax.lt(y, _zero(y)), x, _zero(x))
 
 
 def _zero(x: Any) -> Any:

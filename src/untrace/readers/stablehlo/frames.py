@@ -39,14 +39,17 @@ from untrace.readers.stablehlo.numbering import (
     has_effects,
     is_open,
 )
+from untrace.readers.stablehlo.refusals import why_refused
 from untrace.readers.stablehlo.regions import REGIONS
 from untrace.readers.stablehlo.scopes import relative_scopes
 from untrace.readers.stablehlo.shapes import SHAPES, is_wide
+from untrace.readers.stablehlo.static_shapes import STATIC_SHAPES
 
 Values = MutableMapping[int, Any]
 TEMPLATES: dict[str, Callable[..., Any]] = {
     **ELEMENTWISE,
     **SHAPES,
+    **STATIC_SHAPES,
     **REGIONS,
     **CONTROL,
     "stablehlo.custom_call": custom_call,
@@ -160,6 +163,15 @@ class Frame:
             return content.reshape(shape)
         made = values[number] = lax.full(shape, content[0], dtype)
         return made
+
+    def _constant(self, number: int) -> Any:
+        """Return the content of a value that is known; None if it is not."""
+        key = self.numbering.keys[number]
+        if not isinstance(key, Constant):
+            return None
+        shape, dtype = key.type
+        content = np.frombuffer(key.content, dtype)
+        return np.full(shape, content[0]) if key.element else content.reshape(shape)
 
     def region(
         self,
@@ -304,6 +316,7 @@ class Frame:
             lambda block: self.region(
                 block, values, depth, scopes, bound, block is operation.regions[-1]
             ),
+            [self._constant(self.numbers[value]) for value in operation.operands],
         )
         try:
             results = self._stated(call, args, values, depth)
@@ -346,7 +359,7 @@ class Frame:
             return composite(call, self._call(call["decomposition"]), *args)
         template = TEMPLATES.get(call.name)
         if template is None:
-            raise call.refused("is an operation that JAX has no counterpart of")
+            raise call.refused(*why_refused(call.name))
         return template(call, *args)
 
     def _case(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:

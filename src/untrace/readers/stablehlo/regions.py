@@ -196,6 +196,27 @@ def _sort_by_places(call: Call, axis: int, operands: tuple[Any, ...]) -> list[An
     ]
 
 
+def scan(call: Call, *operands: Any) -> Any:
+    """State a scan along an axis: its results are stacked along it, then the carry."""
+    call.ignore("operandSegmentSizes", "resultSegmentSizes", "is_associative")
+    axis = int(call["dimension"])
+    n_arrays, n_stacked = (
+        int(call.operation.attributes[name][0])
+        for name in ("operandSegmentSizes", "resultSegmentSizes")
+    )
+    body = call.region()
+
+    def step(carry: Any, items: Any) -> Any:
+        results = body(*items, *carry)
+        return results[n_stacked:], results[:n_stacked]
+
+    arrays = [jnp.moveaxis(x, axis, 0) for x in operands[:n_arrays]]
+    carry, stacked = lax.scan(
+        step, [*operands[n_arrays:]], arrays, reverse=bool(call.get("is_reverse"))
+    )
+    return [*(jnp.moveaxis(x, 0, axis) for x in stacked), *carry]
+
+
 def map_(call: Call, *operands: Any) -> Any:
     """State a function of each element."""
     call.ignore("dimensions")
@@ -212,4 +233,5 @@ REGIONS: dict[str, Template] = {
     "stablehlo.scatter": scatter,
     "stablehlo.select_and_scatter": select_and_scatter,
     "stablehlo.sort": sort,
+    "chlo.scan": scan,
 }
