@@ -726,6 +726,7 @@ def compiled_values(module: Module, args: Any) -> list[np.ndarray[Any, Any]]:
         source = module.source
         if isinstance(source, str | bytes):
             source = _parsed(source, context)
+        _name_parts(source, module.main.name)
         executable = _compiler.backend_compile_and_load(
             backend, source, _jax.DeviceList((device,)), options, []
         )
@@ -735,6 +736,17 @@ def compiled_values(module: Module, args: Any) -> list[np.ndarray[Any, Any]]:
     given = [jax.device_put(x, device) for x in all_args]
     results = executable.execute_sharded(given).disassemble_into_single_device_arrays()
     return [np.asarray(one[0]) for one in results]
+
+
+def _name_parts(module: Any, main: str) -> None:
+    """Give a module a name, and its only function that of `main`, as XLA wants it."""
+    with module.context:
+        if "sym_name" not in module.operation.attributes:
+            module.operation.attributes["sym_name"] = _ir.StringAttr.get("module")
+        for operation in module.body.operations if main != "main" else ():
+            attributes = operation.operation.attributes
+            if "sym_name" in attributes and str(attributes["sym_name"]) == f'"{main}"':
+                attributes["sym_name"] = _ir.StringAttr.get("main")
 
 
 def written_module(module: Module) -> str:

@@ -152,6 +152,9 @@ def _preferred(call: Call, x: Any, y: Any) -> Any:
 
 def _algorithm(call: Call, algorithm: Record) -> Any:
     named = ("lhs_precision_type", "rhs_precision_type", "accumulation_type")
+    if str(algorithm["lhs_precision_type"]) == "tf32":
+        steps = int(algorithm["num_primitive_operations"])
+        return lax.DotAlgorithmPreset["TF32_TF32_F32" + ("_X3" if steps == 3 else "")]
     kinds = [_float_type(call, algorithm[name]) for name in named]
     counts = ("lhs_component_count", "rhs_component_count", "num_primitive_operations")
     numbers = [int(algorithm[name]) for name in counts]
