@@ -16,9 +16,8 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.jaxapi.children import ChildError, run_child
+from untrace.jaxapi.module_types import Module, TensorType
 from untrace.jaxapi.modules import (
-    Module,
-    TensorType,
     compiled_values,
     lowered_module,
     parse_module,
@@ -175,7 +174,7 @@ def random_values(types: Sequence[Any], seed: int = 0) -> list[np.ndarray[Any, A
         shape, dtype = kind
         low = -4 if dtype.kind in "if" or "float" in dtype.name else 0
         whole = generator.integers(low, 5, shape)
-        if dtype == bool:
+        if dtype.kind == "b":
             made.append(np.asarray(whole % 2 == 1))
         elif dtype.kind in "iu" or "int" in dtype.name:
             made.append(np.asarray(whole).astype(dtype))

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from untrace.errors import LoadError
-from untrace.jaxapi.modules import Block, Operation, Place, TensorType
+from untrace.jaxapi.module_types import Block, Operation, Place, TensorType
 
 Function = Callable[..., list[Any]]
 
@@ -100,7 +100,7 @@ class Call:
             (only,) = block.operations
             if only.operands == block.arguments and only.results == block.returned:
                 kind = self.checked(block.arguments[0].type).dtype
-                table = MONOIDS_OF_BOOLS if kind == bool else MONOIDS
+                table = MONOIDS_OF_BOOLS if kind.kind == "b" else MONOIDS
                 if only.name in table and not only.attributes:
                     return table[only.name]
         function = self.region(index)

@@ -11,7 +11,7 @@ from typing import Any
 
 from jax import lax
 
-from untrace.jaxapi.modules import Block, Operation, Record, TensorType
+from untrace.jaxapi.module_types import Block, Operation, Record, TensorType
 from untrace.readers.stablehlo.elementwise import BINARY, UNARY
 from untrace.readers.stablehlo.shapes import scatter_numbers
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax import lax
 
-from untrace.jaxapi.modules import Record, Text
+from untrace.jaxapi.module_types import Record, Text
 from untrace.readers.stablehlo.calls import Call, Function
 
 Template = Callable[..., Any]

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from untrace.jaxapi.modules import Record
+from untrace.jaxapi.module_types import Record
 from untrace.readers.stablehlo.calls import Call
 from untrace.readers.stablehlo.shapes import struct
 

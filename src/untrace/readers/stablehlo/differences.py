@@ -60,7 +60,7 @@ def _named(numbering: Numbering, number: int) -> str:
     if isinstance(key, Made):
         return f"`{key.name}`"
     if isinstance(key, Argument):
-        return f"argument {key.index}"
+        return f"argument {key.position}"
     if isinstance(key, Constant):
         some = np.frombuffer(key.content, key.type.dtype)[:4].tolist()
         return f"the constant {some} of type {key.type.dtype}{[*key.type.shape]}"

@@ -18,7 +18,7 @@ from jax import lax
 
 from untrace import jaxapi
 from untrace.errors import LoadError
-from untrace.jaxapi.modules import (
+from untrace.jaxapi.module_types import (
     Block,
     Function,
     Module,
@@ -29,16 +29,10 @@ from untrace.jaxapi.modules import (
 from untrace.readers.stablehlo.calls import Call
 from untrace.readers.stablehlo.control import CONTROL, branches, composite
 from untrace.readers.stablehlo.custom_calls import custom_call
-from untrace.readers.stablehlo.elementwise import ELEMENTWISE, IMPLIES_BROADCASTS
-from untrace.readers.stablehlo.numbering import (
-    CALLS,
-    Constant,
-    Made,
-    Numbering,
-    exact,
-    has_effects,
-    is_open,
-)
+from untrace.readers.stablehlo.elementwise import ELEMENTWISE
+from untrace.readers.stablehlo.identities import CALLS, has_effects, is_open
+from untrace.readers.stablehlo.numbering import Constant, Numbering
+from untrace.readers.stablehlo.operands import Operands
 from untrace.readers.stablehlo.refusals import why_refused
 from untrace.readers.stablehlo.regions import REGIONS
 from untrace.readers.stablehlo.scopes import relative_scopes
@@ -96,7 +90,7 @@ class Frame:
         self._idioms: dict[Block, dict[int, Idiom]] = {}
         self.arguments = numbering.arguments(function.name, function.block.arguments)
         numbering.function(module, function, self.arguments, self.numbers)
-        self._visible = set(self.numbers.values())
+        self.operands = Operands(module, numbering, self.numbers)
 
     def run(self, *args: Any) -> list[Any]:
         """Evaluate the function."""
@@ -224,7 +218,7 @@ class Frame:
             for number in asked & idioms.keys():
                 needed.update(n for n in idioms[number].operands if n is not None)
             if asked - idioms.keys() or not asked:
-                needed.update(self.operands(operation))
+                needed.update(self.operands.of(operation))
                 if operation.name == "stablehlo.while":
                     needed.update(self.numbers[value] for value in operation.operands)
                 for inner in operation.regions:
@@ -236,72 +230,12 @@ class Frame:
         used, own = used_values(block)
         return {self.numbers[value] for value in used - own}
 
-    def operands(self, operation: Operation) -> list[int]:
-        """Return the numbers that a template is given, before broadcasts it implies."""
-        numbers = [self.numbers[value] for value in operation.operands]
-        if operation.name == "stablehlo.while":
-            bound = self.numbering.unchanged(self.module, operation.regions[1])
-            return [n for i, n in enumerate(numbers) if i not in bound]
-        if operation.name in IMPLIES_BROADCASTS:
-            return self._before_broadcasts(numbers)
-        if self.numbering.taken(operation, numbers) is not None:
-            return []
-        if operation.name == "stablehlo.case":
-            made = self.numbering.made(numbers[0])
-            if made is not None and self._decides(made, len(operation.regions)):
-                return [made.operands[1 if made.name == "stablehlo.clamp" else 0]]
-        return numbers
-
-    def _decides(self, made: Made, n_branches: int) -> bool:
-        """Whether a value is a number of a branch as `lax.cond` and `switch` make it."""
-        keys = self.numbering.keys
-        if made.name == "stablehlo.convert":
-            (source,) = made.operands
-            is_bool = self.numbering.type(source) == _PREDICATE
-            return n_branches == 2 and is_bool and source in self._visible
-        if made.name != "stablehlo.clamp" or made.operands[1] not in self._visible:
-            return False
-        low, high = (keys[made.operands[i]] for i in (0, 2))
-        are_known = isinstance(low, Constant) and isinstance(high, Constant)
-        return are_known and (_integer(low), _integer(high)) == (0, n_branches - 1)
-
-    def _before_broadcasts(self, numbers: list[int]) -> list[int]:
-        """Put values in the place of their broadcasts, which JAX's functions imply.
-
-        One operand keeps its shape, which is that of the result.
-        """
-        plain = [self._broadcast_of(number) for number in numbers]
-        if all(number is not None for number in plain):
-            return numbers
-        return [n if before is None else before for n, before in zip(numbers, plain)]
-
-    def _broadcast_of(self, number: int) -> int | None:
-        """Return the value that another broadcasts: a scalar, or one of sizes 1."""
-        key = self.numbering.keys[number]
-        if isinstance(key, Constant):
-            is_array = key.element and key.type.shape
-            scalar = key._replace(type=key.type._replace(shape=()))
-            return self.numbering.number(scalar) if is_array else None
-        made = self.numbering.made(number)
-        if made is None or made.name != "stablehlo.broadcast_in_dim":
-            return None
-        (source,) = made.operands
-        before, after = self.numbering.type(source), self.numbering.type(number)
-        if source not in self._visible or not isinstance(before, TensorType):
-            return None
-        n_axes = len(before.shape)
-        is_implied = n_axes == 0 or (
-            n_axes == len(after.shape)
-            and made.attributes == exact({"broadcast_dimensions": (*range(n_axes),)})
-        )
-        return source if is_implied else None
-
     def _results(self, operation: Operation, values: Values, depth: int) -> list[Any]:
         """Evaluate an operation by its template, and check what comes out."""
         for value in (*operation.operands, *operation.results):
             if is_wide(value.type) and not jaxapi.is_wide():
                 raise WideError
-        args = [self.value(number, values) for number in self.operands(operation)]
+        args = [self.value(number, values) for number in self.operands.of(operation)]
         scopes = operation.place.scopes
         if operation.name in CALLS:
             return self._call(operation.attributes["callee"])(*args)
@@ -370,7 +304,7 @@ class Frame:
         if branch is not None:
             return self.region(branch, values, depth - 1, operation.place.scopes)()
         made = self.numbering.made(numbers[0])
-        if made is None or not self._decides(made, len(operation.regions)):
+        if made is None or not self.operands.decides(made, len(operation.regions)):
             free = set[int]().union(*map(self.captured, operation.regions))
             return self._unclamped(call, args[0], sorted(free), values, depth)
         if made.name == "stablehlo.clamp":
@@ -405,19 +339,12 @@ class Frame:
             )
 
 
-_PREDICATE = TensorType((), np.dtype(bool))
-
-
 def _n_results(idiom: Idiom) -> int:
     return len(idiom.results)
 
 
 def _types(types: Sequence[TensorType]) -> str:
     return ", ".join(f"{kind.dtype}{[*kind.shape]}" for kind in types) or "none"
-
-
-def _integer(constant: Constant) -> int:
-    return int(np.frombuffer(constant.content, constant.type.dtype)[0])
 
 
 def _maps(values: Values) -> list[Any]:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.jaxapi.modules import Block, Module, TensorType, lowered_module
+from untrace.jaxapi.module_types import Block, Module, TensorType
+from untrace.jaxapi.modules import lowered_module
 from untrace.readers.stablehlo.candidates import candidates
 from untrace.readers.stablehlo.frames import Frame, Idiom, used_values
 from untrace.readers.stablehlo.loops import scan_candidate

@@ -6,13 +6,14 @@ import warnings
 from typing import Any
 
 from untrace.errors import LoadError, UnverifiedWarning
-from untrace.jaxapi.modules import ModuleError, module_of_hlo, module_text
+from untrace.jaxapi.module_types import ModuleError
+from untrace.jaxapi.modules import module_of_hlo, module_text
 from untrace.readers.stablehlo.agreement import SAME_MODULE, SAME_VALUES, agreement
 from untrace.readers.stablehlo.read import Reading, not_parsed, read_module
 from untrace.readers.stablehlo.recognise import (
     artefact_within,
-    is_exported,
     is_bytecode,
+    is_exported,
     is_hlo_text,
     is_lowered,
 )

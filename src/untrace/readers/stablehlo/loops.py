@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import lax
 
-from untrace.jaxapi.modules import Operation, TensorType
+from untrace.jaxapi.module_types import Operation, TensorType
 from untrace.readers.stablehlo.frames import Frame
 from untrace.readers.stablehlo.numbering import Constant, Made, Numbering
 
@@ -97,7 +97,7 @@ def _parts(frame: Frame, operation: Operation, depth: int) -> _Parts | None:
     scanned = _scanned(frame, operation, at, length)
     carried: list[int] = []
     stacked: dict[int, int] = {}
-    for i, value in enumerate(body.returned):
+    for i in range(len(body.returned)):
         if i in fixed or i == counter:
             continue
         written = _written(frame, operation, i, at, length)
@@ -177,11 +177,11 @@ def _scanned(
                 continue
             array, first, *others = read.operands
             kind = numbering.type(array)
-            is_item = isinstance(kind, TensorType) and kind.shape[0] == length
+            if not isinstance(kind, TensorType) or kind.shape[0] != length:
+                continue
             is_reversed = _is_counter(numbering, first, at, length)
             if (
-                is_item
-                and array in outside
+                array in outside
                 and is_reversed is not None
                 and all(_number(numbering, one) == 0 for one in others)
                 and numbering.type(number) == TensorType(kind.shape[1:], kind.dtype)

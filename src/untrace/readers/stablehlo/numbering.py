@@ -10,31 +10,39 @@ What counts as the same besides, since StableHLO defines it so: `dot` and `dot_g
 a conversion, reshape or
 broadcast to the type that a value has; a constant of equal elements and the broadcast of
 one; `if` and `case` of the converted predicate; a `case` of one branch, or of a constant,
-and that branch; a result that all branches give alike; a loop with and without the carried values that its body hands on
-unchanged.
+and that branch; a result that all branches give alike; a loop with and without the
+carried values that its body hands on unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from untrace.jaxapi.modules import (
+from untrace.jaxapi.module_types import (
     Block,
     Function,
     Module,
     Operation,
-    Record,
     Symbol,
     TensorType,
     Type,
     Value,
 )
+from untrace.readers.stablehlo.identities import (
+    CALLS,
+    KEEPING,
+    MOVES,
+    as_general,
+    exact,
+    has_effects,
+    is_open,
+    keeps_order,
+    unchanged_values,
+)
 
-CALLS = ("func.call", "call")
 NO_EFFECT = -1
 
 
@@ -65,14 +73,14 @@ class Result(NamedTuple):
     """One of the results of what has the number `made`."""
 
     made: int
-    index: int
+    position: int
 
 
 class Argument(NamedTuple):
     """An argument of a function, or of a region at a depth."""
 
     owner: Any
-    index: int
+    position: int
     type: Type
 
 
@@ -125,7 +133,7 @@ class Numbering:
         """Return the type of a value."""
         key = self.keys[number]
         return (
-            self.keys[key.made].types[key.index]
+            self.keys[key.made].types[key.position]
             if isinstance(key, Result)
             else key.type
         )
@@ -356,7 +364,7 @@ class Numbering:
             types = (operation.results[0].type,)
             made = Made("stablehlo.reshape", (), types, operands, (), NO_EFFECT)
             return self.number(Result(self.number(made), 0))
-        if name not in _KEEPING or set(operation.attributes) - _MOVES:
+        if name not in KEEPING or set(operation.attributes) - MOVES:
             return None
         (before,), (after,) = operation.operands, operation.results
         dimensions = operation.attributes.get("broadcast_dimensions")
@@ -374,91 +382,3 @@ class Numbering:
         ):
             return self.number(key._replace(type=after.type))
         return None
-
-
-_KEEPING = ("stablehlo.convert", "stablehlo.reshape", "stablehlo.broadcast_in_dim")
-_MOVES = {"broadcast_dimensions"}
-_EFFECTS = {
-    *("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv"),
-    "stablehlo.rng",
-}
-
-
-def has_effects(operation: Operation) -> bool:
-    """Whether an operation does more than compute its results."""
-    return operation.name in _EFFECTS or bool(
-        operation.attributes.get("has_side_effect")
-    )
-
-
-def as_general(dot: Operation) -> Operation:
-    """Return the older product of vectors and matrices as the general one."""
-    left = dot.operands[0].type
-    last = len(left.shape) - 1 if isinstance(left, TensorType) else 0
-    fields = (
-        ("lhs_batching_dimensions", ()),
-        ("rhs_batching_dimensions", ()),
-        ("lhs_contracting_dimensions", (last,)),
-        ("rhs_contracting_dimensions", (0,)),
-    )
-    numbers = Record("#stablehlo.dot", fields)
-    return replace(dot, attributes={**dot.attributes, "dot_dimension_numbers": numbers})
-
-
-def keeps_order(operation: Operation) -> bool:
-    """Whether a bitcast of MHLO is a reshape: both layouts are those of rows."""
-    layouts = [
-        operation.attributes.get(f"{end}_layout") for end in ("source", "result")
-    ]
-    return all(
-        isinstance(one, tuple) and [*one] == [*range(len(one))][::-1] for one in layouts
-    )
-
-
-def is_open(operation: Operation) -> bool:
-    """Whether a sharding constraint is one over no axes at all."""
-    sharding = str(operation.attributes.get("sharding", ""))
-    return sharding.startswith("#sdy.sharding<@empty_mesh,")
-
-
-def unchanged_values(module: Module, body: Block) -> list[int]:
-    """Return which carried values the body of a loop hands on as they are."""
-    known = _definitions(body)
-    return [
-        index
-        for index, (argument, value) in enumerate(zip(body.arguments, body.returned))
-        if _source(module, known, value) is argument
-    ]
-
-
-def _definitions(block: Block) -> dict[Value, Operation]:
-    return {value: one for one in block.operations for value in one.results}
-
-
-def _source(module: Module, known: dict[Value, Operation], value: Value) -> Value:
-    """Return what a value is the same as in its block, looking through calls."""
-    while (found := known.get(value)) is not None and found.name in CALLS:
-        callee = module.functions[found.attributes["callee"]].block
-        inner = callee.returned[found.results.index(value)]
-        source = _source(module, _definitions(callee), inner)
-        if source not in callee.arguments:
-            break
-        value = found.operands[callee.arguments.index(source)]
-    return value
-
-
-def exact(value: Any) -> Any:
-    """Return what equals only attributes that are the same, down to types and bits."""
-    if isinstance(value, dict):
-        return tuple(sorted((str(k), exact(v)) for k, v in value.items()))
-    if isinstance(value, Record):
-        return value.kind, tuple((k, exact(v)) for k, v in value.fields)
-    if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, value.tobytes()
-    if isinstance(value, TensorType):
-        return "tensor", value.shape, str(value.dtype)
-    if isinstance(value, tuple):
-        return ("tuple", *map(exact, value))
-    if isinstance(value, float):
-        return "float", value.hex()
-    return type(value).__name__, str(value)

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from untrace.jaxapi.modules import Operation, TensorType
-from untrace.readers.stablehlo.numbering import CALLS, Numbering
+from untrace import jaxapi
+from untrace.jaxapi.module_types import Operation, TensorType
+from untrace.readers.stablehlo.identities import CALLS
+from untrace.readers.stablehlo.numbering import Numbering
 
 KEY = TensorType((2,), np.dtype(np.uint32))
 BITS = (jnp.uint32, jnp.uint8, jnp.uint16, jnp.uint64)
@@ -36,7 +38,7 @@ def draws(
     if not isinstance(kind, TensorType):
         return
     key, shape = halves[:1], kind.shape
-    for dtype in BITS:
+    for dtype in BITS[: None if jaxapi.is_wide() else -1]:
 
         def bits(raw: Any, dtype: Any = dtype) -> list[Any]:
             return [jax.random.bits(_key(raw), shape, dtype)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,12 @@ import jax
 
 from untrace import jaxapi
 from untrace.errors import LoadError
-from untrace.jaxapi.modules import (
-    Block,
-    Function,
-    Module,
-    ModuleError,
-    TensorType,
-    artefact_version,
-    parse_module,
-)
+from untrace.jaxapi.module_types import Block, Function, Module, ModuleError, TensorType
+from untrace.jaxapi.modules import artefact_version, parse_module
 from untrace.readers.stablehlo.frames import Frame, WideError
+from untrace.readers.stablehlo.identities import CALLS
 from untrace.readers.stablehlo.idioms import Idioms
-from untrace.readers.stablehlo.numbering import CALLS, Numbering, TooLargeError
+from untrace.readers.stablehlo.numbering import Numbering, TooLargeError
 from untrace.readers.stablehlo.shapes import is_wide, struct
 
 MAX_CALLED = 2_000_000

@@ -19,20 +19,17 @@ Template = Callable[..., Any]
 
 def reduce(call: Call, *operands: Any) -> Any:
     """State a reduction of one or several arrays."""
-    n = len(operands) // 2
-    axes = call["dimensions"]
-    if n == 1:
-        return lax.reduce(*operands, call.computation(), axes)
-    return lax.reduce(operands[:n], operands[n:], call.computation(), axes)
+    arrays, inits = _halves(operands)
+    return lax.reduce(arrays, inits, call.computation(), call["dimensions"])
 
 
 def reduce_window(call: Call, *operands: Any) -> Any:
     """State a reduction of windows."""
-    n = len(operands) // 2
+    arrays, inits = _halves(operands)
     padding = call.get("padding")
-    given = operands if n == 1 else (operands[:n], operands[n:])
     return lax.reduce_window(
-        *given,
+        arrays,
+        inits,
         call.computation(),
         call["window_dimensions"],
         call.get("window_strides"),
@@ -40,6 +37,12 @@ def reduce_window(call: Call, *operands: Any) -> Any:
         call.get("base_dilations"),
         call.get("window_dilations"),
     )
+
+
+def _halves(operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return arrays and initial values: each one by itself, or several as tuples."""
+    n = len(operands) // 2
+    return operands if n == 1 else (operands[:n], operands[n:])
 
 
 def _second(one: Any, other: Any) -> Any:

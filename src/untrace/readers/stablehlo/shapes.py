@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from untrace.jaxapi.modules import Record, TensorType
+from untrace.jaxapi.module_types import Record, TensorType
 from untrace.readers.stablehlo.calls import Call, pairs
-from untrace.readers.stablehlo.numbering import keeps_order
+from untrace.readers.stablehlo.identities import keeps_order
 
 Template = Callable[..., Any]
 
@@ -159,7 +159,8 @@ def _algorithm(call: Call, algorithm: Record) -> Any:
     counts = ("lhs_component_count", "rhs_component_count", "num_primitive_operations")
     numbers = [int(algorithm[name]) for name in counts]
     exactly = bool(algorithm["allow_imprecise_accumulation"])
-    made = lax.DotAlgorithm(*kinds, *numbers, exactly)
+    fields: list[Any] = [*kinds, *numbers, exactly]
+    made = lax.DotAlgorithm(*fields)
     preset = [p for p in lax.DotAlgorithmPreset if _of_preset(p) == made]
     return preset[0] if preset else made
 
@@ -271,7 +272,8 @@ def rng_bit_generator(call: Call, key: Any) -> Any:
     """State the generator that advances a state."""
     name = f"RNG_{call['rng_algorithm']}"
     shape, dtype = call.types[1]
-    return lax.rng_bit_generator(key, shape, dtype, lax.RandomAlgorithm[name])
+    how: Any = {"dtype": dtype, "algorithm": lax.RandomAlgorithm[name]}
+    return lax.rng_bit_generator(key, shape, **how)
 
 
 def rng(call: Call, low: Any, high: Any, _: Any) -> Any:
