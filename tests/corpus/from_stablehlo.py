@@ -83,8 +83,7 @@ def compared(
 def by_structure(reading: Any) -> str:
     """Say where the modules differ of which the values are the same."""
     with jax.enable_x64(reading.is_wide):
-        again = lowered_again(reading.jaxpr)
-    return structural_difference(reading.module, again)
+        return structural_difference(reading.module, lowered_again(reading.jaxpr))
 
 
 def flat_arguments(

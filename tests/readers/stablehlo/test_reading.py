@@ -181,3 +181,24 @@ def test_a_sample_of_the_harness_comes_back():
         assert outcome.verdict in (SAME_MODULE, "not lowered"), outcome
         n_same += outcome.verdict == SAME_MODULE
     assert n_same > 20
+
+
+def test_what_is_read_does_not_depend_on_the_setting_of_64_bits(lowered):
+    narrow = read(lowered.as_text())
+    with jax.enable_x64(True):
+        assert str(read(lowered.as_text())) == str(narrow)
+
+
+def test_shardings_are_said_to_be_lost():
+    text = """
+    module @m attributes {mhlo.num_partitions = 4 : i32} {
+      sdy.mesh @mesh = <["d"=4]>
+      func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+        %y = stablehlo.sine %x : tensor<8xf32>
+        %z = sdy.sharding_constraint %y <@mesh, [{"d"}]> : tensor<8xf32>
+        return %z : tensor<8xf32>
+      }
+    }"""
+    reading, found = read_and_compare(text)
+    assert "shardings, which are not kept" in told(found)
+    assert names(reading.jaxpr) == ["sin"]

@@ -24,9 +24,12 @@ from untrace.jaxapi.modules import (
     written_module,
 )
 from untrace.readers.stablehlo.differences import first_difference
+from untrace.readers.stablehlo.identities import is_sharded
 from untrace.readers.stablehlo.numbering import NO_EFFECT, Numbering, TooLargeError
+from untrace.readers.stablehlo.shapes import is_wide as is_wide_type
 
 SAME_MODULE = "same StableHLO"
+BUT_FOR_SHARDINGS = "same StableHLO but for shardings"
 SAME_VALUES = "same values"
 MAX_NUMBERED = 4_000_000
 
@@ -51,20 +54,37 @@ def agreement(
         some modules.
 
     Returns:
-      "same StableHLO"; "same values": bitwise, at these arguments; or "different: ",
+      "same StableHLO" (followed by " but for shardings" if there are some, which are not
+      kept); "same values": bitwise, at these arguments; or "different: ",
       followed by what differs. "different: not proved" is said of modules that are not
       the same and that could not be run.
     """
     if not isinstance(module, Module):
         module = parse_module(module)
-    with jaxapi.deep_recursion(), jax.enable_x64(_needs_x64(module, jaxpr)):
-        again = lowered_again(jaxpr, platform)
-        found = structural_difference(module, again)
-        if not found or not exported_difference(module, jaxpr, platform):
-            return SAME_MODULE
-        if not is_trusted:
+    # Values of 64 bits may stand behind an idiom alone, and counters of loops in a module.
+    is_wide = any(map(_is_wide, _vars(jaxpr)))
+    has_wide = any(
+        is_wide_type(v.type) for one in module.operations() for v in one.results
+    )
+    modes = [True] if is_wide else [False, True] if has_wide else [False]
+    found = ""
+    with jaxapi.deep_recursion():
+        for mode in modes:
+            with jax.enable_x64(mode):
+                found = module_difference(module, jaxpr, platform)
+            if not found:
+                return BUT_FOR_SHARDINGS if is_sharded(module) else SAME_MODULE
+        with jax.enable_x64(is_wide):
+            again = lowered_again(jaxpr, platform)
+            if is_trusted:
+                return compare_values(module, again, args, found)
             return _compare_apart(module, again, found)
-        return compare_values(module, again, args, found)
+
+
+def module_difference(module: Module, jaxpr: Any, platform: str = "cpu") -> str:
+    """Say what differs between a module and a jaxpr that is lowered; nothing if they agree."""
+    found = structural_difference(module, lowered_again(jaxpr, platform))
+    return found and exported_difference(module, jaxpr, platform) and found
 
 
 def exported_difference(module: Module, jaxpr: Any, platform: str = "cpu") -> str:
@@ -187,11 +207,8 @@ def random_values(types: Sequence[Any], seed: int = 0) -> list[np.ndarray[Any, A
     return made
 
 
-def _needs_x64(module: Module, jaxpr: Any) -> bool:
-    """Whether JAX must compute in 64 bits to lower a jaxpr as it was read."""
-    return jaxapi.is_wide() or any(
-        getattr(var.aval, "dtype", None) in _WIDE for var in _vars(jaxpr)
-    )
+def _is_wide(var: Any) -> bool:
+    return getattr(var.aval, "dtype", None) in _WIDE
 
 
 _WIDE = tuple(map(np.dtype, ("int64", "uint64", "float64", "complex128")))

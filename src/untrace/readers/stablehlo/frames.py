@@ -30,7 +30,7 @@ from untrace.readers.stablehlo.calls import Call
 from untrace.readers.stablehlo.control import CONTROL, branches, composite
 from untrace.readers.stablehlo.custom_calls import custom_call
 from untrace.readers.stablehlo.elementwise import ELEMENTWISE
-from untrace.readers.stablehlo.identities import CALLS, has_effects, is_open
+from untrace.readers.stablehlo.identities import CALLS, has_effects
 from untrace.readers.stablehlo.numbering import Constant, Numbering
 from untrace.readers.stablehlo.operands import Operands
 from untrace.readers.stablehlo.refusals import why_refused
@@ -239,7 +239,7 @@ class Frame:
         scopes = operation.place.scopes
         if operation.name in CALLS:
             return self._call(operation.attributes["callee"])(*args)
-        if operation.name == "sdy.sharding_constraint" and is_open(operation):
+        if operation.name == "sdy.sharding_constraint":
             return args
         bound: list[int] = []
         if operation.name == "stablehlo.while":

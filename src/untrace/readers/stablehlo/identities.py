@@ -19,6 +19,8 @@ from untrace.jaxapi.module_types import (
 CALLS = ("func.call", "call")
 
 KEEPING = ("stablehlo.convert", "stablehlo.reshape", "stablehlo.broadcast_in_dim")
+SHARDINGS = {"sdy.sharding", "mhlo.sharding"}
+_OVER_NOTHING = "#sdy.sharding<@empty_mesh,"
 MOVES = {"broadcast_dimensions"}
 _EFFECTS = {
     *("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv"),
@@ -57,10 +59,15 @@ def keeps_order(operation: Operation) -> bool:
     )
 
 
-def is_open(operation: Operation) -> bool:
-    """Whether a sharding constraint is one over no axes at all."""
-    sharding = str(operation.attributes.get("sharding", ""))
-    return sharding.startswith("#sdy.sharding<@empty_mesh,")
+def is_sharded(module: Module) -> bool:
+    """Whether a module says how values are spread over devices."""
+    if int(module.attributes.get("mhlo.num_partitions", 1)) > 1:
+        return True
+    return any(
+        operation.name == "sdy.sharding_constraint"
+        and not str(operation.attributes.get("sharding", "")).startswith(_OVER_NOTHING)
+        for operation in module.operations()
+    )
 
 
 def unchanged_values(module: Module, body: Block) -> list[int]:

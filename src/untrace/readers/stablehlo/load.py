@@ -8,7 +8,12 @@ from typing import Any
 from untrace.errors import LoadError, UnverifiedWarning
 from untrace.jaxapi.module_types import ModuleError
 from untrace.jaxapi.modules import module_of_hlo, module_text
-from untrace.readers.stablehlo.agreement import SAME_MODULE, SAME_VALUES, agreement
+from untrace.readers.stablehlo.agreement import (
+    BUT_FOR_SHARDINGS,
+    SAME_MODULE,
+    SAME_VALUES,
+    agreement,
+)
 from untrace.readers.stablehlo.read import Reading, not_parsed, read_module
 from untrace.readers.stablehlo.recognise import (
     artefact_within,
@@ -17,6 +22,8 @@ from untrace.readers.stablehlo.recognise import (
     is_hlo_text,
     is_lowered,
 )
+
+PROVED = (SAME_MODULE, BUT_FOR_SHARDINGS, SAME_VALUES)
 
 
 def read(program: Any) -> Any:
@@ -53,7 +60,7 @@ def read_and_compare(program: Any) -> tuple[Reading, str]:
     reading = read_module(module_of(program), is_artefact)
     is_own = is_lowered(program) or is_exported(program)
     found = agreement(reading.module, reading.jaxpr, is_trusted=is_own)
-    if found not in (SAME_MODULE, SAME_VALUES) and "not proved" not in found:
+    if found not in PROVED and "not proved" not in found:
         raise LoadError(
             f"cannot read the module: what was made of it is {found}. Please report it."
         )
@@ -68,6 +75,11 @@ def told(found: str) -> str:
     """
     if found == SAME_MODULE:
         return "Read from StableHLO: lowering it again gives the same module."
+    if found == BUT_FOR_SHARDINGS:
+        return (
+            "Read from StableHLO: lowering it again gives the same module but for its "
+            "shardings, which are not kept."
+        )
     if found == SAME_VALUES:
         return (
             "Read from StableHLO: lowering it again gives another module, with the same "

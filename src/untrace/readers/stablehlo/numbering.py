@@ -11,7 +11,7 @@ a conversion, reshape or
 broadcast to the type that a value has; a constant of equal elements and the broadcast of
 one; `if` and `case` of the converted predicate; a `case` of one branch, or of a constant,
 and that branch; a result that all branches give alike; a loop with and without the
-carried values that its body hands on unchanged.
+carried values that its body hands on unchanged. Shardings do not count, either.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from untrace.readers.stablehlo.identities import (
     CALLS,
     KEEPING,
     MOVES,
+    SHARDINGS,
     as_general,
     exact,
     has_effects,
-    is_open,
     keeps_order,
     unchanged_values,
 )
@@ -327,6 +327,7 @@ class Numbering:
             if isinstance(value, Symbol) and value in module.functions
         ]
         taken = {key for key, _ in called}
+        taken |= SHARDINGS
         rest = {k: v for k, v in operation.attributes.items() if k not in taken}
         inner = (*regions, *(region for _, region in called))
         has_effect = has_effects(operation) or any(r.effect != NO_EFFECT for r in inner)
@@ -356,7 +357,7 @@ class Numbering:
             value = operation.attributes["value"]
             is_array = isinstance(value, np.ndarray)
             return self.constant(value) if is_array else None
-        if name == "sdy.sharding_constraint" and is_open(operation):
+        if name == "sdy.sharding_constraint":
             return operands[0]
         if name == "mhlo.copy":
             return operands[0]

@@ -61,11 +61,11 @@ def read_module(content: Any, is_artefact: bool = False) -> Reading:
     """
     module = content if isinstance(content, Module) else parsed(content)
     check_calls(module)
-    is_wide_now = jaxapi.is_wide()
     try:
         with jaxapi.deep_recursion():
             try:
-                return Reading(_traced(module, is_artefact), module, is_wide_now)
+                with jax.enable_x64(False):
+                    return Reading(_traced(module, is_artefact), module, False)
             except WideError:
                 with jax.enable_x64(True):
                     return Reading(_traced(module, is_artefact), module, True)

@@ -38,5 +38,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
 
 def why_refused(name: str) -> tuple[str, str]:
     """Return why an operation is not read, and what to do instead."""
+    if name == "sdy.manual_computation":
+        return _DEVICES
     dialect, _, plain = name.partition(".")
     return REFUSALS.get(plain, _NONE) if dialect == "stablehlo" else _NONE
