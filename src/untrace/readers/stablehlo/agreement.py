@@ -94,9 +94,7 @@ def exported_difference(module: Module, jaxpr: Any, platform: str = "cpu") -> st
     """
     try:
         return structural_difference(module, lowered_again(jaxpr, platform, True))
-    except (
-        Exception
-    ) as error:  # JAX exports less than it lowers, and says so in many ways
+    except Exception as error:  # JAX exports less than it lowers
         return f"it cannot be exported: {error}"
 
 

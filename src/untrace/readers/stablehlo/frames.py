@@ -254,9 +254,7 @@ class Frame:
         )
         try:
             results = self._stated(call, args, values, depth)
-        except (LoadError, WideError):
-            raise
-        except RecursionError:
+        except (LoadError, WideError, RecursionError):
             raise
         except Exception as error:  # JAX refuses in its own ways what it does not have
             said = " ".join(str(error).split())[:300]
@@ -277,16 +275,7 @@ class Frame:
 
     def _stated(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
         if call.name == "mhlo.fusion":
-            call.ignore("fusion_kind", "output_operand_aliasing")
-            block = call.operation.regions[0]
-            inner: Values = ChainMap(
-                {self.numbers[v]: x for v, x in zip(block.arguments, args)},
-                *_maps(values),
-            )
-            wanted = [self.numbers[value] for value in block.returned]
-            return self.evaluate(
-                block, wanted, inner, depth, call.operation.place.scopes
-            )
+            return self._fusion(call, args, values, depth)
         if call.name == "stablehlo.case":
             return self._case(call, args, values, depth)
         if call.name == "stablehlo.composite":
@@ -295,6 +284,16 @@ class Frame:
         if template is None:
             raise call.refused(*why_refused(call.name))
         return template(call, *args)
+
+    def _fusion(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
+        """State what XLA has fused by what it is made of."""
+        call.ignore("fusion_kind", "output_operand_aliasing")
+        (block,) = call.operation.regions
+        given = {self.numbers[v]: x for v, x in zip(block.arguments, args)}
+        inner: Values = ChainMap(given, *_maps(values))
+        wanted = [self.numbers[value] for value in block.returned]
+        scopes = call.operation.place.scopes
+        return self.evaluate(block, wanted, inner, depth, scopes)
 
     def _case(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
         """State a choice by number as what of JAX makes the number as it is made here."""

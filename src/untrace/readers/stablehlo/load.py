@@ -59,7 +59,10 @@ def read_and_compare(program: Any) -> tuple[Reading, str]:
     is_artefact = is_exported(program) or isinstance(program, bytes | bytearray)
     reading = read_module(module_of(program), is_artefact)
     is_own = is_lowered(program) or is_exported(program)
-    found = agreement(reading.module, reading.jaxpr, is_trusted=is_own)
+    platform = program.platforms[0] if is_exported(program) else "cpu"
+    found = agreement(
+        reading.module, reading.jaxpr, platform=platform, is_trusted=is_own
+    )
     if found not in PROVED and "not proved" not in found:
         raise LoadError(
             f"cannot read the module: what was made of it is {found}. Please report it."
