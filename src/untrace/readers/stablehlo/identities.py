@@ -59,6 +59,13 @@ def keeps_order(operation: Operation) -> bool:
     )
 
 
+def is_in_place(operation: Operation) -> bool:
+    """Whether an operation is a transposition that moves nothing."""
+    order = operation.attributes.get("permutation")
+    is_transpose = operation.name == "stablehlo.transpose"
+    return is_transpose and order == tuple(range(len(order or ())))
+
+
 def is_sharded(module: Module) -> bool:
     """Whether a module says how values are spread over devices."""
     if int(module.attributes.get("mhlo.num_partitions", 1)) > 1:

@@ -6,12 +6,12 @@ are numbered by depth. So names, locations, order, repeated constants, dead code
 cutting of a program into functions do not count, and all else does. Operations with
 effects take the number of the effect before them, which keeps their order.
 
-What counts as the same besides, since StableHLO defines it so: `dot` and `dot_general`;
-a conversion, reshape or
-broadcast to the type that a value has; a constant of equal elements and the broadcast of
-one; `if` and `case` of the converted predicate; a `case` of one branch, or of a constant,
-and that branch; a result that all branches give alike; a loop with and without the
-carried values that its body hands on unchanged. Shardings do not count, either.
+What counts as the same besides, since StableHLO and CHLO define it so: `dot` and
+`dot_general`; a conjugate and what it is made of; a transposition that moves nothing, a
+conversion, reshape or broadcast to the type that a value has; a constant of equal elements
+and the broadcast of one; `if` and `case` of the converted predicate; a `case` of one
+branch, or of a constant, and that branch; a result that all branches give alike; a loop
+with and without the carried values that its body hands on. Shardings do not count.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from untrace.readers.stablehlo.identities import (
     as_general,
     exact,
     has_effects,
+    is_in_place,
     keeps_order,
     unchanged_values,
 )
@@ -345,10 +346,26 @@ class Numbering:
             ]
         return results, number if has_effect else effect
 
+    def _one(self, name: str, kind: Type, *operands: int) -> int:
+        """Number an operation without attributes."""
+        made = Made(name, (), (kind,), operands, (), NO_EFFECT)
+        return self.number(Result(self.number(made), 0))
+
+    def _conjugate(self, operation: Operation, number: int) -> int | None:
+        """Number a conjugate of complex numbers as it is defined."""
+        kind = operation.results[0].type
+        if not isinstance(kind, TensorType) or kind.dtype.kind != "c":
+            return None
+        part = TensorType(kind.shape, np.dtype(f"f{kind.dtype.itemsize // 2}"))
+        real = self._one("stablehlo.real", part, number)
+        imag = self._one("stablehlo.imag", part, number)
+        return self._one(
+            "stablehlo.complex", kind, real, self._one("stablehlo.negate", part, imag)
+        )
+
     def _converted(self, predicate: int) -> int:
         kind = TensorType((), np.dtype(np.int32))
-        made = Made("stablehlo.convert", (), (kind,), (predicate,), (), NO_EFFECT)
-        return self.number(Result(self.number(made), 0))
+        return self._one("stablehlo.convert", kind, predicate)
 
     def _plain(self, operation: Operation, operands: tuple[int, ...]) -> int | None:
         """Return the number of a constant, or of the operand that the result equals."""
@@ -359,12 +376,12 @@ class Numbering:
             return self.constant(value) if is_array else None
         if name == "sdy.sharding_constraint":
             return operands[0]
-        if name == "mhlo.copy":
+        if name == "mhlo.copy" or is_in_place(operation):
             return operands[0]
+        if name == "chlo.conj" and not operation.attributes:
+            return self._conjugate(operation, operands[0])
         if name == "mhlo.bitcast" and keeps_order(operation):
-            types = (operation.results[0].type,)
-            made = Made("stablehlo.reshape", (), types, operands, (), NO_EFFECT)
-            return self.number(Result(self.number(made), 0))
+            return self._one("stablehlo.reshape", operation.results[0].type, *operands)
         if name not in KEEPING or set(operation.attributes) - MOVES:
             return None
         (before,), (after,) = operation.operands, operation.results
