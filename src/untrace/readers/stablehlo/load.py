@@ -59,9 +59,9 @@ def read_and_compare(program: Any) -> tuple[Reading, str]:
     is_artefact = is_exported(program) or isinstance(program, bytes | bytearray)
     reading = read_module(module_of(program), is_artefact)
     is_own = is_lowered(program) or is_exported(program)
-    platform = program.platforms[0] if is_exported(program) else "cpu"
+    platforms = getattr(program, "platforms", ("cpu",)) if is_own else ("cpu",)
     found = agreement(
-        reading.module, reading.jaxpr, platform=platform, is_trusted=is_own
+        reading.module, reading.jaxpr, platform=platforms[0], is_trusted=is_own
     )
     if found not in PROVED and "not proved" not in found:
         raise LoadError(
