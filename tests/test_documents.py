@@ -11,7 +11,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 BLOCKS = re.compile(r"```python\n(.*?)```\n(?:```text\n(.*?)```)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["interpreters", "printed-jaxprs"])
+@pytest.mark.parametrize("name", ["interpreters", "printed-jaxprs", "stablehlo"])
 def test_blocks_print_what_is_shown(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.optional import deciding, writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
-from untrace.readers.formats import read_all
+from untrace.readers.formats import program_in, refuse_unread
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
@@ -60,8 +60,9 @@ def source(
     Args:
       function: A callable, called as `source(f)(*args, **kwargs)` with arrays, scalars
         or `jax.ShapeDtypeStruct`s in any pytrees; or a `jax.core.ClosedJaxpr`, a
-        `Jaxpr`, a `jax.stages.Traced`, a printed jaxpr (its text, or the path of a file
-        in which it stands), which need no second call.
+        `Jaxpr`, a `jax.stages.Traced`, what is read by untrace (a printed jaxpr,
+        StableHLO, an exported or lowered function; its text or bytes, or the path of a
+        file in which it stands), which need no second call.
       level: "api": the calls that the function made, as they were written, with the
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
@@ -128,7 +129,10 @@ def source(
     'identical'
     """
     load_entry_points()
-    function = read_all(function)
+    read = program_in(function)
+    if read is not None:
+        function = read.jaxpr
+    refuse_unread(function)
     if level is None:
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
         level = "lax" if is_traced else "api"
@@ -183,7 +187,11 @@ def source(
 
     if jaxapi.is_jaxpr(function):
         with _apart(), jaxapi.wide_enough(function):
-            return finished(with_trees(capture_jaxpr(function)))
+            captured = with_trees(capture_jaxpr(function))
+            if read is not None:
+                notes = (*captured.notes, *read.notes)
+                captured = replace(captured, notes=notes, origin=read.origin)
+            return finished(captured)
     if jaxapi.is_traced(function):
         with _apart():
             return finished(capture_traced(function))

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from untrace.interpreters.programs import program_of
-from untrace.readers.formats import read_all
+from untrace.readers.formats import read, refuse_unread
 
 
 def load(program: Any) -> Callable[..., Any]:
     """Return a program as a function.
 
     Args:
-      program: A printed jaxpr (its text, or the path of a file in which it stands), a
+      program: A printed jaxpr, StableHLO, an exported or lowered function (text, bytes,
+        or the path of a file in which it stands), a
         jaxpr, a `jax.stages.Traced`, a `Source`, or the path of a file that untrace
         saved, which is EXECUTED.
 
@@ -29,4 +30,6 @@ def load(program: Any) -> Callable[..., Any]:
     >>> float(double(3.0))
     6.0
     """
-    return program_of(read_all(program)).function
+    found = read(program)
+    refuse_unread(found)
+    return program_of(found).function

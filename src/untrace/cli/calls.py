@@ -49,18 +49,23 @@ def evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, An
 
 def taken(target: str, call: str | None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return what a tool is given: a call, what is read, or a file that untrace saved."""
-    return (opened(target), (), {}) if call is None else evaluate(target, call)
+    if call is not None:
+        return evaluate(target, call)
+    found = opened(target)
+    return found if isinstance(found, Path) else found.jaxpr, (), {}
 
 
 def opened(target: str) -> Any:
-    """Return the jaxpr in a file, or in standard input for `-`; else the file's path."""
-    from untrace.readers.formats import read
+    """Return what is read of a file, or of standard input for `-`; else the file's path."""
+    from untrace.readers.formats import content_of, program_in
 
     with explained():
         if target != "-":
-            return read(Path(target))
-        text = sys.stdin.read()
-        return read(text if "\n" in text else f"{text}\n")
+            return program_in(Path(target)) or Path(target)
+        read = content_of(sys.stdin.buffer.read())
+        if isinstance(read, bytes) or "\n" in read:
+            return program_in(read)
+        return program_in(f"{read}\n")
 
 
 def load(target: str) -> ModuleType:

@@ -11,7 +11,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from untrace.cli.calls import taken
+from untrace.cli.calls import evaluate, opened
 from untrace.cli.messages import (
     DIFFERENT,
     ERR,
@@ -143,12 +143,17 @@ def show(
     untrace show issue.txt
 
     The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
-    outermost function is traced and not run. Without a call FILE is a text in which a
-    printed jaxpr stands, or - for standard input; nothing of it is executed.
+    outermost function is traced and not run. Without a call FILE holds a printed jaxpr,
+    StableHLO or an exported function, or is - for standard input; of jaxprs nothing is
+    executed, and of modules only what they compute, to compare it.
     """
-    function, args, kwargs = taken(target, call)
-    if isinstance(function, Path):
-        _refuse(function)
+    args, kwargs = (), {}
+    if call is not None:
+        function, args, kwargs = evaluate(target, call)
+    else:
+        function = opened(target)
+        if isinstance(function, Path):
+            _refuse(function)
     with Status() as status, measured() as whole:
         make = _source(
             function,
@@ -181,10 +186,10 @@ def _refuse(path: Path) -> NoReturn:
     """Say what to do with a file that is in none of the formats."""
     if path.suffix == ".py":
         fail(f"give a call as well, as in: untrace show {path} 'f(x)'.")
-    from untrace.readers.formats import read_all
+    from untrace.readers.formats import refuse_unread
 
     with explained():
-        read_all(path)
+        refuse_unread(path)
     fail(f"give a call as well, as in: untrace show {path} 'f(x)'.")
 
 
@@ -291,5 +296,7 @@ def _source(function: Any, **options: Any) -> Any:
 
 def _carries_inputs(function: Any) -> bool:
     from untrace import jaxapi
+    from untrace.readers.formats import Program
 
-    return jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
+    is_read = isinstance(function, Program)
+    return is_read or jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)

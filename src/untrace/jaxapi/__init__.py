@@ -277,6 +277,8 @@ from untrace.jaxapi.tracing import (
     trace_flat,
 )
 from untrace.jaxapi.tracing import told_to_jit as told_to_jit
+from untrace.jaxapi.tracing import trace_named as trace_named
+from untrace.jaxapi.tracing import unclamped_switch as unclamped_switch
 from untrace.jaxapi.tracing import wide_enough as wide_enough
 from untrace.jaxapi.trusted import TRACE_TOKENS as TRACE_TOKENS
 from untrace.jaxapi.trusted import VALUE_TYPES as VALUE_TYPES

@@ -14,6 +14,7 @@ import jax
 import jaxlib.version
 from jax._src import api_util as _api_util
 from jax._src import config as _config
+from jax._src import core as _core
 from jax._src import linear_util as _lu
 from jax._src.interpreters import partial_eval as _pe
 
@@ -43,6 +44,42 @@ def trace_flat(
     wrapped = _lu.wrap_init(function, debug_info=debug)
     jaxpr, _, consts = _pe.trace_to_jaxpr_dynamic(wrapped, list(avals))
     return close_jaxpr(jaxpr, consts)
+
+
+def trace_named(
+    function: Callable[..., Sequence[Any]],
+    avals: Sequence[Any],
+    name: str,
+    argument_paths: Sequence[str],
+    result_paths: Sequence[str],
+) -> Any:
+    """Trace a function of flat arguments whose inputs and outputs have known paths."""
+    paths = tuple(argument_paths), tuple(result_paths)
+    debug = _core.DebugInfo("untrace", name, *paths)
+    shaped = [_core.ShapedArray(aval.shape, aval.dtype) for aval in avals]
+    body, consts = split_jaxpr(trace_flat(function, shaped, name, debug_info=debug))
+    return close_jaxpr(body.replace(debug_info=debug), consts)
+
+
+def unclamped_switch(
+    index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
+    """Bind what `jax.lax.switch` makes, without clamping the index."""
+
+    def switched(index: Any, *args: Any) -> Any:
+        return jax.lax.switch(index, branches, *args)
+
+    avals = [_core.ShapedArray((), index.dtype), *map(_core.typeof, operands)]
+    body, consts = split_jaxpr(trace_flat(switched, avals))
+    (eqn,) = (eqn for eqn in body.eqns if eqn.primitive is jax.lax.cond_p)
+    known = dict(zip(body.invars, [index, *operands]))
+    known.update(zip(body.constvars, consts))
+    given = [v.val if hasattr(v, "val") else known[v] for v in eqn.invars[1:]]
+    made = dict(zip(eqn.outvars, jax.lax.cond_p.bind(index, *given, **eqn.params)))
+    return [
+        v.val if hasattr(v, "val") else made[v] if v in made else known[v]
+        for v in body.outvars
+    ]
 
 
 def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:

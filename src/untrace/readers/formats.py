@@ -13,8 +13,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from untrace.errors import LoadError, ParseError
-from untrace.readers import jaxprs
+from untrace.readers import jaxprs, stablehlo
 from untrace.readers.jaxprs.finding import looks_like_jaxpr, without_colors
+
+
+class Program(NamedTuple):
+    """What was read.
+
+    Attributes:
+      jaxpr: Closed; its debug info names arguments and results.
+      notes: What the header of a file must say about how it was read.
+      origin: The name of its format.
+    """
+
+    jaxpr: Any
+    notes: tuple[str, ...] = ()
+    origin: str = "a jaxpr"
 
 
 class Format(NamedTuple):
@@ -24,21 +38,37 @@ class Format(NamedTuple):
       name: As in "read from {name}": "a printed jaxpr".
       recognises: Whether an object, a text or bytes look like it. Cheap, and without
         importing what only this format needs.
-      read: Makes a closed jaxpr of it, whose debug info names arguments and results.
-        Raises `LoadError`, with the place and what to do next.
+      read: Makes a program of it. Raises `LoadError`, with the place and what to do next.
     """
 
     name: str
     recognises: Callable[[Any], bool]
-    read: Callable[[Any], Any]
+    read: Callable[[Any], Program]
 
 
 def _is_printed_jaxpr(program: Any) -> bool:
     return isinstance(program, str) and looks_like_jaxpr(without_colors(program))
 
 
+def _read_jaxpr(text: str) -> Program:
+    return Program(jaxprs.parse(text))
+
+
+def _read_stablehlo(program: Any) -> Program:
+    from untrace.readers.stablehlo.load import read_and_tell
+
+    jaxpr, note = read_and_tell(program)
+    return Program(jaxpr, (note,))
+
+
 FORMATS: list[Format] = [
-    Format("a printed jaxpr", _is_printed_jaxpr, jaxprs.parse),
+    Format("a StableHLO module", stablehlo.is_module_text, _read_stablehlo),
+    Format("MLIR bytecode", stablehlo.is_bytecode, _read_stablehlo),
+    Format("an exported function", stablehlo.is_exported, _read_stablehlo),
+    Format("a serialized export", stablehlo.is_serialized_export, _read_stablehlo),
+    Format("a lowered function", stablehlo.is_lowered, _read_stablehlo),
+    Format("HLO", stablehlo.is_hlo_text, _read_stablehlo),
+    Format("a printed jaxpr", _is_printed_jaxpr, _read_jaxpr),
 ]
 """The first that recognises a program reads it."""
 
@@ -56,7 +86,11 @@ def content(path: Path) -> str | bytes:
     Raises:
       OSError: If it cannot be read.
     """
-    data = path.read_bytes()
+    return content_of(path.read_bytes())
+
+
+def content_of(data: bytes) -> str | bytes:
+    """Return bytes as text if they are UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -82,44 +116,60 @@ def read(program: Any) -> Any:
     Raises:
       LoadError: If it is text in no format, or cannot be read.
     """
-    if is_text(program):
+    found = program_in(program)
+    return program if found is None else found.jaxpr
+
+
+def program_in(program: Any) -> Program | None:
+    """Return a program in one of the formats; None for all else.
+
+    Args:
+      program: As for `read`.
+
+    Raises:
+      LoadError: As `read` does.
+    """
+    if isinstance(program, Program):
+        return program
+    if not isinstance(program, str | os.PathLike) or is_text(program):
         known = format_of(program)
-        if known is None:
+        if known is None and is_text(program):
             raise LoadError(f"this text is in no format that is read: {_listed()}.")
-        return known.read(program)
-    if not isinstance(program, str | os.PathLike):
-        known = format_of(program)
-        return program if known is None else known.read(program)
+        return None if known is None else _read_as(known, program)
     path = Path(program)
     if path.suffix == ".py" or not path.is_file():
-        return program
+        return None
     try:
         data = content(path)
     except OSError as error:
         raise LoadError(f"cannot read {path}: {error.strerror or error}.") from error
     known = format_of(data)
     if known is None:
-        return program
+        return None
     try:
-        return known.read(data)
+        return _read_as(known, data)
     except ParseError as error:
         raise error.in_file(str(path)) from error
+    except LoadError as error:
+        raise LoadError(f"{path}: {error}") from error
 
 
-def read_all(program: Any) -> Any:
-    """Return what `read` does; a file that is no program of Python must be read.
+def _read_as(known: Format, program: Any) -> Program:
+    return known.read(program)._replace(origin=known.name)
+
+
+def refuse_unread(program: Any) -> None:
+    """Refuse a file that is in none of the formats, and no program of Python.
 
     Raises:
-      LoadError: If it is in no format, or cannot be read.
+      LoadError: If it is one.
     """
-    found = read(program)
-    if isinstance(found, str | os.PathLike):
-        path = Path(found)
+    if isinstance(program, str | os.PathLike):
+        path = Path(program)
         if not path.exists():
             raise LoadError(f"there is no file {path}.")
         if path.suffix != ".py":
             raise LoadError(f"{path} is in no format that is read: {_listed()}.")
-    return found
 
 
 def _listed() -> str:

@@ -1,0 +1,369 @@
+"""Evaluating the functions of a module under a trace, by the numbers of their values.
+
+Only what the results need is evaluated, and each number once, where it is first made. A
+number that an idiom was found for is what that idiom gives, so the operations behind it
+are not needed any more.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+
+from untrace import jaxapi
+from untrace.errors import LoadError
+from untrace.jaxapi.module_types import (
+    Block,
+    Function,
+    Module,
+    Operation,
+    TensorType,
+    Value,
+)
+from untrace.readers.stablehlo.calls import Call
+from untrace.readers.stablehlo.control import CONTROL, branches, composite
+from untrace.readers.stablehlo.custom_calls import custom_call
+from untrace.readers.stablehlo.elementwise import ELEMENTWISE
+from untrace.readers.stablehlo.identities import CALLS, has_effects
+from untrace.readers.stablehlo.numbering import Constant, Numbering
+from untrace.readers.stablehlo.operands import Operands
+from untrace.readers.stablehlo.refusals import why_refused
+from untrace.readers.stablehlo.regions import REGIONS
+from untrace.readers.stablehlo.scopes import relative_scopes
+from untrace.readers.stablehlo.shapes import SHAPES, is_wide
+from untrace.readers.stablehlo.static_shapes import STATIC_SHAPES
+
+Values = MutableMapping[int, Any]
+TEMPLATES: dict[str, Callable[..., Any]] = {
+    **ELEMENTWISE,
+    **SHAPES,
+    **STATIC_SHAPES,
+    **REGIONS,
+    **CONTROL,
+    "stablehlo.custom_call": custom_call,
+}
+
+
+class WideError(Exception):
+    """A value has 64 bits, and JAX computes in 32."""
+
+
+class Idiom(NamedTuple):
+    """What gives some values at once: a function of the values with numbers `operands`.
+
+    An operand that the function does not use is None.
+    """
+
+    function: Callable[..., Sequence[Any]]
+    operands: tuple[int | None, ...]
+    results: dict[int, int]
+
+
+class Frame:
+    """A function of a module, its values numbered."""
+
+    def __init__(
+        self,
+        module: Module,
+        function: Function,
+        numbering: Numbering,
+        find: Callable[[Frame, Block, int], list[Idiom]],
+        call: Callable[[str], Callable[..., list[Any]]],
+    ) -> None:
+        """Number a function.
+
+        `find` looks for idioms in a block at a depth, and `call` returns functions of
+        the module by their names.
+        """
+        self.module = module
+        self.function = function
+        self.numbering = numbering
+        self.numbers: dict[Value, int] = {}
+        self._find = find
+        self._call = call
+        self._idioms: dict[Block, dict[int, Idiom]] = {}
+        self.arguments = numbering.arguments(function.name, function.block.arguments)
+        numbering.function(module, function, self.arguments, self.numbers)
+        self.operands = Operands(module, numbering, self.numbers)
+
+    def run(self, *args: Any) -> list[Any]:
+        """Evaluate the function."""
+        values: Values = ChainMap(dict(zip(self.arguments, args, strict=True)))
+        block = self.function.block
+        wanted = [self.numbers[value] for value in block.returned]
+        return self.evaluate(block, wanted, values, 0, self.function.scopes)
+
+    def evaluate(
+        self,
+        block: Block,
+        wanted: Sequence[int],
+        values: Values,
+        depth: int,
+        scopes: str,
+        known: dict[int, Idiom] | None = None,
+    ) -> list[Any]:
+        """Evaluate what a block makes that is wanted, and return that."""
+        idioms = self._idioms_in(block, depth) if known is None else known
+        needed = self._needed(block, wanted, values, idioms)
+        for operation in block.operations:
+            made = [self.numbers[value] for value in operation.results]
+            todo = [n for n in made if n in needed and not self._is_known(n, values)]
+            if not todo and not has_effects(operation):
+                continue
+            with _named(operation, scopes):
+                for number in todo:
+                    if number in idioms and number not in values:
+                        idiom = idioms[number]
+                        args = [
+                            None if n is None else self.value(n, values)
+                            for n in idiom.operands
+                        ]
+                        results = idiom.function(*args)
+                        for one, index in idiom.results.items():
+                            values[one] = results[index]
+                if any(n not in values for n in todo) or not todo:
+                    results = self._results(operation, values, depth)
+                    for number, result in zip(made, results):
+                        values.setdefault(number, result)
+        return [self.value(number, values) for number in wanted]
+
+    def _is_known(self, number: int, values: Values) -> bool:
+        return number in values or isinstance(self.numbering.keys[number], Constant)
+
+    def value(self, number: int, values: Values) -> Any:
+        """Return a value that is known, or a constant, which each block makes itself."""
+        key = self.numbering.keys[number]
+        own = values.maps[0] if isinstance(values, ChainMap) else values
+        if number in (own if isinstance(key, Constant) else values):
+            return values[number]
+        if not isinstance(key, Constant):
+            raise LoadError(
+                f"cannot read `{self.function.name}`: a value is used before it is made. "
+                "Please report the module."
+            )
+        if is_wide(key.type) and not jaxapi.is_wide():
+            raise WideError
+        shape, dtype = key.type
+        content = np.frombuffer(key.content, dtype)
+        if not shape:
+            return content[0]
+        if not key.element:
+            return content.reshape(shape)
+        made = values[number] = lax.full(shape, content[0], dtype)
+        return made
+
+    def _constant(self, number: int) -> Any:
+        """Return the content of a value that is known; None if it is not."""
+        key = self.numbering.keys[number]
+        if not isinstance(key, Constant):
+            return None
+        shape, dtype = key.type
+        content = np.frombuffer(key.content, dtype)
+        return np.full(shape, content[0]) if key.element else content.reshape(shape)
+
+    def region(
+        self,
+        block: Block,
+        values: Values,
+        depth: int,
+        scopes: str,
+        bound: Iterable[int] = (),
+        is_body: bool = False,
+    ) -> Callable[..., list[Any]]:
+        """Return a region as a function of its arguments but for those in `bound`.
+
+        Those are no results of the body of a loop, either.
+        """
+        bound = set(bound)
+        free = [v for i, v in enumerate(block.arguments) if i not in bound]
+        dropped = bound if is_body else ()
+        kept = [v for i, v in enumerate(block.returned) if i not in dropped]
+        wanted = [self.numbers[value] for value in kept]
+
+        def evaluated(*args: Any) -> list[Any]:
+            given = dict(zip((self.numbers[v] for v in free), args, strict=True))
+            inner: Values = ChainMap(given, *_maps(values))
+            return self.evaluate(block, wanted, inner, depth + 1, scopes)
+
+        return evaluated
+
+    def _idioms_in(self, block: Block, depth: int) -> dict[int, Idiom]:
+        found = self._idioms.get(block)
+        if found is None:
+            idioms = sorted(self._find(self, block, depth), key=_n_results)
+            found = {n: idiom for idiom in idioms for n in idiom.results}
+            self._idioms[block] = found
+        return found
+
+    def _needed(
+        self,
+        block: Block,
+        wanted: Sequence[int],
+        values: Values,
+        idioms: dict[int, Idiom],
+    ) -> set[int]:
+        """Return the numbers that the wanted ones are made of."""
+        needed = set(wanted)
+        for operation in reversed(block.operations):
+            made = {self.numbers[value] for value in operation.results}
+            asked = {n for n in made & needed if not self._is_known(n, values)}
+            if not asked and not has_effects(operation):
+                continue
+            for number in asked & idioms.keys():
+                needed.update(n for n in idioms[number].operands if n is not None)
+            if asked - idioms.keys() or not asked:
+                needed.update(self.operands.of(operation))
+                if operation.name == "stablehlo.while":
+                    needed.update(self.numbers[value] for value in operation.operands)
+                for inner in operation.regions:
+                    needed.update(self.captured(inner))
+        return needed
+
+    def captured(self, block: Block) -> set[int]:
+        """Return the numbers that a region takes from outside."""
+        used, own = used_values(block)
+        return {self.numbers[value] for value in used - own}
+
+    def _results(self, operation: Operation, values: Values, depth: int) -> list[Any]:
+        """Evaluate an operation by its template, and check what comes out."""
+        for value in (*operation.operands, *operation.results):
+            if is_wide(value.type) and not jaxapi.is_wide():
+                raise WideError
+        args = [self.value(number, values) for number in self.operands.of(operation)]
+        scopes = operation.place.scopes
+        if operation.name in CALLS:
+            return self._call(operation.attributes["callee"])(*args)
+        if operation.name == "sdy.sharding_constraint":
+            return args
+        bound: list[int] = []
+        if operation.name == "stablehlo.while":
+            bound = self.numbering.unchanged(self.module, operation.regions[1])
+        call = Call(
+            operation,
+            self.function.name,
+            lambda block: self.region(
+                block, values, depth, scopes, bound, block is operation.regions[-1]
+            ),
+            [self._constant(self.numbers[value]) for value in operation.operands],
+        )
+        try:
+            results = self._stated(call, args, values, depth)
+        except (LoadError, WideError, RecursionError):
+            raise
+        except Exception as error:  # JAX refuses in its own ways what it does not have
+            said = " ".join(str(error).split())[:300]
+            raise call.refused(
+                f"is refused by JAX: {type(error).__name__}: {said}"
+            ) from None
+        call.check()
+        results = list(results) if isinstance(results, list | tuple) else [results]
+        if bound:
+            changed = iter(results)
+            kept = {i: self.numbers[operation.operands[i]] for i in bound}
+            results = [
+                self.value(kept[i], values) if i in kept else next(changed)
+                for i in range(len(operation.results))
+            ]
+        self._check(call, results)
+        return results
+
+    def _stated(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
+        if call.name == "mhlo.fusion":
+            return self._fusion(call, args, values, depth)
+        if call.name == "stablehlo.case":
+            return self._case(call, args, values, depth)
+        if call.name == "stablehlo.composite":
+            return composite(call, self._call(call["decomposition"]), *args)
+        template = TEMPLATES.get(call.name)
+        if template is None:
+            raise call.refused(*why_refused(call.name))
+        return template(call, *args)
+
+    def _fusion(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
+        """State what XLA has fused by what it is made of."""
+        call.ignore("fusion_kind", "output_operand_aliasing")
+        (block,) = call.operation.regions
+        given = {self.numbers[v]: x for v, x in zip(block.arguments, args)}
+        inner: Values = ChainMap(given, *_maps(values))
+        wanted = [self.numbers[value] for value in block.returned]
+        scopes = call.operation.place.scopes
+        return self.evaluate(block, wanted, inner, depth, scopes)
+
+    def _case(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
+        """State a choice by number as what of JAX makes the number as it is made here."""
+        operation = call.operation
+        numbers = [self.numbers[value] for value in operation.operands]
+        branch = self.numbering.taken(operation, numbers)
+        if branch is not None:
+            return self.region(branch, values, depth - 1, operation.place.scopes)()
+        made = self.numbering.made(numbers[0])
+        if made is None or not self.operands.decides(made, len(operation.regions)):
+            free = set[int]().union(*map(self.captured, operation.regions))
+            return self._unclamped(call, args[0], sorted(free), values, depth)
+        if made.name == "stablehlo.clamp":
+            return lax.switch(args[0], branches(call))
+        no, yes = branches(call)
+        return lax.cond(args[0], yes, no)
+
+    def _unclamped(
+        self, call: Call, index: Any, free: list[int], values: Values, depth: int
+    ) -> Any:
+        """State a choice by any number: the last branch, if it is none of a branch."""
+        outer = [self.value(number, values) for number in free]
+
+        def branch(block: Block) -> Callable[..., list[Any]]:
+            def evaluated(*args: Any) -> list[Any]:
+                inner: Values = ChainMap(dict(zip(free, args)))
+                return self.region(block, inner, depth, call.operation.place.scopes)()
+
+            return evaluated
+
+        return jaxapi.unclamped_switch(
+            index, [branch(block) for block in call.operation.regions], outer
+        )
+
+    def _check(self, call: Call, results: list[Any]) -> None:
+        """Refuse results of other types than the module has."""
+        wanted = [call.checked(value.type) for value in call.operation.results]
+        found = [TensorType(np.shape(x), np.dtype(x.dtype)) for x in results]
+        if wanted != found:
+            raise call.refused(
+                f"has results {_types(wanted)}, and what JAX makes of it has {_types(found)}"
+            )
+
+
+def _n_results(idiom: Idiom) -> int:
+    return len(idiom.results)
+
+
+def _types(types: Sequence[TensorType]) -> str:
+    return ", ".join(f"{kind.dtype}{[*kind.shape]}" for kind in types) or "none"
+
+
+def _maps(values: Values) -> list[Any]:
+    return values.maps if isinstance(values, ChainMap) else [values]
+
+
+def used_values(block: Block) -> tuple[set[Value], set[Value]]:
+    """Return the values that a block and its regions use, and those that they make."""
+    used, own = set(block.returned), set(block.arguments)
+    for operation in block.operations:
+        used.update(operation.operands)
+        own.update(operation.results)
+        for inner in operation.regions:
+            inner_used, inner_own = used_values(inner)
+            used |= inner_used
+            own |= inner_own
+    return used, own
+
+
+def _named(operation: Operation, outer: str) -> Any:
+    """Return the named scope that an operation is in, besides those around it."""
+    names = relative_scopes(operation.place.scopes, outer)
+    return jax.named_scope("/".join(names)) if names else nullcontext()

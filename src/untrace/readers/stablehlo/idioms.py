@@ -1,0 +1,115 @@
+"""Functions of JAX behind operations: each is proved by lowering it again.
+
+A candidate is a function of values of the module. It is lowered for their types, and the
+values of what comes out are numbered in the module's own numbering: where a number is
+one that the module has, that value *is* what the candidate gives, and may be written so.
+Nothing has to be known of how JAX lowers a function, in this release or another.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from untrace import jaxapi
+from untrace.jaxapi.module_types import Block, Module, TensorType
+from untrace.jaxapi.modules import lowered_module
+from untrace.readers.stablehlo.candidates import candidates
+from untrace.readers.stablehlo.frames import Frame, Idiom, used_values
+from untrace.readers.stablehlo.loops import scan_candidate
+from untrace.readers.stablehlo.numbering import Constant, Numbering, TooLargeError
+from untrace.readers.stablehlo.random import draws
+from untrace.readers.stablehlo.shapes import is_wide, struct
+
+
+class Idioms:
+    """Looks for idioms; lowers each candidate once for each types of operands."""
+
+    def __init__(self, numbering: Numbering, is_artefact: bool) -> None:
+        """Take the numbers of the module, and whether it was exported."""
+        self.numbering = numbering
+        self.is_artefact = is_artefact
+        self._lowered: dict[Any, Module | None] = {}
+
+    def find(self, frame: Frame, block: Block, depth: int) -> list[Idiom]:
+        """Return the idioms that give values of a block, inner ones first."""
+        return [*self._found(frame, block, depth)]
+
+    def _found(self, frame: Frame, block: Block, depth: int) -> Iterator[Idiom]:
+        for operation in block.operations:
+            operands = tuple(frame.numbers[value] for value in operation.operands)
+            if operation.name == "stablehlo.while":
+                loop = scan_candidate(frame, operation, depth)
+                if loop is not None:
+                    found = self.proved(loop.function, loop.operands, depth, None)
+                    wanted = {frame.numbers[operation.results[i]] for i in loop.results}
+                    if found is not None and wanted <= found.results.keys():
+                        yield found
+                continue
+            listed = [(*one, operands) for one in candidates(operation, block)]
+            for key, function, given in (
+                *listed,
+                *draws(self.numbering, operation, operands),
+            ):
+                found = self.proved(function, given, depth, key)
+                if found is not None:
+                    yield found
+
+    def proved(
+        self,
+        function: Callable[..., Sequence[Any]],
+        operands: tuple[int, ...],
+        depth: int,
+        key: Any,
+    ) -> Idiom | None:
+        """Return an idiom if some of what a candidate gives are values of the module."""
+        types = [self.numbering.type(number) for number in operands]
+        if not all(isinstance(kind, TensorType) for kind in types):
+            return None
+        if any(map(is_wide, types)) and not jaxapi.is_wide():
+            return None
+        known = len(self.numbering.keys)
+        module = self._lower(function, types, key)
+        if module is None:
+            return None
+        try:
+            results, _ = self.numbering.function(
+                module, module.main, operands, {}, depth
+            )
+        except TooLargeError:
+            return None
+        found = {
+            number: index
+            for index, number in reversed([*enumerate(results)])
+            if number < known and number not in operands and not self._is_plain(number)
+        }
+        used, _ = used_values(module.main.block)
+        kept = [
+            number if argument in used else None
+            for number, argument in zip(operands, module.main.block.arguments)
+        ]
+        return Idiom(function, tuple(kept), found) if found else None
+
+    def _is_plain(self, number: int) -> bool:
+        """Whether a value is a constant or handed in, and so nothing that is computed."""
+        key = self.numbering.keys[number]
+        return isinstance(key, Constant) or not hasattr(key, "made")
+
+    def _lower(self, function: Any, types: list[Any], key: Any) -> Module | None:
+        which = None if key is None else (key, *types)
+        if which is None or which not in self._lowered:
+            module = self._of(function, types)
+            if which is None:
+                return module
+            self._lowered[which] = module
+        return self._lowered[which]
+
+    def _of(self, function: Any, types: list[Any]) -> Module | None:
+        given = [struct(kind) for kind in types]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return lowered_module(function, given, is_artefact=self.is_artefact)
+        except Exception:  # a candidate that JAX does not take for these types is none
+            return None

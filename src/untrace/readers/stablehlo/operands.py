@@ -1,0 +1,95 @@
+"""Which values a template is given: often not the operands, but what they are made of.
+
+JAX's functions broadcast, clamp and convert by themselves; where an operand is what they
+would make of another value, they take that one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from untrace.jaxapi.module_types import Module, Operation, TensorType, Value
+from untrace.readers.stablehlo.elementwise import IMPLIES_BROADCASTS
+from untrace.readers.stablehlo.identities import exact
+from untrace.readers.stablehlo.numbering import Constant, Made, Numbering
+
+_PREDICATE = TensorType((), np.dtype(bool))
+
+
+class Operands:
+    """The operands that the operations of a function are stated with."""
+
+    def __init__(
+        self, module: Module, numbering: Numbering, numbers: dict[Value, int]
+    ) -> None:
+        """Take the numbers of all values of a function; no other ones can be used."""
+        self.module = module
+        self.numbering = numbering
+        self.numbers = numbers
+        self._visible = set(numbers.values())
+
+    def of(self, operation: Operation) -> list[int]:
+        """Return the numbers that a template is given, before broadcasts it implies."""
+        numbers = [self.numbers[value] for value in operation.operands]
+        if operation.name == "stablehlo.while":
+            bound = self.numbering.unchanged(self.module, operation.regions[1])
+            return [n for i, n in enumerate(numbers) if i not in bound]
+        if operation.name in IMPLIES_BROADCASTS:
+            return self._before_broadcasts(numbers)
+        if self.numbering.taken(operation, numbers) is not None:
+            return []
+        if operation.name == "stablehlo.case":
+            made = self.numbering.made(numbers[0])
+            if made is not None and self.decides(made, len(operation.regions)):
+                return [made.operands[1 if made.name == "stablehlo.clamp" else 0]]
+        return numbers
+
+    def decides(self, made: Made, n_branches: int) -> bool:
+        """Whether a value is a number of a branch as `lax.cond` and `switch` make it."""
+        keys = self.numbering.keys
+        if made.name == "stablehlo.convert":
+            (source,) = made.operands
+            is_bool = self.numbering.type(source) == _PREDICATE
+            return n_branches == 2 and is_bool and source in self._visible
+        if made.name != "stablehlo.clamp" or made.operands[1] not in self._visible:
+            return False
+        low, high = (keys[made.operands[i]] for i in (0, 2))
+        are_known = isinstance(low, Constant) and isinstance(high, Constant)
+        return are_known and (_integer(low), _integer(high)) == (0, n_branches - 1)
+
+    def _before_broadcasts(self, numbers: list[int]) -> list[int]:
+        """Put values in the place of their broadcasts, which JAX's functions imply.
+
+        One operand keeps its shape, which is that of the result.
+        """
+        plain = [self._broadcast_of(number) for number in numbers]
+        if all(number is not None for number in plain):
+            return numbers
+        return [n if before is None else before for n, before in zip(numbers, plain)]
+
+    def _broadcast_of(self, number: int) -> int | None:
+        """Return the value that another broadcasts: a scalar, or one of sizes 1."""
+        key = self.numbering.keys[number]
+        if isinstance(key, Constant):
+            is_array = key.element and key.type.shape
+            scalar = key._replace(type=key.type._replace(shape=()))
+            return self.numbering.number(scalar) if is_array else None
+        made = self.numbering.made(number)
+        if made is None or made.name != "stablehlo.broadcast_in_dim":
+            return None
+        (source,) = made.operands
+        before, after = self.numbering.type(source), self.numbering.type(number)
+        if not isinstance(before, TensorType) or not isinstance(after, TensorType):
+            return None
+        if source not in self._visible:
+            return None
+        n_axes = len(before.shape)
+        is_implied = n_axes == 0 or (
+            n_axes == len(after.shape)
+            and made.attributes == exact({"broadcast_dimensions": (*range(n_axes),)})
+        )
+        return source if is_implied else None
+
+
+def _integer(constant: Constant) -> int:
+    return int(np.frombuffer(constant.content, constant.type.dtype)[0])

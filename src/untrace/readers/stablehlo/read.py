@@ -1,0 +1,230 @@
+"""A StableHLO module as a jaxpr: parsed, its operations stated as `jax.lax`, and traced.
+
+Functions become jitted functions of their names, and loops, sorts and calls of LAPACK
+what of JAX is lowered to them, where lowering it again proves that (`idioms`). What JAX
+cannot express is refused, with the place of the operation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.errors import LoadError
+from untrace.jaxapi.module_types import Block, Function, Module, ModuleError, TensorType
+from untrace.jaxapi.modules import artefact_version, parse_module
+from untrace.readers.stablehlo.frames import Frame, WideError
+from untrace.readers.stablehlo.identities import CALLS
+from untrace.readers.stablehlo.idioms import Idioms
+from untrace.readers.stablehlo.numbering import Numbering, TooLargeError
+from untrace.readers.stablehlo.shapes import is_wide, struct
+
+MAX_CALLED = 2_000_000
+"""How many operations there may be when every call is written out."""
+
+INLINED = re.compile(
+    r"(closed_call|core_call|None|custom_jvp_call)([_.]\d+)?|.*_computation(\.\d+)?"
+)
+"""Functions that JAX makes for its own ends."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a module.
+
+    Attributes:
+      jaxpr: The closed jaxpr, whose debug info names function, arguments and results.
+      module: The module.
+      is_wide: Whether it has values of 64 bits, and JAX must be told so.
+    """
+
+    jaxpr: Any
+    module: Module
+    is_wide: bool
+
+
+def read_module(content: Any, is_artefact: bool = False) -> Reading:
+    """Read a module.
+
+    Args:
+      content: Text, or what JAX made of a module in this process; or a parsed `Module`.
+      is_artefact: Whether it is that of an exported program.
+
+    Raises:
+      LoadError: If it is none, not valid, or holds what JAX cannot express.
+    """
+    module = content if isinstance(content, Module) else parsed(content)
+    check_calls(module)
+    try:
+        with jaxapi.deep_recursion():
+            try:
+                with jax.enable_x64(False):
+                    return Reading(_traced(module, is_artefact), module, False)
+            except WideError:
+                with jax.enable_x64(True):
+                    return Reading(_traced(module, is_artefact), module, True)
+    except TooLargeError:
+        raise LoadError(
+            f"cannot read the module: its functions call each other so often that they "
+            f"hold more than {MAX_CALLED:,} operations. Cut it into smaller modules."
+        ) from None
+    except RecursionError:
+        raise LoadError(
+            "cannot read the module: its regions and calls are nested too deeply"
+        ) from None
+
+
+def parsed(content: Any) -> Module:
+    """Parse a module.
+
+    Raises:
+      LoadError: If it cannot be parsed.
+    """
+    try:
+        return parse_module(content)
+    except ModuleError as error:
+        raise not_parsed(error) from None
+
+
+def not_parsed(error: ModuleError) -> LoadError:
+    """Return the error that says what is wrong with a module, and what is read."""
+    return LoadError(
+        f"this is no StableHLO that can be read: {error}. A module is written by "
+        "`jax.jit(f).lower(...).as_text()` or `jax.export`; portable artefacts are "
+        f"read up to version {artefact_version()} of StableHLO, which newer releases "
+        "of JAX go beyond: install one, or export for an older version."
+    )
+
+
+def check_calls(module: Module) -> None:
+    """Refuse functions that call themselves or functions that are not there."""
+    state: dict[str, str] = {}
+    todo: list[tuple[str, bool]] = [(module.main.name, False)]
+    while todo:
+        name, is_done = todo.pop()
+        if is_done:
+            state[name] = "done"
+            continue
+        if state.get(name) == "done":
+            continue
+        if name not in module.functions:
+            raise LoadError(f"cannot read the module: it has no function `{name}`")
+        if state.get(name) == "open":
+            raise LoadError(f"cannot read the module: `{name}` calls itself")
+        state[name] = "open"
+        todo.append((name, True))
+        for callee in called_functions(module.functions[name].block):
+            if state.get(callee) == "open":
+                raise LoadError(f"cannot read the module: `{callee}` calls itself")
+            todo.append((callee, False))
+
+
+def called_functions(block: Block) -> list[str]:
+    """Return the names of the functions that a block calls."""
+    found: list[str] = []
+    for operation in block.operations:
+        name = "callee" if operation.name in CALLS else "decomposition"
+        if operation.name in CALLS or operation.name == "stablehlo.composite":
+            found.append(str(operation.attributes[name]))
+        for inner in operation.regions:
+            found += called_functions(inner)
+    return found
+
+
+def _traced(module: Module, is_artefact: bool) -> Any:
+    functions = _Functions(module, is_artefact or has_composites(module))
+    main = module.main
+    types = [_checked(value.type) for value in main.block.arguments]
+    if any(map(is_wide, types)) and not jaxapi.is_wide():
+        raise WideError
+    name = _name(module)
+    return jaxapi.trace_named(
+        functions.frame(main).run,
+        [struct(kind) for kind in types],
+        name,
+        main.argument_paths,
+        main.result_paths,
+    )
+
+
+def has_composites(module: Module) -> bool:
+    """Whether a module has the composites that exporting makes of operations of CHLO."""
+    return any(
+        one.name == "stablehlo.composite"
+        and str(one.attributes.get("name", "")).startswith("chlo.")
+        for one in module.operations()
+    )
+
+
+def _checked(kind: Any) -> TensorType:
+    """Return the type of an argument, and refuse all but arrays of static shapes."""
+    if not isinstance(kind, TensorType):
+        then = "Only arrays are taken"
+        if "?" in kind:
+            then = "Lower or export the function for shapes that are known"
+        raise LoadError(
+            f"cannot read the module: an argument is of type {kind}. {then}."
+        )
+    return kind
+
+
+def _name(module: Module) -> str:
+    return module.name.removeprefix("jit_").removeprefix("pmap_") or "main"
+
+
+class _Functions:
+    """The functions of a module, each made once."""
+
+    def __init__(self, module: Module, is_artefact: bool) -> None:
+        self.module = module
+        self.numbering = Numbering(MAX_CALLED)
+        self.idioms = Idioms(self.numbering, is_artefact)
+        self.frames: dict[str, Frame] = {}
+        self.jitted: dict[str, Callable[..., list[Any]]] = {}
+
+    def frame(self, function: Function) -> Frame:
+        """Return a function with its values numbered."""
+        if function.name not in self.frames:
+            made = Frame(
+                self.module, function, self.numbering, self.idioms.find, self.called
+            )
+            self.frames[function.name] = made
+        return self.frames[function.name]
+
+    def called(self, name: str) -> Callable[..., list[Any]]:
+        """Return what evaluates a function of the module: a jitted one, mostly."""
+        if name not in self.jitted:
+            function = self.module.functions[name]
+            run = self.frame(function).run
+            if not INLINED.fullmatch(name):
+                n_arguments = len(function.block.arguments)
+                run = jax.jit(_renamed(run, self._plain(name), n_arguments))
+            self.jitted[name] = run
+        return self.jitted[name]
+
+    def _plain(self, name: str) -> str:
+        """Return the name of a function without the number that tells it from others."""
+        base = re.sub(r"_\d+$", "", name)
+        known = base if base in self.module.functions else name
+        return re.sub(r"\.\d+$", "", known)
+
+
+def _renamed(
+    run: Callable[..., list[Any]], name: str, n_arguments: int
+) -> Callable[..., list[Any]]:
+    """Return a function of a name, whose arguments are called as MLIR prints them."""
+
+    def function(*args: Any) -> list[Any]:
+        return run(*args)
+
+    function.__name__ = function.__qualname__ = name
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    named = [inspect.Parameter(f"arg{i}", kind) for i in range(n_arguments)]
+    function.__signature__ = inspect.Signature(named)  # pyright: ignore
+    return function

@@ -1,0 +1,190 @@
+"""The corpora lowered to StableHLO, read again, and compared.
+
+    python -m tests.corpus.from_stablehlo --corpus harness --step 40
+    python -m tests.corpus.from_stablehlo --corpus programs --step 20 --values
+    python -m tests.corpus.from_stablehlo --corpus harness --via export --verbose
+
+Every case is lowered by JAX, its text (or its exported bytes) is read, and the jaxpr is
+lowered again. Where that is not the same StableHLO, both modules run at the arguments of
+the case; with `--values` they always do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.export
+import numpy as np
+
+from tests.corpus import harness, programs
+from tests.corpus.interpreted import limited, said
+from untrace.errors import LoadError
+from untrace.jaxapi.modules import compiled_values
+from untrace.readers.stablehlo.agreement import (
+    SAME_MODULE,
+    SAME_VALUES,
+    agreement,
+    lowered_again,
+    structural_difference,
+)
+from untrace.readers.stablehlo.read import read_module
+
+GOOD = (SAME_MODULE, SAME_VALUES)
+NOT_OURS = ("not lowered", "does not run", "no time")
+
+
+class Outcome(NamedTuple):
+    """What came of one case: one of `GOOD` or `NOT_OURS`, "refused", "different", "error"."""
+
+    name: str
+    verdict: str
+    detail: str = ""
+    values: str = ""
+
+
+def compared(
+    name: str, function: Any, args: tuple[Any, ...], via: str, is_valued: bool
+) -> Outcome:
+    """Lower a function, read it again, and compare."""
+    try:
+        jitted = function if hasattr(function, "lower") else jax.jit(function)
+        if via == "export":
+            module: Any = jax.export.export(jitted)(*args).mlir_module_serialized
+            given = flat_arguments(jitted, args, True)
+        else:
+            lowered = jitted.lower(*args)
+            module = lowered.as_text(debug_info=via == "names")
+            given = flat_arguments(jitted, args, False)
+    except Exception as error:  # what JAX itself cannot lower is not ours
+        return Outcome(name, "not lowered", said(error))
+    try:
+        reading = read_module(module, via == "export")
+        found = agreement(reading.module, reading.jaxpr, given)
+    except LoadError as error:
+        return Outcome(name, "refused", str(error)[:400])
+    except Exception as error:
+        return Outcome(name, "error", said(error))
+    verdict, _, detail = found.partition(": ")
+    if "not proved" in detail:
+        return Outcome(name, "does not run", detail)
+    if verdict == SAME_VALUES:
+        detail = by_structure(reading)
+    values = values_of(reading, given) if is_valued else ""
+    return Outcome(name, verdict, detail, values)
+
+
+def by_structure(reading: Any) -> str:
+    """Say where the modules differ of which the values are the same."""
+    with jax.enable_x64(reading.is_wide):
+        return structural_difference(reading.module, lowered_again(reading.jaxpr))
+
+
+def flat_arguments(
+    jitted: Any, args: tuple[Any, ...], is_all: bool
+) -> list[Any] | None:
+    """Return the arguments that the module has; None if there are only types."""
+    leaves = jax.tree.leaves(args)
+    if any(isinstance(x, jax.ShapeDtypeStruct) for x in leaves):
+        return None
+    if not is_all:
+        kept = jitted.lower(*args)._lowering.compile_args.get("kept_var_idx")
+        leaves = [x for i, x in enumerate(leaves) if kept is None or i in kept]
+    return [as_plain(x) for x in leaves]
+
+
+def as_plain(leaf: Any) -> Any:
+    """Return an argument as the array that StableHLO has of it."""
+    if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(jax.numpy.asarray(leaf))
+
+
+def values_of(reading: Any, given: list[Any] | None) -> str:
+    """Run both modules and compare all bits."""
+    if given is None:
+        return "no values"
+    with jax.enable_x64(reading.is_wide):
+        again = lowered_again(reading.jaxpr)
+        try:
+            wanted = compiled_values(reading.module, given)
+        except Exception:
+            return "does not run"
+        found = compiled_values(again, given)
+    same = all(a.tobytes() == b.tobytes() for a, b in zip(wanted, found, strict=True))
+    return "equal" if same else "different"
+
+
+def of_harness(step: int, offset: int, via: str, is_valued: bool) -> Iterator[Outcome]:
+    """Compare every `step`-th case of JAX's harness."""
+    for case in harness.sampled(step, offset):
+        args = tuple(case.dyn_args_maker(np.random.RandomState(0)))
+        yield compared(case.fullname, case.dyn_fun, args, via, is_valued)
+
+
+def of_programs(step: int, offset: int, via: str, is_valued: bool) -> Iterator[Outcome]:
+    """Compare every `step`-th documented program, derivative or batch."""
+    for case in programs.chosen(kinds="", step=step, offset=offset):
+        with case.context():
+            yield compared(case.name, case.function, case.args, via, is_valued)
+
+
+CORPORA = {"harness": of_harness, "programs": of_programs}
+
+
+def outcomes(
+    name: str, step: int, offset: int = 0, via: str = "text", is_valued: bool = False
+) -> Iterator[Outcome]:
+    """Compare every `step`-th case of a corpus; free compiled code from time to time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for position, outcome in enumerate(CORPORA[name](step, offset, via, is_valued)):
+            if position % 300 == 299:
+                jax.clear_caches()
+            yield outcome
+
+
+def main() -> None:
+    """Print what is not good, and counts of verdicts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", choices=CORPORA, action="append")
+    parser.add_argument("--step", type=int, default=1, help="take every STEP-th case")
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--via", choices=["text", "names", "export"], default="text")
+    parser.add_argument("--values", action="store_true", help="run all modules")
+    parser.add_argument("--verbose", action="store_true", help="print every case")
+    options = parser.parse_args()
+    is_good = True
+    for name in options.corpus or CORPORA:
+        counts: collections.Counter[str] = collections.Counter()
+        values: collections.Counter[str] = collections.Counter()
+        start = time.time()
+        with limited(0):
+            for outcome in outcomes(
+                name, options.step, options.offset, options.via, options.values
+            ):
+                counts[outcome.verdict] += 1
+                values[outcome.values] += 1
+                is_same = (
+                    outcome.verdict == SAME_MODULE and outcome.values != "different"
+                )
+                if options.verbose or not is_same:
+                    print(*outcome, flush=True)
+                is_good &= outcome.verdict in GOOD + NOT_OURS
+                is_good &= outcome.values != "different"
+        values.pop("", None)
+        print(f"jax {jax.__version__}, {name}, {options.via}: {dict(counts)}", end="")
+        print(
+            f", values {dict(values)}" if values else "", f"{time.time() - start:.0f} s"
+        )
+    sys.exit(not is_good)
+
+
+if __name__ == "__main__":
+    main()

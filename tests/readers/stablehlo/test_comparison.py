@@ -1,0 +1,174 @@
+"""Two modules are the same only if nothing but names, order and repetition differ."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from untrace.jaxapi.modules import parse_module
+from untrace.readers.stablehlo.agreement import (
+    SAME_MODULE,
+    SAME_VALUES,
+    agreement,
+    structural_difference,
+)
+from untrace.readers.stablehlo.read import read_module
+
+TEXT = """
+module @m {
+  func.func public @main(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>, %n: tensor<i32>)
+      -> (tensor<3x3xf32>, tensor<3xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %half = stablehlo.constant dense<5.000000e-01> : tensor<3x3xf32>
+    %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT]
+      : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+    %b = stablehlo.subtract %a, %x : tensor<3x3xf32>
+    %c = func.call @scale(%b, %half) : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+    %i = stablehlo.constant dense<0> : tensor<i32>
+    %l:2 = stablehlo.while(%j = %i, %y = %c) : tensor<i32>, tensor<3x3xf32>
+    cond {
+      %t = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %k = stablehlo.add %j, %one : tensor<i32>
+      %z = stablehlo.maximum %y, %x : tensor<3x3xf32>
+      stablehlo.return %k, %z : tensor<i32>, tensor<3x3xf32>
+    }
+    %s = stablehlo.slice %l#1 [1:2, 0:3] : (tensor<3x3xf32>) -> tensor<1x3xf32>
+    %u = stablehlo.reshape %s : (tensor<1x3xf32>) -> tensor<3xf32>
+    %r = stablehlo.reduce(%l#1 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<3x3xf32>, tensor<f32>) -> tensor<3xf32>
+    %v = stablehlo.divide %r, %u : tensor<3xf32>
+    return %l#1, %v : tensor<3x3xf32>, tensor<3xf32>
+  }
+  func.func private @scale(%p: tensor<3x3xf32>, %q: tensor<3x3xf32>) -> tensor<3x3xf32> {
+    %o = stablehlo.multiply %p, %q : tensor<3x3xf32>
+    return %o : tensor<3x3xf32>
+  }
+}
+"""
+
+ATTACKS = [
+    ("subtract %a, %x", "subtract %x, %a"),
+    ("subtract %a, %x", "add %a, %x"),
+    ("dense<5.000000e-01>", "dense<2.500000e-01>"),
+    ("dense<5.000000e-01>", "dense<-5.000000e-01>"),
+    ("dense<0.0>", "dense<-0.0>"),
+    ("dense<0.0>", "dense<0x7FC00000>"),
+    ("contracting_dims = [1] x [0]", "contracting_dims = [1] x [1]"),
+    ("precision = [DEFAULT, DEFAULT]", "precision = [HIGHEST, HIGHEST]"),
+    ("precision = [DEFAULT, DEFAULT]", "precision = [DEFAULT, HIGH]"),
+    ("compare LT, %j, %n", "compare LE, %j, %n"),
+    ("compare LT, %j, %n", "compare LT, %n, %j"),
+    ("dense<1> : tensor<i32>", "dense<2> : tensor<i32>"),
+    ("dense<0> : tensor<i32>", "dense<3> : tensor<i32>"),
+    ("maximum %y, %x", "maximum %y, %w"),
+    ("maximum %y, %x", "minimum %y, %x"),
+    ("maximum %y, %x", "maximum %x, %x"),
+    ("%k, %z : tensor<i32>", "%k, %y : tensor<i32>"),
+    ("[1:2, 0:3]", "[2:3, 0:3]"),
+    ("applies stablehlo.add", "applies stablehlo.maximum"),
+    ("dimensions = [1]", "dimensions = [0]"),
+    ("divide %r, %u", "divide %u, %r"),
+    ("return %l#1, %v", "return %c, %v"),
+    ("multiply %p, %q", "multiply %p, %p"),
+    ("multiply %p, %q", "divide %p, %q"),
+    ("func.call @scale(%b, %half)", "func.call @scale(%half, %b)"),
+    ("(%j = %i, %y = %c)", "(%j = %i, %y = %x)"),
+]
+
+HARMLESS = [
+    (r"%(\w+)", r"%renamed_\1"),
+    (r"@scale", "@other"),
+    (r"module @m ", "module @another "),
+    (r"(%s = stablehlo.slice)", r"%dead = stablehlo.sine %x : tensor<3x3xf32>\n\1"),
+    (r"dense<5.000000e-01>", "dense<0.5>"),
+    (
+        r"func.call @scale\(%b, %half\)[^\n]*",
+        "stablehlo.multiply %b, %half : tensor<3x3xf32>",
+    ),
+    (
+        r"%half = [^\n]*",
+        "%hs = stablehlo.constant dense<0.5> : tensor<f32>\n%half = "
+        "stablehlo.broadcast_in_dim %hs, dims = [] : (tensor<f32>) -> tensor<3x3xf32>",
+    ),
+    (
+        r"(%b = [^\n]*)",
+        r"\1\n%b2 = stablehlo.subtract %a, %x : tensor<3x3xf32>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), ATTACKS)
+def test_what_is_changed_is_seen(before, after):
+    assert TEXT.count(before) == 1
+    found = structural_difference(
+        parse_module(TEXT), parse_module(TEXT.replace(before, after))
+    )
+    assert found.startswith("result")
+
+
+@pytest.mark.parametrize(("before", "after"), HARMLESS)
+def test_what_does_not_matter_is_not_seen(before, after):
+    other = re.sub(before, after, TEXT)
+    assert other != TEXT
+    assert structural_difference(parse_module(TEXT), parse_module(other)) == ""
+
+
+def test_the_first_difference_is_named():
+    other = TEXT.replace("maximum %y, %x", "minimum %y, %x")
+    found = structural_difference(parse_module(TEXT), parse_module(other))
+    assert found == "result 0: `stablehlo.maximum` became `stablehlo.minimum`"
+
+
+def test_types_of_arguments_and_numbers_of_results_count():
+    one = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
+    module = parse_module(one)
+    assert "arguments" in structural_difference(
+        module, parse_module(one.replace("3xf32", "4xf32"))
+    )
+    two = one.replace("-> tensor<3xf32>", "-> (tensor<3xf32>, tensor<3xf32>)")
+    two = two.replace("%x : tensor<3xf32>", "%x, %x : tensor<3xf32>, tensor<3xf32>")
+    assert "1 and 2 results" in structural_difference(module, parse_module(two))
+
+
+def test_attributes_differ_by_type_and_bits():
+    text = """
+    func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y = stablehlo.composite "my.c" %x {composite_attributes = {a = VALUE}, decomposition = @d}
+        : (tensor<2xf32>) -> tensor<2xf32>
+      return %y : tensor<2xf32>
+    }
+    func.func private @d(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
+    """
+    values = (
+        "1 : i32",
+        "1 : i64",
+        "1.0 : f32",
+        "true",
+        '"1"',
+        "0.0 : f32",
+        "-0.0 : f32",
+    )
+    modules = [parse_module(text.replace("VALUE", value)) for value in values]
+    for i, one in enumerate(modules):
+        for j, other in enumerate(modules):
+            assert (structural_difference(one, other) == "") == (i == j)
+
+
+def test_another_program_is_different():
+    lowered = jax.jit(lambda x: jnp.sin(x) * 2).lower(np.ones(3, np.float32)).as_text()
+    other = jax.make_jaxpr(lambda x: jnp.cos(x) * 2)(np.ones(3, np.float32))
+    found = agreement(lowered, other)
+    assert found.startswith("different: the values of result 0 differ")
+    assert agreement(lowered, read_module(lowered).jaxpr) == SAME_MODULE
+
+
+def test_equal_values_are_the_second_best():
+    lowered = jax.jit(lambda x: x + x).lower(np.ones(3, np.float32)).as_text()
+    other = jax.make_jaxpr(lambda x: x * np.float32(2))(np.ones(3, np.float32))
+    assert agreement(lowered, other) == SAME_VALUES
+    assert agreement(lowered, other, is_trusted=False) == SAME_VALUES
