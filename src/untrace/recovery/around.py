@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from untrace import jaxapi
 from untrace.recovery import bytecode
-from untrace.recovery.classifying import reads_attribute
+from untrace.recovery.classifying import is_handed_over, passes_on, reads_attribute
 from untrace.recovery.looping import turn_at, turn_of
 from untrace.recovery.record import Place, Turn
 
@@ -41,6 +41,8 @@ def caller(frame: types.FrameType, expected: types.FrameType) -> types.FrameType
     back = frame.f_back
     while back is not None and back is not expected and _passes_on(back.f_code):
         back = back.f_back
+    if back is expected and _is_between(expected.f_code):  # the recorder's own frame
+        return frame.f_back
     return back
 
 
@@ -53,4 +55,10 @@ def enters_context(frame: types.FrameType) -> bool:
 def _passes_on(code: types.CodeType) -> bool:
     """Tell whether a frame only passes a call on: JAX's, or a context as a decorator."""
     is_scope = code.co_filename in jaxapi.SCOPE_FILES
-    return is_scope or reads_attribute(code) or jaxapi.is_wrapper(code)
+    is_wrapper = reads_attribute(code) or jaxapi.is_wrapper(code)
+    return is_scope or is_wrapper or _is_between(code)
+
+
+def _is_between(code: types.CodeType) -> bool:
+    """Tell whether code stands between what a program calls and what it calls of JAX."""
+    return passes_on(code.co_filename) and not is_handed_over(code)

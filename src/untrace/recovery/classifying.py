@@ -33,6 +33,23 @@ def recorded(function: Function) -> Function:
     return function
 
 
+def pass_over(folder: str) -> None:
+    """Let code in a folder only pass calls on: what it calls is called by what called it."""
+    _PASSED_OVER.append(folder)
+    _is_ignored.cache_clear()
+    passes_on.cache_clear()
+
+
+_PASSED_OVER = [OWN_FOLDER]
+"""Where code stands that is no part of a program, such as that of this package."""
+
+
+@functools.lru_cache(maxsize=4096)
+def passes_on(filename: str) -> bool:
+    """Tell whether code of a file only passes calls on, unless it is handed over."""
+    return filename.startswith(tuple(_PASSED_OVER))
+
+
 def is_recorded(code: types.CodeType) -> bool:
     """Tell whether calls of a function are recorded with all that it does.
 
@@ -70,7 +87,7 @@ def _is_ignored(filename: str) -> bool:
     """Tell whether a file belongs to Python, NumPy, JAX or this package."""
     if filename.startswith("<"):
         return not filename.startswith(_TYPED)
-    if filename.startswith(_own_folders()):
+    if filename.startswith(_own_folders()) or passes_on(filename):
         return True
     return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
 
@@ -86,7 +103,7 @@ def _jax_folders() -> tuple[str, ...]:
 
 @functools.cache
 def _own_folders() -> tuple[str, ...]:
-    return *_jax_folders(), _folder(np), OWN_FOLDER
+    return *_jax_folders(), _folder(np)
 
 
 def _folder(module: types.ModuleType) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
+from untrace.folder import OWN_FOLDER
 from untrace.recovery.formulas import Formula
 
 Target = str | tuple["Target", ...] | None
@@ -219,13 +220,13 @@ class Call:
 
 
 def is_library(code: types.CodeType) -> bool:
-    """Tell whether code belongs to an installed library, and not to the user."""
+    """Tell whether code belongs to an installed library or to this package."""
     return _is_installed(code.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(filename: str) -> bool:
-    return _INSTALLED in filename
+    return _INSTALLED in filename or filename.startswith(OWN_FOLDER)
 
 
 def is_library_class(cls: type) -> bool:

@@ -1,0 +1,58 @@
+"""Operators of ATen that have no lowering here: those of torchax, if it is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import re
+from typing import Any
+
+from untrace.readers.torch.errors import no_lowering
+from untrace.readers.torch.library import torch
+
+_MISSING = re.compile(r"The underlying op of '(\w+)\.(\w+)' has no overload name '(\w+)'")
+
+
+def from_torchax(func: Any, args: Any, kwargs: Any) -> Any:
+    """Carry out an operator on arrays as torchax does."""
+    table = _operators()
+    operator = table.get(func) or table.get(func.overloadpacket)
+    if operator is None or not operator.is_jax_function or operator.needs_env:
+        raise no_lowering(str(func))
+    return operator.func(*args, **kwargs)
+
+
+@functools.cache
+def _operators() -> dict[Any, Any]:
+    """The table of torchax; empty if it is not installed."""
+    while True:
+        try:
+            importlib.import_module("torchax.ops.jaten")
+            registry: Any = importlib.import_module("torchax.ops.ops_registry")
+            return registry.all_aten_ops
+        except AttributeError as error:
+            if not _declare(str(error)):
+                raise
+        except ImportError:
+            return {}
+
+
+_DECLARED: list[Any] = []
+
+
+def _declare(message: str) -> bool:
+    """Declare an overload that torchax 0.0.13 lists and torch 2.13 does not have.
+
+    It went with the named tensors of torch; nothing calls it.
+    """
+    found = _MISSING.search(message)
+    if found is None:
+        return False
+    space, name, overload = found.groups()
+    with contextlib.suppress(RuntimeError):
+        library = torch.library.Library(space, "FRAGMENT")
+        library.define(f"{name}.{overload}(Tensor self, str dim) -> Tensor")
+        _DECLARED.append(library)
+        return True
+    return False

@@ -1,0 +1,216 @@
+"""Arithmetic, comparisons and activations."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from untrace.readers.torch.lowerings.table import LOWERINGS, lowered_function, lowering
+
+LOWERINGS.update(
+    # unary functions
+    {
+        name: getattr(jnp, name)
+        for name in """abs ceil floor trunc sign sin cos tan sinh cosh tanh exp exp2 expm1
+        log log2 log10 log1p sqrt square isnan isinf isfinite reciprocal logical_not
+        logical_and logical_or logical_xor arctan2 maximum minimum fmod hypot conj angle
+        real imag signbit isposinf isneginf copysign heaviside float_power logaddexp
+        logaddexp2 nextafter deg2rad rad2deg gcd lcm""".split()
+        if hasattr(jnp, name)
+    }
+    | {
+        "absolute": jnp.abs,
+        "asin": jnp.arcsin,
+        "acos": jnp.arccos,
+        "atan": jnp.arctan,
+        "asinh": jnp.arcsinh,
+        "acosh": jnp.arccosh,
+        "atanh": jnp.arctanh,
+        "atan2": jnp.arctan2,
+        "rsqrt": jax.lax.rsqrt,
+        "erf": jax.scipy.special.erf,
+        "erfc": jax.scipy.special.erfc,
+        "erfinv": jax.scipy.special.erfinv,
+        "lgamma": jax.scipy.special.gammaln,
+        "digamma": jax.scipy.special.digamma,
+        "sigmoid": jax.nn.sigmoid,
+        "neg": operator.neg,
+        "__neg__": operator.neg,
+        "__invert__": operator.invert,
+        "bitwise_not": operator.invert,
+        "round": jnp.round,
+        "frac": lambda x: x - jnp.trunc(x),
+        # activations
+        "relu": jax.nn.relu,
+        "relu6": jax.nn.relu6,
+        "silu": jax.nn.silu,
+        "selu": jax.nn.selu,
+        "mish": jax.nn.mish,
+        "softsign": jax.nn.soft_sign,
+        "logsigmoid": jax.nn.log_sigmoid,
+        # operators
+        "mul": operator.mul,
+        "multiply": operator.mul,
+        "true_divide": operator.truediv,
+        "pow": operator.pow,
+        "remainder": operator.mod,
+        "floor_divide": operator.floordiv,
+        "eq": operator.eq,
+        "ne": operator.ne,
+        "gt": operator.gt,
+        "ge": operator.ge,
+        "lt": operator.lt,
+        "le": operator.le,
+        "greater": operator.gt,
+        "less": operator.lt,
+        "bitwise_and": operator.and_,
+        "bitwise_or": operator.or_,
+        "bitwise_xor": operator.xor,
+        **{
+            name: getattr(operator, name)
+            for name in """__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__
+            __pow__ __matmul__ __and__ __or__ __xor__ __eq__ __ne__ __lt__ __le__ __gt__
+            __ge__ __lshift__ __rshift__""".split()
+        },
+    }
+)
+
+
+def _reflected(name: str) -> None:
+    function = getattr(operator, name)
+    LOWERINGS[f"__r{name[2:]}"] = lambda x, other: function(other, x)
+
+
+for _name in """__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ __and__
+__or__ __xor__""".split():
+    _reflected(_name)
+LOWERINGS["__div__"] = operator.truediv
+LOWERINGS["__rdiv__"] = LOWERINGS["__rtruediv__"]
+
+
+@lowering()
+def add(input: Any, other: Any, alpha: Any = 1) -> Any:
+    return input + other if alpha == 1 else input + alpha * other
+
+
+@lowering("sub", "subtract")
+def sub(input: Any, other: Any, alpha: Any = 1) -> Any:
+    return input - other if alpha == 1 else input - alpha * other
+
+
+@lowering("rsub")
+def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
+    return other - input if alpha == 1 else other - alpha * input
+
+
+@lowering("div", "divide")
+def div(input: Any, other: Any, rounding_mode: str | None = None) -> Any:
+    if rounding_mode == "floor":
+        return input // other
+    if rounding_mode == "trunc":
+        return jnp.trunc(input / other).astype(jnp.result_type(input, other))
+    return input / other
+
+
+@lowering()
+def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    product = tensor1 * tensor2
+    return input + product if value == 1 else input + value * product
+
+
+@lowering()
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    ratio = tensor1 / tensor2
+    return input + ratio if value == 1 else input + value * ratio
+
+
+@lowering()
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    return input + weight * (end - input)
+
+
+@lowering("clamp", "clip")
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    return jnp.clip(input, min, max)
+
+
+@lowering()
+def clamp_min(input: Any, min: Any) -> Any:
+    return jnp.maximum(input, min)
+
+
+@lowering()
+def clamp_max(input: Any, max: Any) -> Any:
+    return jnp.minimum(input, max)
+
+
+@lowering()
+def gelu(input: Any, approximate: str = "none") -> Any:
+    return jax.nn.gelu(input, approximate=approximate == "tanh")
+
+
+@lowering()
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    return jax.nn.leaky_relu(input, negative_slope)
+
+
+@lowering()
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    return jax.nn.elu(input, alpha)
+
+
+@lowering()
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    return jax.nn.celu(input, alpha)
+
+
+@lowering()
+def hardtanh(
+    input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Any:
+    return jnp.clip(input, min_val, max_val)
+
+
+@lowering("hardswish")
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.hard_swish(input)
+
+
+@lowering("hardsigmoid")
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.hard_sigmoid(input)
+
+
+@lowering()
+def glu(input: Any, dim: int = -1) -> Any:
+    return jax.nn.glu(input, axis=dim)
+
+
+@lowered_function()
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    if beta == 1.0:
+        return jax.nn.softplus(input)
+    return jax.nn.softplus(beta * input) / beta
+
+
+@lowered_function("prelu")
+def prelu(input: Any, weight: Any) -> Any:
+    if weight.size > 1:
+        weight = weight.reshape((-1,) + (1,) * (input.ndim - 2))
+    return jnp.where(input > 0, input, weight * input)
+
+
+@lowering()
+def nan_to_num(
+    input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    return jnp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+for _name in ("relu", "relu6", "silu", "selu", "mish"):
+    LOWERINGS[_name] = (lambda function: lambda input, inplace=False: function(input))(
+        LOWERINGS[_name]
+    )

@@ -1,0 +1,254 @@
+"""A module as a JAX function of its parameters, its state, a key and its inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+
+from untrace.readers.torch.dispatching import Tracing, wrapped
+from untrace.readers.torch.library import torch
+from untrace.readers.torch.lowerings.random import KEYS
+from untrace.readers.torch.modules import Copier
+from untrace.readers.torch.state import Path, at, buffers, nested, parameters
+from untrace.readers.torch.tensors import Tensor, to_array
+
+
+class Program(NamedTuple):
+    """A module as a JAX function.
+
+    Attributes:
+      function: Takes the arguments; returns what the module does, and the new buffers
+        beside it if there are any.
+      arguments: The values that it is called with, by the names of its parameters.
+      changed: The paths of the buffers that it returns.
+      takes_key: Whether it draws random numbers.
+      module: The module.
+      inputs: The positional inputs of the module.
+      options: Its inputs that are passed by name.
+    """
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+    changed: tuple[Path, ...]
+    takes_key: bool
+    module: Any
+    inputs: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+
+def read(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program:
+    """Make a JAX function of a module and its inputs.
+
+    It runs twice: the first time shows what it reads, changes and draws.
+    """
+    bound = bind(module, args, kwargs)
+    values = {name: to_jax(value) for name, value in bound.items()}
+    inputs = {name: value for name, value in values.items() if holds_array(value)}
+    kept = parameters(module)
+    params = {path: to_array(value) for path, value in kept.items()}
+    state = {path: to_array(value) for path, value in buffers(module).items()}
+    looked = _look(module, bound, params, state, inputs)
+    state = {path: state[path] for path in looked.read}
+    arguments: dict[str, Any] = {}
+    if params:
+        arguments["params"] = nested(params)
+    if state:
+        arguments["buffers"] = nested(state)
+    if looked.n_keys:
+        arguments[_free("key", inputs)] = jax.random.key(0)
+    names = {name: _free(name, arguments) for name in inputs}
+    arguments |= {names[name]: value for name, value in inputs.items()}
+
+    def function(*given: Any) -> Any:
+        taken = dict(zip(arguments, given))
+        run = Run(module, taken.get("params", {}), taken.get("buffers", {}), state)
+        KEYS.start(taken[list(arguments)[-len(inputs) - 1]] if looked.n_keys else None)
+        called = {n: taken[names[n]] if n in names else v for n, v in bound.items()}
+        out = run(called)
+        if not looked.changed:
+            return out
+        return out, nested({path: run.state[path].array for path in looked.changed})
+
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(n, named) for n in arguments])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = type(module).__name__
+    return Program(
+        function,
+        arguments,
+        looked.changed,
+        bool(looked.n_keys),
+        module,
+        tuple(args),
+        kwargs,
+    )
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+class Run:
+    """One run of a copy of a module on tensors that stand for arrays.
+
+    Args:
+      module: The module.
+      params: Its parameters, nested.
+      given: Its buffers, nested.
+      state: The paths of the buffers that are given; others are constants.
+
+    Attributes:
+      state: The tensors that stand for the buffers.
+    """
+
+    def __init__(self, module: Any, params: Any, given: Any, state: Any) -> None:
+        known = {
+            id(value): Tensor(at(params, path))
+            for path, value in parameters(module).items()
+        }
+        self.state: dict[Path, Tensor] = {}
+        self._places: dict[Path, Any] = {}
+        for path, value in buffers(module).items():
+            made = Tensor(at(given, path) if path in state else to_array(value))
+            self.state[path] = known[id(value)] = made
+        self.starts = {path: one.held for path, one in self.state.items()}
+
+        def tensor(value: Any) -> Any:
+            made = known.get(id(value))
+            return Tensor(to_array(value)) if made is None else made
+
+        self.copy = Copier(tensor).copy(module)
+
+    def __call__(self, called: Mapping[str, Any]) -> Any:
+        """Run it; return what it returns, with arrays in place of tensors."""
+        args, kwargs = unbound(self.copy, called)
+        with Tracing(), torch.no_grad() if False else _nothing():
+            out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
+        self.state = {path: self._now(path) for path in self.state}
+        return to_jax(out)
+
+    def _now(self, path: Path) -> Any:
+        """The tensor that is at the place of a buffer, which may have been replaced."""
+        held: Any = self.copy
+        for name in path:
+            if isinstance(held, torch.nn.Module):
+                held = vars(held).get(name, None) if name in vars(held) else getattr(held, name)
+            else:
+                held = held[int(name)] if isinstance(held, (list, tuple)) else held[name]
+        return held
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+class _Looked(NamedTuple):
+    """What a run of a module does besides returning something."""
+
+    read: tuple[Path, ...]
+    changed: tuple[Path, ...]
+    n_keys: int
+
+
+def _look(
+    module: Any, bound: Mapping[str, Any], params: Any, state: Any, inputs: Any
+) -> _Looked:
+    found: list[_Looked] = []
+
+    def run(params: Any, state: Any, inputs: Any) -> Any:
+        one = Run(module, nested(params), nested(state), state)
+        KEYS.start(None)
+        out = one({**bound, **inputs})
+        now = {path: tensor.array for path, tensor in one.state.items()}
+        changed = [p for p, array in now.items() if array is not one.starts[p]]
+        found[:] = [_Looked((), tuple(changed), KEYS.n_calls)]
+        return out, [now[path] for path in changed]
+
+    closed = jax.make_jaxpr(run)(params, state, inputs)
+    used = {id(v) for v in _used(closed.jaxpr)}
+    n = len(params)
+    invars = closed.jaxpr.invars[n : n + len(state)]
+    order = list(jax.tree_util.tree_flatten(state)[1].unflatten(range(len(state))).items()) if state else []
+    read = {path for path, i in order if id(invars[i]) in used}
+    kept = [path for path in state if path in read or path in found[0].changed]
+    return found[0]._replace(read=tuple(kept))
+
+
+def _used(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield from eqn.invars
+    yield from jaxpr.outvars
+
+
+def bind(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a module by the names of its parameters; starred ones are spread."""
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    found: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            found |= {f"{name}_{i}": part for i, part in enumerate(value)}
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            found |= value
+        else:
+            found[name] = value
+    return found
+
+
+def unbound(module: Any, called: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """How to pass inputs that are known by name."""
+    known = inspect.signature(module.forward).parameters
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    is_positional = True
+    for name, value in called.items():
+        parameter = known.get(name)
+        kind = parameter.kind if parameter else None
+        starred = kind is None and any(
+            name.startswith(f"{other.name}_")
+            for other in known.values()
+            if other.kind is inspect.Parameter.VAR_POSITIONAL
+        )
+        plain = kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if starred or (is_positional and plain and list(known)[len(args)] == name):
+            args.append(value)
+        else:
+            is_positional = False
+            kwargs[name] = value
+    return args, kwargs
+
+
+def holds_array(value: Any) -> bool:
+    """Whether a value is an array or holds one."""
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value))
+
+
+def to_jax(value: Any) -> Any:
+    """A value with arrays in place of tensors, in plain containers."""
+    if isinstance(value, torch.Tensor):
+        return to_array(value)
+    if isinstance(value, dict):
+        return {key: to_jax(part) for key, part in value.items() if part is not None}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return tuple(map(to_jax, value))
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(map(to_jax, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return to_jax(fields)
+    return value
+
+
+def to_tensors(value: Any) -> Any:
+    """A value with tensors in place of arrays."""
+    if isinstance(value, dict):
+        return {key: to_tensors(part) for key, part in value.items()}
+    return wrapped(value)
