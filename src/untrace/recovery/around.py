@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import replace
 
 from untrace import jaxapi
@@ -33,16 +34,33 @@ def locate(
     return replace(place, loop=loops[0], depth=len(loops)), turn
 
 
-def caller(frame: types.FrameType, expected: types.FrameType) -> types.FrameType | None:
+def callers(
+    frame: types.FrameType, expected: types.FrameType
+) -> tuple[types.FrameType | None, types.FrameType | None]:
     """Return the frame that called a function, behind those that only pass it on.
 
     It most often is the one that is expected.
+
+    Returns:
+      The frame of the program, and the frame where the call is spelled. They are two if
+      there is code between that is no part of the program.
     """
-    back = frame.f_back
-    while back is not None and back is not expected and _passes_on(back.f_code):
+    near = _behind(frame.f_back, expected, _passes_on)
+    if near is None or near is expected or not _is_between(near.f_code):
+        return near, near
+    back = _behind(near, expected, lambda c: _passes_on(c) or _is_between(c))
+    if back is expected and _is_between(expected.f_code):  # that of the recorder
+        return near, near
+    return back, near
+
+
+def _behind(
+    back: types.FrameType | None,
+    expected: types.FrameType,
+    passes: Callable[[types.CodeType], bool],
+) -> types.FrameType | None:
+    while back is not None and back is not expected and passes(back.f_code):
         back = back.f_back
-    if back is expected and _is_between(expected.f_code):  # the recorder's own frame
-        return frame.f_back
     return back
 
 
@@ -55,8 +73,7 @@ def enters_context(frame: types.FrameType) -> bool:
 def _passes_on(code: types.CodeType) -> bool:
     """Tell whether a frame only passes a call on: JAX's, or a context as a decorator."""
     is_scope = code.co_filename in jaxapi.SCOPE_FILES
-    is_wrapper = reads_attribute(code) or jaxapi.is_wrapper(code)
-    return is_scope or is_wrapper or _is_between(code)
+    return is_scope or reads_attribute(code) or jaxapi.is_wrapper(code)
 
 
 def _is_between(code: types.CodeType) -> bool:

@@ -83,8 +83,12 @@ def _as_call(forward: types.FunctionType, cls: Any) -> types.FunctionType:
     Functions that objects are called by are named after their classes.
     """
     owner = forward.__qualname__.rpartition(".")[0]
-    code = forward.__code__.replace(
-        co_name="__call__", co_qualname=f"{owner}.__call__"
+    code = forward.__code__
+    names = code.co_varnames
+    if _is_layer(cls) and "x" not in names:  # `input` is a function of Python
+        names = tuple(["x" if name == "input" else name for name in names])
+    code = code.replace(
+        co_name="__call__", co_qualname=f"{owner}.__call__", co_varnames=names
     )
     made = types.FunctionType(
         code,
@@ -111,31 +115,24 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
 
-def parameter_tree(module: Any) -> dict[str, Any]:
-    """The parameters of a module by their names, and those of its modules."""
+def state_tree(module: Any) -> dict[str, Any]:
+    """The tensors of a module by their names, and its modules that hold some."""
     own = module.__dict__
-    found = {k: v for k, v in own.get("_parameters", {}).items() if v is not None}
+    tables = own.get("_parameters", {}), own.get("_buffers", {})
+    found = {k: v for table in tables for k, v in table.items() if v is not None}
     for name, child in own.get("_modules", {}).items():
-        if child is not None and _has_parameters(child):
+        if child is not None and state_tree(child):
             found[name] = child
     return dict(sorted(found.items()))
 
 
-def _has_parameters(module: Any) -> bool:
-    own = module.__dict__
-    if any(value is not None for value in own.get("_parameters", {}).values()):
-        return True
-    children = own.get("_modules", {}).values()
-    return any(child is not None and _has_parameters(child) for child in children)
-
-
 def _flatten(module: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-    found = parameter_tree(module)
+    found = state_tree(module)
     return tuple(found.values()), tuple(found)
 
 
 def _flatten_with_keys(module: Any) -> tuple[Any, tuple[str, ...]]:
-    found = parameter_tree(module)
+    found = state_tree(module)
     keys = [jax.tree_util.DictKey(name) for name in found]
     return tuple(zip(keys, found.values())), tuple(found)
 
