@@ -57,6 +57,7 @@ LAYERS = [
         "keep",
         "terminal",
         "reducing",
+        "torch_modules",
     },
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

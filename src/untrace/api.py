@@ -31,6 +31,7 @@ from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.stages import stage
 from untrace.symbolic import untrace_calls
+from untrace.torch_modules import is_torch_module, of_torch_module
 
 
 def source(
@@ -58,7 +59,8 @@ def source(
     Args:
       function: A callable, called as `source(f)(*args, **kwargs)` with arrays, scalars
         or `jax.ShapeDtypeStruct`s in any pytrees; or a `jax.core.ClosedJaxpr`, a
-        `Jaxpr` or a `jax.stages.Traced`, which need no second call.
+        `Jaxpr` or a `jax.stages.Traced`, which need no second call; or a
+        `torch.nn.Module`, called with tensors of torch (see docs/torch.md).
       level: "api": the calls that the function made, as they were written, with the
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
@@ -121,6 +123,27 @@ def source(
     'identical'
     """
     load_entry_points()
+    if is_torch_module(function):
+        return of_torch_module(
+            function,
+            lambda program: source(
+                program,
+                level=level,
+                verify=verify,
+                isolated=isolated,
+                types=types,
+                scopes=scopes,
+                name=name,
+                keep_types=keep_types,
+                comments=comments,
+                reroll=reroll,
+                expand=expand,
+                anonymous=anonymous,
+                annotate=annotate,
+                symbolic=symbolic,
+                progress=progress,
+            ),
+        )
     if level is None:
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
         level = "lax" if is_traced else "api"

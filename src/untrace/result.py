@@ -41,6 +41,8 @@ class Source:
       program: The computation in the internal form.
       options: What was asked for.
       title: What the header says, if not what was verified (a reproducer).
+      parity: How near it comes to the module of torch that it was made of
+        (`readers.torch.parity.Parity`), or None.
     """
 
     module: Module
@@ -49,6 +51,7 @@ class Source:
     program: Block
     options: Options
     title: str = ""
+    parity: Any = None
     _text: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:

@@ -44,9 +44,9 @@ class Tracing(torch.overrides.TorchFunctionMode):
         made = called(name, args, kwargs)
         if made is not NotImplemented:
             return made
-        if _is_python(func):
+        if is_python(func):
             with self:
-                return _without_overrides(func)(*args, **kwargs)
+                return without_overrides(func)(*args, **kwargs)
         return func(*args, **kwargs)  # down to operators of ATen, see `dispatched`
 
 
@@ -220,11 +220,11 @@ def _view(base: Tensor, read: Callable[[Any], Any], made: Any) -> Tensor:
 # ---- functions of torch that are written in Python -------------------------------------
 
 
-def _is_python(func: Any) -> bool:
+def is_python(func: Any) -> bool:
     return isinstance(func, types.FunctionType) and not func.__name__.startswith("__")
 
 
-def _without_overrides(func: types.FunctionType) -> Any:
+def without_overrides(func: types.FunctionType) -> Any:
     """The same function, which does not ask again who carries it out."""
     known = func.__globals__
     names = [name for name in known if name.startswith("has_torch_function")]

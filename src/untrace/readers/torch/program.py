@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -41,8 +40,10 @@ class Program(NamedTuple):
     options: Mapping[str, Any]
 
 
-def read(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program:
-    """Make a JAX function of a module and its inputs.
+def read(
+    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> Program:
+    """Make a JAX function, which has a name, of a module and its inputs.
 
     It runs twice: the first time shows what it reads, changes and draws.
     """
@@ -77,7 +78,7 @@ def read(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Program
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(n, named) for n in arguments])
     function.__signature__ = signature  # type: ignore[attr-defined]
-    function.__name__ = function.__qualname__ = type(module).__name__
+    function.__name__ = function.__qualname__ = name
     return Program(
         function,
         arguments,
@@ -129,7 +130,7 @@ class Run:
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
         args, kwargs = unbound(self.copy, called)
-        with Tracing(), torch.no_grad() if False else _nothing():
+        with Tracing():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
         return to_jax(out)
@@ -143,11 +144,6 @@ class Run:
             else:
                 held = held[int(name)] if isinstance(held, (list, tuple)) else held[name]
         return held
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 class _Looked(NamedTuple):

@@ -1,0 +1,42 @@
+"""Sources of modules of PyTorch, with their weights and their parity with torch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from untrace.lifting.recorded.functions.function_names import snake_case
+from untrace.result import Source
+
+
+def is_torch_module(value: Any) -> bool:
+    """Whether a value is a module of torch, which is imported then."""
+    torch = sys.modules.get("torch")
+    nn = getattr(torch, "nn", None)
+    return nn is not None and isinstance(value, nn.Module)
+
+
+def of_torch_module(
+    module: Any, source: Callable[[Any], Callable[..., Source]]
+) -> Callable[..., Source]:
+    """What takes the inputs of a module, as torch tensors, and returns its source.
+
+    Args:
+      module: The module.
+      source: `untrace.source` with the options that the user gave.
+    """
+
+    def with_inputs(*args: Any, **kwargs: Any) -> Source:
+        program: Any = importlib.import_module("untrace.readers.torch.program")
+        read = program.read(module, args, kwargs, snake_case(type(module).__name__))
+        made = source(read.function)(*read.arguments.values())
+        comparing: Any = importlib.import_module("untrace.readers.torch.parity")
+        parity = comparing.compare(read, made.load())
+        notes = (*made.report.notes, str(parity))
+        report = replace(made.report, notes=notes)
+        return replace(made, report=report, parity=parity, _text=[])
+
+    return with_inputs
