@@ -221,13 +221,22 @@ def _view(base: Tensor, read: Callable[[Any], Any], made: Any) -> Tensor:
 
 
 def is_python(func: Any) -> bool:
-    return isinstance(func, types.FunctionType) and not func.__name__.startswith("__")
+    """Whether a function asks by itself who carries it out, and can be kept from it."""
+    if not isinstance(func, types.FunctionType) or func.__name__.startswith("__"):
+        return False
+    if "__class__" in func.__code__.co_freevars:  # a method calls that of its base
+        return False
+    asked = [name for name in func.__code__.co_names if name.startswith(_ASKS)]
+    return bool(asked) and all(name in func.__globals__ for name in asked)
+
+
+_ASKS = "has_torch_function"
 
 
 def without_overrides(func: types.FunctionType) -> Any:
     """The same function, which does not ask again who carries it out."""
     known = func.__globals__
-    names = [name for name in known if name.startswith("has_torch_function")]
+    names = [name for name in known if name.startswith(_ASKS)]
     changed = {**known, **dict.fromkeys(names, lambda *_: False)}
     made = types.FunctionType(
         func.__code__, changed, func.__name__, func.__defaults__, func.__closure__

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import re
+import sys
 from typing import Any
 
 from untrace.readers.torch.errors import no_lowering
@@ -34,6 +35,8 @@ def _operators() -> dict[Any, Any]:
         except AttributeError as error:
             if not _declare(str(error)):
                 raise
+            for name in [n for n in sys.modules if n.partition(".")[0] == "torchax"]:
+                del sys.modules[name]  # half of it was imported
         except ImportError:
             return {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -130,7 +131,7 @@ class Run:
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
         args, kwargs = unbound(self.copy, called)
-        with Tracing():
+        with Tracing(), _without_fast_paths():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
         return to_jax(out)
@@ -144,6 +145,18 @@ class Run:
             else:
                 held = held[int(name)] if isinstance(held, (list, tuple)) else held[name]
         return held
+
+
+@contextmanager
+def _without_fast_paths() -> Iterator[None]:
+    """Let attention be made of functions, and not of one operator for inference."""
+    mha = torch.backends.mha
+    before = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(before)
 
 
 class _Looked(NamedTuple):

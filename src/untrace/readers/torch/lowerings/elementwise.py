@@ -115,19 +115,19 @@ def div(input: Any, other: Any, rounding_mode: str | None = None) -> Any:
     return input / other
 
 
-@lowering()
+@lowered_function()
 def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     product = tensor1 * tensor2
     return input + product if value == 1 else input + value * product
 
 
-@lowering()
+@lowered_function()
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     ratio = tensor1 / tensor2
     return input + ratio if value == 1 else input + value * ratio
 
 
-@lowering()
+@lowered_function()
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     return input + weight * (end - input)
 

@@ -51,7 +51,7 @@ def take(input: Any, index: Any) -> Any:
     return jnp.take(input.reshape(-1), index)
 
 
-@lowering()
+@lowered_function()
 def gather(input: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
     ours = _cropped(input, index.shape, dim)
     return jnp.take_along_axis(ours, index, axis=dim)

@@ -18,6 +18,7 @@ def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
     w_ih, w_hh, *biases = weights
 
+    @recorded
     def step(state: Any, x: Any) -> Any:
         h, c = state
         gates = x @ w_ih.T + h @ w_hh.T
@@ -38,6 +39,7 @@ def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
     w_ih, w_hh, *biases = weights
 
+    @recorded
     def step(h: Any, x: Any) -> Any:
         gates_x, gates_h = x @ w_ih.T, h @ w_hh.T
         if biases:
@@ -61,6 +63,7 @@ def rnn_layer(
     """One direction of one layer: outputs of all steps, and the last state."""
     w_ih, w_hh, *biases = weights
 
+    @recorded
     def step(h: Any, x: Any) -> Any:
         total = x @ w_ih.T + h @ w_hh.T
         for bias in biases:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.table import lowering, sizes
+from untrace.readers.torch.lowerings.table import lowered_function, lowering, sizes
 
 
 @lowering("view", "reshape", "_unsafe_view", is_view=True)
@@ -231,17 +231,17 @@ def broadcast_tensors(*tensors: Any) -> Any:
     return tuple(jnp.broadcast_arrays(*tensors))
 
 
-@lowering(is_view=True)
+@lowered_function()
 def view_as_complex(input: Any) -> Any:
     return jax.lax.complex(input[..., 0], input[..., 1])
 
 
-@lowering(is_view=True)
+@lowered_function()
 def view_as_real(input: Any) -> Any:
     return jnp.stack([input.real, input.imag], axis=-1)
 
 
-@lowering()
+@lowered_function()
 def polar(abs: Any, angle: Any) -> Any:
     return jax.lax.complex(abs * jnp.cos(angle), abs * jnp.sin(angle))
 
