@@ -8,9 +8,14 @@ from dataclasses import replace
 
 from untrace import jaxapi
 from untrace.recovery import bytecode
-from untrace.recovery.classifying import is_handed_over, passes_on, reads_attribute
+from untrace.recovery.classifying import (
+    is_handed_over,
+    is_written_inside,
+    passes_on,
+    reads_attribute,
+)
 from untrace.recovery.looping import turn_at, turn_of
-from untrace.recovery.record import Place, Turn
+from untrace.recovery.record import RETURNED, Place, Target, Turn
 
 
 def locate(
@@ -52,6 +57,27 @@ def callers(
     if back is expected and _is_between(expected.f_code):  # that of the recorder
         return near, near
     return back, near
+
+
+def inner_target(
+    near: types.FrameType, back: types.FrameType
+) -> tuple[bool, Target]:
+    """Return what code that is written inside another function names a result.
+
+    Returns:
+      Whether it does something with the result itself, and the names that it has for it;
+      what it returns at once is named by the function around.
+    """
+    frame: types.FrameType | None = near
+    while frame is not None and frame is not back:
+        if not _passes_on(frame.f_code):
+            if not is_written_inside(frame.f_code.co_filename):
+                break
+            target = bytecode.site(frame.f_code, frame.f_lasti).target
+            if target != RETURNED:
+                return True, target
+        frame = frame.f_back
+    return False, None
 
 
 def _behind(

@@ -40,6 +40,21 @@ def pass_over(folder: str) -> None:
     passes_on.cache_clear()
 
 
+def write_inside(folder: str) -> None:
+    """Let code in a folder that is passed over name what it assigns where it is called."""
+    _WRITTEN_INSIDE.append(folder)
+    is_written_inside.cache_clear()
+
+
+_WRITTEN_INSIDE: list[str] = []
+
+
+@functools.lru_cache(maxsize=4096)
+def is_written_inside(filename: str) -> bool:
+    """Tell whether variables of a file's code name values where it is called."""
+    return filename.startswith(tuple(_WRITTEN_INSIDE))
+
+
 _PASSED_OVER = [OWN_FOLDER]
 """Where code stands that is no part of a program, such as that of this package."""
 

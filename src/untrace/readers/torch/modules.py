@@ -11,13 +11,14 @@ import collections.abc
 import functools
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import jax
 
 from untrace.readers.torch.dispatching import LAYERS
 from untrace.readers.torch.library import torch
+from untrace.readers.torch.lowerings.random import KEYS
 from untrace.recovery.classifying import pass_over, recorded
 
 Module: Any = torch.nn.Module
@@ -30,10 +31,12 @@ class Copier:
 
     Args:
       tensor: Returns the tensor that stands for one of the user's.
+      drawing: The `id` of the modules that draw random numbers.
     """
 
-    def __init__(self, tensor: Callable[[Any], Any]) -> None:
+    def __init__(self, tensor: Callable[[Any], Any], drawing: Set[int]) -> None:
         self._tensor, self._known = tensor, dict[int, tuple[Any, Any]]()
+        self._drawing = drawing
 
     def copy(self, value: Any) -> Any:
         """Copy modules, tensors and the containers that hold them."""
@@ -43,6 +46,8 @@ class Copier:
             made = object.__new__(traced_class(type(value)))
             self._known[id(value)] = value, made
             made.__dict__.update({k: self.copy(v) for k, v in vars(value).items()})
+            made.__dict__["copied_from"] = id(value)
+            made.__dict__["draws"] = id(value) in self._drawing
             return made
         if isinstance(value, torch.Tensor):
             made = self._tensor(value)
@@ -111,7 +116,9 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     hooks = ("_forward_hooks", "_forward_pre_hooks")
     if any(self.__dict__.get(name) for name in hooks):
         return Module.__call__(self, *args, **kwargs)
-    with LAYERS.inside(self.is_layer):
+    own = self.__dict__
+    draws = own["draws"] and not (self.is_layer and not own["_modules"])
+    with LAYERS.inside(self.is_layer), KEYS.inside(own["copied_from"], draws):
         return self.forward(*args, **kwargs)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from untrace.readers.torch.dispatching import name_of, without_overrides
 from untrace.readers.torch.library import functional, torch
 from untrace.readers.torch.lowerings.random import KEYS
+from untrace.readers.torch.lowerings.table import sizes
 from untrace.readers.torch.program import Program, to_jax
 from untrace.readers.torch.state import Path, at, buffers, parameters
 
@@ -111,10 +112,9 @@ def compare(program: Program, function: Callable[..., Any]) -> Parity:
     kwargs = copy.deepcopy(dict(program.options))
     for parameter in parameters(module).values():
         parameter.requires_grad_(parameter.is_floating_point())
-    KEYS.start(program.arguments.get("key"))
-    with torch.enable_grad(), _SameNumbers():
-        wanted = module(*args, **kwargs)
     given = list(program.arguments.values())
+    with torch.enable_grad(), _SameNumbers(_keys(program)):
+        wanted = module(*args, **kwargs)
 
     def run(params: Any) -> Any:
         values = [params, *given[1:]] if "params" in program.arguments else given
@@ -132,18 +132,32 @@ def compare(program: Program, function: Callable[..., Any]) -> Parity:
     )
 
 
+def _keys(program: Program) -> list[Any]:
+    """The keys that the program draws with, in order."""
+    if not program.takes_key:
+        return []
+    program.function(*program.arguments.values())
+    return KEYS.log
+
+
 class _SameNumbers(torch.overrides.TorchFunctionMode):
-    """Lets torch draw what JAX draws."""
+    """Lets torch draw what JAX draws.
+
+    Args:
+      keys: The keys that JAX draws with, in order.
+    """
+
+    def __init__(self, keys: Sequence[Any]) -> None:
+        super().__init__()
+        self._drawn = Drawn(iter(keys)).table()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         name = name_of(func)
-        if name in _DRAWN:
-            return _DRAWN[name](*args, **kwargs)
-        if name == "scaled_dot_product_attention" and kwargs.get("dropout_p"):
-            return _attention(*args, **kwargs)
+        if name in self._drawn:
+            return self._drawn[name](*args, **kwargs)
         if name in ("lstm", "gru") and args[5] and args[6]:
             raise NotImplementedError("dropout between recurrent layers")
         if name == "multi_head_attention_forward":  # calls the functions above
@@ -152,78 +166,86 @@ class _SameNumbers(torch.overrides.TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _dropout(input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0) -> Any:
-    if not training or not p:
-        return input
-    return input * _kept(p, tuple(input.shape)) / (1 - p)
+class Drawn:
+    """Functions of torch that draw with keys of JAX.
 
+    Args:
+      keys: The keys, in order.
+    """
 
-def _feature_dropout(
-    input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
-) -> Any:
-    if not training or not p:
-        return input
-    shape = (*input.shape[:2], *[1] * (input.ndim - 2))
-    return input * _kept(p, shape) / (1 - p)
+    def __init__(self, keys: Iterator[Any]) -> None:
+        self._keys = keys
 
+    def table(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions by their names."""
+        elementwise = dict.fromkeys(("dropout", "dropout1d"), self.dropout)
+        features = dict.fromkeys(("dropout2d", "dropout3d"), self.feature_dropout)
+        return {
+            **elementwise,
+            **features,
+            "scaled_dot_product_attention": self.attention,
+            "randn": self.normal,
+            "rand": self.uniform,
+            "randn_like": lambda input, **_: self.normal(*input.shape),
+            "rand_like": lambda input, **_: self.uniform(*input.shape),
+        }
 
-def _kept(p: float, shape: tuple[int, ...]) -> Any:
-    keep = jax.random.bernoulli(KEYS.next(), 1 - p, shape)
-    return torch.from_numpy(np.array(keep))
+    def dropout(
+        self, input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+    ) -> Any:
+        if not training or not p:
+            return input
+        return input * self._kept(p, tuple(input.shape)) / (1 - p)
 
+    def feature_dropout(
+        self, input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+    ) -> Any:
+        if not training or not p:
+            return input
+        shape = (*input.shape[:2], *[1] * (input.ndim - 2))
+        return input * self._kept(p, shape) / (1 - p)
 
-def _attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: Any = None,
-    enable_gqa: bool = False,
-) -> Any:
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key = key.repeat_interleave(groups, -3)
-        value = value.repeat_interleave(groups, -3)
-    scores = query @ key.mT * (scale or query.shape[-1] ** -0.5)
-    if is_causal:
-        causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-        scores = scores.masked_fill(~causal, -torch.inf)
-    if attn_mask is not None:
-        is_bool = attn_mask.dtype == torch.bool
-        scores = (
-            scores.masked_fill(~attn_mask, -torch.inf)
-            if is_bool
-            else scores + attn_mask
-        )
-    weights = functional.softmax(scores, -1)
-    return _dropout(weights, dropout_p) @ value
+    def _kept(self, p: float, shape: tuple[int, ...]) -> Any:
+        keep = jax.random.bernoulli(next(self._keys), 1 - p, shape)
+        return torch.from_numpy(np.array(keep))
 
+    def attention(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: Any = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        if not dropout_p:
+            return functional.scaled_dot_product_attention(
+                query, key, value, attn_mask, 0.0, is_causal, scale=scale,
+                enable_gqa=enable_gqa,
+            )  # fmt: skip
+        if enable_gqa:
+            groups = query.shape[-3] // key.shape[-3]
+            key = key.repeat_interleave(groups, -3)
+            value = value.repeat_interleave(groups, -3)
+        scores = query @ key.mT * (scale or query.shape[-1] ** -0.5)
+        if is_causal:
+            causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+            scores = scores.masked_fill(~causal, -torch.inf)
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            scores = scores.masked_fill(~attn_mask, -torch.inf)
+        elif attn_mask is not None:
+            scores = scores + attn_mask
+        return self.dropout(functional.softmax(scores, -1), dropout_p) @ value
 
-def _normal(*size: Any, dtype: Any = None, **_: Any) -> Any:
-    shape = size[0] if isinstance(size[0], (tuple, list)) else size
-    return torch.from_numpy(np.array(jax.random.normal(KEYS.next(), tuple(shape))))
+    def normal(self, *size: Any, **_: Any) -> Any:
+        drawn = jax.random.normal(next(self._keys), sizes(size))
+        return torch.from_numpy(np.array(drawn))
 
-
-def _uniform(*size: Any, dtype: Any = None, **_: Any) -> Any:
-    shape = size[0] if isinstance(size[0], (tuple, list)) else size
-    return torch.from_numpy(np.array(jax.random.uniform(KEYS.next(), tuple(shape))))
-
-
-_DRAWN: Mapping[str, Callable[..., Any]] = {
-    "dropout": _dropout,
-    "dropout1d": _dropout,
-    "dropout2d": _feature_dropout,
-    "dropout3d": _feature_dropout,
-    "randn": _normal,
-    "rand": _uniform,
-    "randn_like": lambda input, **_: _normal(*input.shape),
-    "rand_like": lambda input, **_: _uniform(*input.shape),
-    "bernoulli": lambda input, p=None: (
-        _kept(1 - p, tuple(input.shape)).to(input.dtype)
-    ),
-}
+    def uniform(self, *size: Any, **_: Any) -> Any:
+        drawn = jax.random.uniform(next(self._keys), sizes(size))
+        return torch.from_numpy(np.array(drawn))
 
 
 def _tensors(value: Any) -> list[Any]:

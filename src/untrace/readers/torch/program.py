@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -61,15 +61,16 @@ def read(
         arguments["params"] = nested(params)
     if state:
         arguments["buffers"] = nested(state)
-    if looked.n_keys:
+    if looked.drawing:
         arguments[_free("key", inputs)] = jax.random.key(0)
     names = {name: _free(name, arguments) for name in inputs}
     arguments |= {names[name]: value for name, value in inputs.items()}
 
     def function(*given: Any) -> Any:
         taken = dict(zip(arguments, given))
-        run = Run(module, taken.get("params", {}), taken.get("buffers", {}), state)
-        KEYS.start(taken[list(arguments)[-len(inputs) - 1]] if looked.n_keys else None)
+        given_state = taken.get("params", {}), taken.get("buffers", {})
+        run = Run(module, *given_state, state, looked.drawing)
+        KEYS.start(taken[list(arguments)[-len(inputs) - 1]] if looked.drawing else None)
         called = {n: taken[names[n]] if n in names else v for n, v in bound.items()}
         out = run(called)
         if not looked.changed:
@@ -84,7 +85,7 @@ def read(
         function,
         arguments,
         looked.changed,
-        bool(looked.n_keys),
+        bool(looked.drawing),
         module,
         tuple(args),
         kwargs,
@@ -105,12 +106,15 @@ class Run:
       params: Its parameters, nested.
       given: Its buffers, nested.
       state: The paths of the buffers that are given; others are constants.
+      drawing: The `id` of the modules that draw random numbers.
 
     Attributes:
       state: The tensors that stand for the buffers.
     """
 
-    def __init__(self, module: Any, params: Any, given: Any, state: Any) -> None:
+    def __init__(
+        self, module: Any, params: Any, given: Any, state: Any, drawing: Set[int]
+    ) -> None:
         known = {
             id(value): Tensor(at(params, path))
             for path, value in parameters(module).items()
@@ -126,7 +130,8 @@ class Run:
             made = known.get(id(value))
             return Tensor(to_array(value)) if made is None else made
 
-        self.copy = Copier(tensor).copy(module)
+        self.copy = Copier(tensor, drawing).copy(module)
+        self.copy.__dict__["draws"] = False  # the key that is given is its own
 
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
@@ -164,7 +169,7 @@ class _Looked(NamedTuple):
 
     read: tuple[Path, ...]
     changed: tuple[Path, ...]
-    n_keys: int
+    drawing: frozenset[int]
 
 
 def _look(
@@ -173,12 +178,12 @@ def _look(
     found: list[_Looked] = []
 
     def run(params: Any, state: Any, inputs: Any) -> Any:
-        one = Run(module, nested(params), nested(state), state)
+        one = Run(module, nested(params), nested(state), state, set())
         KEYS.start(None)
         out = one({**bound, **inputs})
         now = {path: tensor.array for path, tensor in one.state.items()}
         changed = [p for p, array in now.items() if array is not one.starts[p]]
-        found[:] = [_Looked((), tuple(changed), KEYS.n_calls)]
+        found[:] = [_Looked((), tuple(changed), frozenset(KEYS.drawn))]
         return out, [now[path] for path in changed]
 
     closed = jax.make_jaxpr(run)(params, state, inputs)

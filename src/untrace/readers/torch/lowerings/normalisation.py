@@ -90,7 +90,7 @@ def batch_norm_in_training(
     out = out if bias is None else out + _channels(bias, input)
     if running_mean is None:
         return out, None, None
-    n = input.size // input.shape[1]
+    unbiased = jnp.var(input, axis=axis, ddof=1)
     running_mean = (1 - momentum) * running_mean + momentum * mean
-    running_var = (1 - momentum) * running_var + momentum * (n / (n - 1)) * var
+    running_var = (1 - momentum) * running_var + momentum * unbiased
     return out, running_mean, running_var

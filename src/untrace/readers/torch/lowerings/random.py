@@ -1,8 +1,14 @@
-"""Random numbers: of an explicit key, from which every call folds in its number."""
+"""Random numbers: of an explicit key.
+
+A module that draws has a key of its own, made of that of the module that calls it and the
+number of the call. So modules that do the same are calls of one function.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -12,20 +18,48 @@ from untrace.readers.torch.lowerings.table import lowered_function, lowering, si
 
 
 class Keys(threading.local):
-    """The key of the run, and how many calls have asked for one."""
+    """The key of the module that runs, and how often it was asked for another one.
+
+    Attributes:
+      drawn: The modules that have drawn something in this run, by the `id` of what they
+        are copies of.
+      log: The keys that were drawn with, in order.
+    """
 
     key: Any = None
     n_calls: int = 0
 
     def start(self, key: Any) -> None:
-        """Begin a run; without a key it only counts."""
+        """Begin a run; without a key it only shows who draws."""
         self.key, self.n_calls = key, 0
+        self.drawn: set[int] = set()
+        self.log: list[Any] = []
 
     def next(self) -> Any:
-        """A key of its own for each call."""
+        """The key of a draw."""
+        self.log.append(self._folded())
+        return self.log[-1]
+
+    def _folded(self) -> Any:
         self.n_calls += 1
         key = jax.random.key(0) if self.key is None else self.key
         return jax.random.fold_in(key, self.n_calls - 1)
+
+    @contextmanager
+    def inside(self, module: int, draws: bool) -> Generator[None, None, None]:
+        """Run a module with a key of its own, if it draws."""
+        n_before = len(self.log)
+        before = self.key, self.n_calls
+        if draws:
+            self.key, self.n_calls = self._folded(), 0
+            before = before[0], before[1] + 1
+        try:
+            yield
+        finally:
+            if len(self.log) > n_before:
+                self.drawn.add(module)
+            n_calls = before[1] if draws else self.n_calls
+            self.key, self.n_calls = before[0], n_calls
 
 
 KEYS = Keys()

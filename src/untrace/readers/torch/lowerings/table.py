@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from untrace.recovery.classifying import recorded
+from untrace.recovery.classifying import recorded, write_inside
+
+write_inside(os.path.dirname(__file__) + os.sep)
 
 Lowering = TypeVar("Lowering", bound=Callable[..., Any])
 
