@@ -31,7 +31,7 @@ from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.stages import stage
 from untrace.symbolic import untrace_calls
-from untrace.torch_modules import is_torch_module, of_torch_module
+from untrace.torch_modules import WEIGHTS, is_torch_module, of_torch_module
 
 
 def source(
@@ -173,7 +173,8 @@ def source(
 
     def finished(captured: Captured) -> Source:
         notes = (*settings_notes(), *captured.notes)
-        captured = replace(captured, notes=notes)
+        weights = getattr(function, WEIGHTS, ())
+        captured = replace(captured, notes=notes, weights=weights)
         recover = from_equations if captured.recording is None else from_calls
         made = writing(lambda: recover(captured, named(), progress))
 

@@ -11,6 +11,9 @@ from typing import Any
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.result import Source
 
+WEIGHTS = "__untrace_weights__"
+"""What functions say of their parameters whose values are stored beside the file."""
+
 
 def is_torch_module(value: Any) -> bool:
     """Whether a value is a module of torch, which is imported then."""
@@ -32,6 +35,8 @@ def of_torch_module(
     def with_inputs(*args: Any, **kwargs: Any) -> Source:
         program: Any = importlib.import_module("untrace.readers.torch.program")
         read = program.read(module, args, kwargs, snake_case(type(module).__name__))
+        stored = [name for name in ("params", "buffers") if name in read.arguments]
+        setattr(read.function, WEIGHTS, tuple(stored))
         made = source(read.function)(*read.arguments.values())
         comparing: Any = importlib.import_module("untrace.readers.torch.parity")
         parity = comparing.compare(read, made.load())
