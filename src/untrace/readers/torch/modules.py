@@ -20,6 +20,7 @@ from untrace.readers.torch.dispatching import LAYERS
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.recovery.classifying import pass_over, recorded
+from untrace.recovery.quoting import quote_as
 
 Module: Any = torch.nn.Module
 
@@ -95,6 +96,7 @@ def _as_call(forward: types.FunctionType, cls: Any) -> types.FunctionType:
     code = code.replace(
         co_name="__call__", co_qualname=f"{owner}.__call__", co_varnames=names
     )
+    quote_as(code, forward.__code__)
     made = types.FunctionType(
         code,
         forward.__globals__,
