@@ -16,8 +16,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from untrace.errors import UntraceError
 from untrace.readers.torch.errors import no_lowering
-from untrace.readers.torch.fallback import from_torchax
+from untrace.readers.torch.fallback import decomposition, torchax_operator
 from untrace.readers.torch.library import jax_dtype, torch
 from untrace.readers.torch.lowerings import FUNCTIONS, LOWERINGS, VIEWS
 from untrace.readers.torch.lowerings.indexing import index_of
@@ -78,9 +79,22 @@ def dispatched(func: Any, args: Any, kwargs: Any) -> Any:
     """Carry out an operator of ATen."""
     name = func._schema.name.partition("::")[2]
     made = called(name, args, kwargs)
-    if made is NotImplemented:
-        made = wrapped(from_torchax(func, *to_jax(args, kwargs)))
-    return made
+    if made is not NotImplemented:
+        return made
+    operator, decomposed = torchax_operator(func), decomposition(func)
+    if operator is None and decomposed is not None:
+        with Tracing():
+            return decomposed(*args, **kwargs)
+    if operator is None:
+        raise no_lowering(str(func))
+    arrays, options = to_jax(args, kwargs)
+    try:
+        return wrapped(operator(*arrays, **options))
+    except Exception as error:  # so may those of torchax
+        raise no_lowering(str(func), error) from error
+
+
+Tensor.dispatched = staticmethod(dispatched)
 
 
 def called(name: str, args: Any, kwargs: Any) -> Any:
@@ -98,7 +112,9 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
     arrays, options = to_jax(args, kwargs)
     try:
         made = _run(lowering, arrays, options)
-    except (NotImplementedError, jax.errors.ConcretizationTypeError) as error:
+    except UntraceError:
+        raise
+    except Exception as error:  # lowerings may not take all that torch does
         raise no_lowering(name, error) from error
     if name in VIEWS and isinstance(args[0], Tensor):
         return _views(args[0], lowering, made, arrays[1:], options)
@@ -127,6 +143,8 @@ def jax_value(value: Any) -> Any:
         return to_array(value)
     if isinstance(value, torch.dtype):
         return jax_dtype(value)
+    if isinstance(value, torch.device):
+        return None
     if isinstance(value, slice):
         parts = (value.start, value.stop, value.step)
         return slice(*[jax_value(part) for part in parts])

@@ -20,16 +20,27 @@ _PASSED_OVER = (
 )
 
 
+_NEEDS_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
 def no_lowering(name: str, reason: Exception | None = None) -> CaptureError:
     """The error that names a function of torch and the user's line that calls it."""
     place = user_line()
-    if isinstance(reason, jax.errors.ConcretizationTypeError):
+    if isinstance(reason, _NEEDS_VALUE):
         return CaptureError(
             f"`{name}` of torch{place} needs a value that is known only when the program "
             "runs. Branches on values of tensors, and shapes that depend on them, cannot "
             "be traced: pass the value as a Python number, or use torch.where."
         )
     why = f" ({reason})" if reason and str(reason) else ""
+    if reason is not None and not isinstance(reason, NotImplementedError):
+        what = type(reason).__name__
+        return CaptureError(f"`{name}` of torch{place} raised {what} in JAX{why}.")
     return CaptureError(
         f"`{name}` of torch{place} has no counterpart in JAX here{why}. Write it with "
         "other functions of torch, or enter a lowering of it in "

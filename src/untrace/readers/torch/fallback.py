@@ -1,4 +1,7 @@
-"""Operators of ATen that have no lowering here: those of torchax, if it is installed."""
+"""Operators of ATen that have no lowering here.
+
+They are carried out by torchax, if it is installed, or as torch decomposes them.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,27 @@ import functools
 import importlib
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from untrace.readers.torch.errors import no_lowering
 from untrace.readers.torch.library import torch
 
 _MISSING = re.compile(r"The underlying op of '(\w+)\.(\w+)' has no overload name '(\w+)'")
 
 
-def from_torchax(func: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out an operator on arrays as torchax does."""
+def torchax_operator(func: Any) -> Callable[..., Any] | None:
+    """What torchax makes of an operator on arrays; None if it has nothing."""
     table = _operators()
     operator = table.get(func) or table.get(func.overloadpacket)
     if operator is None or not operator.is_jax_function or operator.needs_env:
-        raise no_lowering(str(func))
-    return operator.func(*args, **kwargs)
+        return None
+    return operator.func
+
+
+def decomposition(func: Any) -> Callable[..., Any] | None:
+    """What torch itself makes an operator of; None if it is not made of others."""
+    decompositions: Any = importlib.import_module("torch._decomp")
+    return decompositions.decomposition_table.get(func)
 
 
 @functools.cache

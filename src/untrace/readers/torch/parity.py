@@ -19,7 +19,7 @@ from untrace.readers.torch.dispatching import name_of, without_overrides
 from untrace.readers.torch.library import functional, torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.readers.torch.lowerings.table import sizes
-from untrace.readers.torch.program import Program, to_jax
+from untrace.readers.torch.program import Program, converted, to_jax
 from untrace.readers.torch.state import Path, at, buffers, parameters
 
 
@@ -254,12 +254,16 @@ def _tensors(value: Any) -> list[Any]:
 
 
 def _errors(name: str, made: Sequence[Any], wanted: Sequence[Any]) -> Iterator[Error]:
+    scale = max(map(_largest, wanted), default=0.0)
     for i, (one, other) in enumerate(zip(made, wanted, strict=True)):
-        yield error(name if len(wanted) == 1 else f"{name}[{i}]", one, other)
+        yield error(name if len(wanted) == 1 else f"{name}[{i}]", one, other, scale)
 
 
-def error(name: str, made: Any, wanted: Any) -> Error:
-    """How far an array is from one of torch."""
+def error(name: str, made: Any, wanted: Any, scale: float = 0.0) -> Error:
+    """How far an array is from one of torch.
+
+    What is zero but for rounding is compared with `scale`, the largest value around.
+    """
     dtype = str(jnp.asarray(made).dtype)
     kind = complex if dtype.startswith("complex") else float
     ours, theirs = np.asarray(made).astype(kind), np.asarray(wanted).astype(kind)
@@ -268,9 +272,18 @@ def error(name: str, made: Any, wanted: Any) -> Error:
     is_same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
     apart = np.where(is_same, 0.0, np.abs(np.where(is_same, 0, ours - theirs)))
     absolute = float(np.max(apart, initial=0.0))
-    finite = np.abs(theirs[np.isfinite(theirs)])
-    largest = float(np.max(finite, initial=0.0))
+    largest = _largest(wanted)
+    largest = scale if largest < SMALL * scale else largest
     return Error(name, absolute, absolute / (largest or 1.0), dtype)
+
+
+SMALL = 1e-4
+"""What part of the largest value may be nothing but rounding."""
+
+
+def _largest(value: Any) -> float:
+    array = np.abs(np.asarray(value).astype(complex))
+    return float(np.max(array[np.isfinite(array)], initial=0.0))
 
 
 def _buffer_errors(
@@ -323,17 +336,13 @@ def _gradient_errors(
     )
     cotangents = pulled if made is made_out else (pulled, zeros[1])
     (grads,) = pull(cotangents)
-    largest = max(
-        (float(g.abs().max()) for g in found if g is not None), default=1.0
-    )
-    for (path, parameter), gradient in zip(known.items(), found, strict=True):
-        gradient = torch.zeros_like(parameter) if gradient is None else gradient
-        one = error(_spelled("params", path), at(grads, path), to_jax(gradient))
-        # What is zero but for rounding is compared with the largest of all.
-        if float(gradient.abs().max()) < 1e-4 * largest:
-            relative = one.absolute / (largest or 1.0)
-            one = Error(one.name, one.absolute, relative, one.dtype)
-        yield one
+    arrays = [
+        to_jax(torch.zeros_like(parameter) if gradient is None else gradient)
+        for parameter, gradient in zip(known.values(), found, strict=True)
+    ]
+    scale = max(map(_largest, arrays))
+    for path, array in zip(known, arrays):
+        yield error(_spelled("params", path), at(grads, path), array, scale)
 
 
 def _is_float(leaf: Any) -> bool:
@@ -344,19 +353,8 @@ def _torch_leaves(value: Any) -> list[Any]:
     """The tensors of a result, in the order of its arrays."""
     found: list[Any] = []
 
-    def noted(tensor: Any) -> Any:
+    def noted(tensor: Any) -> int:
         found.append(tensor)
         return len(found) - 1
 
-    numbered = _mapped(value, noted)
-    return [found[i] for i in jax.tree.leaves(numbered)]
-
-
-def _mapped(value: Any, noted: Callable[[Any], Any]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return noted(value)
-    if isinstance(value, dict):
-        return {k: _mapped(v, noted) for k, v in value.items() if v is not None}
-    if isinstance(value, (tuple, list)):
-        return tuple([_mapped(part, noted) for part in value])
-    return None
+    return [found[i] for i in jax.tree.leaves(converted(value, noted))]

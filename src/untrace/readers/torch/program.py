@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -247,18 +246,39 @@ def holds_array(value: Any) -> bool:
 
 def to_jax(value: Any) -> Any:
     """A value with arrays in place of tensors, in plain containers."""
+    return converted(value, to_array)
+
+
+def converted(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A value with something in place of each tensor, in plain containers.
+
+    Other objects become dicts of what they hold, if there are tensors among it.
+    """
     if isinstance(value, torch.Tensor):
-        return to_array(value)
+        return leaf(value)
     if isinstance(value, dict):
-        return {key: to_jax(part) for key, part in value.items() if part is not None}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return tuple(map(to_jax, value))
+        kept = {key: part for key, part in value.items() if part is not None}
+        return {key: converted(part, leaf) for key, part in kept.items()}
     if isinstance(value, (list, tuple)):
-        return (list if isinstance(value, list) else tuple)(map(to_jax, value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return to_jax(fields)
-    return value
+        is_list = isinstance(value, list)
+        return (list if is_list else tuple)([converted(part, leaf) for part in value])
+    if _is_plain(value):
+        return value
+    held = {name: part for name, part in vars(value).items() if _holds_tensor(part)}
+    return converted(held, leaf) if held else None
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value).__module__ == "builtins" or not hasattr(value, "__dict__")
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (dict, list, tuple)):
+        parts: Any = value.values() if isinstance(value, dict) else value
+        return any(map(_holds_tensor, parts))
+    return not _is_plain(value) and any(map(_holds_tensor, vars(value).values()))
 
 
 def to_tensors(value: Any) -> Any:

@@ -7,7 +7,7 @@ A view reads from the tensor that it is a view of, and writes there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -87,9 +87,10 @@ class Tensor(torch.Tensor):
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        from untrace.readers.torch.dispatching import dispatched
+        return cls.dispatched(func, args, kwargs or {})
 
-        return dispatched(func, args, kwargs or {})
+    dispatched: ClassVar[Callable[..., Any]]
+    """Carries out an operator of ATen; what knows all of them sets it."""
 
 
 def _flatten(tensor: Tensor) -> tuple[tuple[Any], None]:

@@ -52,9 +52,6 @@ LOWERINGS.update(
         "softsign": jax.nn.soft_sign,
         "logsigmoid": jax.nn.log_sigmoid,
         # operators
-        "mul": operator.mul,
-        "multiply": operator.mul,
-        "true_divide": operator.truediv,
         "pow": operator.pow,
         "remainder": operator.mod,
         "floor_divide": operator.floordiv,
@@ -71,9 +68,8 @@ LOWERINGS.update(
         "bitwise_xor": operator.xor,
         **{
             name: getattr(operator, name)
-            for name in """__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__
-            __pow__ __matmul__ __and__ __or__ __xor__ __eq__ __ne__ __lt__ __le__ __gt__
-            __ge__ __lshift__ __rshift__""".split()
+            for name in """__floordiv__ __mod__ __pow__ __matmul__ __and__ __or__ __xor__
+            __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __lshift__ __rshift__""".split()
         },
     }
 )
@@ -84,20 +80,44 @@ def _reflected(name: str) -> None:
     LOWERINGS[f"__r{name[2:]}"] = lambda x, other: function(other, x)
 
 
-for _name in """__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ __and__
-__or__ __xor__""".split():
+for _name in """__sub__ __truediv__ __floordiv__ __mod__ __pow__ __and__ __or__
+__xor__""".split():
     _reflected(_name)
-LOWERINGS["__div__"] = operator.truediv
 LOWERINGS["__rdiv__"] = LOWERINGS["__rtruediv__"]
+
+
+def _is_neutral(other: Any, neutral: int, input: Any) -> bool:
+    """Whether an operand is a number that changes nothing, neither values nor types.
+
+    These are the identities that are left out: `x + 0`, `x - 0`, `x * 1` and `x / 1`.
+    """
+    if type(other) not in (int, float) or other != neutral or not hasattr(input, "dtype"):
+        return False
+    is_float = jnp.issubdtype(input.dtype, jnp.inexact)
+    return is_float or (type(other) is int and input.dtype != jnp.bool_)
+
+
+@lowering("mul", "multiply", "__mul__", "__rmul__")
+def mul(input: Any, other: Any) -> Any:
+    return input if _is_neutral(other, 1, input) else input * other
+
+
+@lowering("__add__", "__radd__")
+def plus(input: Any, other: Any) -> Any:
+    return input if _is_neutral(other, 0, input) else input + other
 
 
 @lowering()
 def add(input: Any, other: Any, alpha: Any = 1) -> Any:
-    return input + other if alpha == 1 else input + alpha * other
+    if alpha == 1:
+        return plus(input, other)
+    return input + alpha * other
 
 
-@lowering("sub", "subtract")
+@lowering("sub", "subtract", "__sub__")
 def sub(input: Any, other: Any, alpha: Any = 1) -> Any:
+    if _is_neutral(other, 0, input):
+        return input
     return input - other if alpha == 1 else input - alpha * other
 
 
@@ -106,8 +126,11 @@ def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
     return other - input if alpha == 1 else other - alpha * input
 
 
-@lowering("div", "divide")
+@lowering("div", "divide", "true_divide", "__truediv__", "__div__")
 def div(input: Any, other: Any, rounding_mode: str | None = None) -> Any:
+    is_float = jnp.issubdtype(jnp.result_type(input), jnp.inexact)
+    if is_float and _is_neutral(other, 1, input):
+        return input
     if rounding_mode == "floor":
         return input // other
     if rounding_mode == "trunc":

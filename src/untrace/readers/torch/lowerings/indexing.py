@@ -127,7 +127,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     return places.add(values) if accumulate else places.set(values)
 
 
-@lowering()
+@lowered_function()
 def embedding(
     input: Any,
     weight: Any,
@@ -139,6 +139,9 @@ def embedding(
 ) -> Any:
     if max_norm is not None:
         raise NotImplementedError("max_norm changes the weight in place")
+    if padding_idx is not None:  # its row is not trained
+        row = jax.lax.stop_gradient(weight[padding_idx])
+        weight = weight.at[padding_idx].set(row)
     return weight[input]
 
 

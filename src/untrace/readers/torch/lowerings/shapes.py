@@ -259,7 +259,7 @@ def to(input: Any, *args: Any, dtype: Any = None, **_: Any) -> Any:
     for given in args:
         if isinstance(given, jax.Array):
             dtype = given.dtype
-        elif not isinstance(given, (str, bool)) and given is not None:
+        elif isinstance(given, (jnp.dtype, type(jnp.float32))):
             dtype = given
     if dtype is None or jnp.dtype(dtype) == input.dtype:
         return input
