@@ -221,7 +221,15 @@ class Call:
 
 def is_library(code: types.CodeType) -> bool:
     """Tell whether code belongs to an installed library or to this package."""
-    return _is_installed(code.co_filename)
+    return _is_installed(code.co_filename) and id(code) not in _OF_PROGRAMS
+
+
+def count_as_users(code: types.CodeType) -> None:
+    """Let a function of a library be one of the program, which keeps its name and variables."""
+    _OF_PROGRAMS[id(code)] = code
+
+
+_OF_PROGRAMS: dict[int, types.CodeType] = {}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -161,7 +161,7 @@ def wrapped(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(wrapped, value))
     if type(value) in (tuple, list):
-        return type(value)(map(wrapped, value))
+        return tuple(map(wrapped, value))  # torch returns no lists
     return value
 
 
@@ -214,7 +214,7 @@ _IN_PLACE: dict[str, Callable[..., Any]] = {
 def _views(
     base: Tensor, lowering: Callable[..., Any], made: Any, rest: Any, options: Any
 ) -> Any:
-    if isinstance(made, tuple):
+    if isinstance(made, (tuple, list)):
 
         def part(i: int) -> Tensor:
             return _view(base, lambda a: lowering(a, *rest, **options)[i], made[i])

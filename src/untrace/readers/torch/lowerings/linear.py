@@ -8,7 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.table import LOWERINGS, lowered_function, lowering
+from untrace.readers.torch.lowerings.table import (
+    LOWERINGS,
+    kept,
+    lowered_function,
+    lowering,
+)
 
 
 @lowered_function()
@@ -88,8 +93,33 @@ def _padding(padding: Any, n: int) -> Any:
     return [(size, size) for size in _all(padding, n)]
 
 
+def _one(value: Any) -> Any:
+    """The integer that all spatial axes have, if it is one."""
+    if isinstance(value, (tuple, list)) and len(set(value)) == 1:
+        return value[0]
+    return value
+
+
 def _convolution(n: int) -> None:
+    letters = _letters(n)
+
+    @kept
     def conv(
+        x: Any, weight: Any, bias: Any, stride: Any, padding: Any, options: Any
+    ) -> Any:
+        out = jax.lax.conv_general_dilated(
+            x,
+            weight,
+            _all(stride, n),
+            _padding(padding, n),
+            dimension_numbers=letters,
+            **options,
+        )
+        if bias is None:
+            return out
+        return out + bias.reshape((-1, *[1] * n))
+
+    def lowered(
         input: Any,
         weight: Any,
         bias: Any = None,
@@ -104,20 +134,42 @@ def _convolution(n: int) -> None:
         if groups != 1:
             options["feature_group_count"] = groups
         is_single = input.ndim == n + 1
+        x = input[None] if is_single else input
+        out = conv(x, weight, bias, _one(stride), _one(padding), options)
+        return out[0] if is_single else out
+
+    _rename(conv, f"conv{n}d")
+    lowering(f"conv{n}d")(lowered)
+
+
+def _rename(function: Any, name: str) -> None:
+    function.__name__ = function.__qualname__ = name
+    function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
+    kept(function)
+
+
+def _transposed_convolution(n: int) -> None:
+    letters = _letters(n)
+    transposed = letters[0], f"IO{letters[1][2:]}", letters[2]
+
+    @kept
+    def conv_transpose(
+        x: Any, weight: Any, bias: Any, stride: Any, pads: Any, options: Any
+    ) -> Any:
         out = jax.lax.conv_general_dilated(
-            input[None] if is_single else input,
-            weight,
-            _all(stride, n),
-            _padding(padding, n),
-            dimension_numbers=_letters(n),
+            x,
+            jnp.flip(weight, tuple(range(2, n + 2))),
+            (1,) * n,
+            pads,
+            lhs_dilation=_all(stride, n),
+            dimension_numbers=transposed,
             **options,
         )
-        out = out[0] if is_single else out
         if bias is None:
             return out
         return out + bias.reshape((-1, *[1] * n))
 
-    def conv_transpose(
+    def lowered(
         input: Any,
         weight: Any,
         bias: Any = None,
@@ -127,12 +179,7 @@ def _convolution(n: int) -> None:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Any:
-        strides, dilations = _all(stride, n), _all(dilation, n)
-        space = tuple(range(2, n + 2))
-        kernel = jnp.flip(weight, space)
-        if groups != 1:
-            split = kernel.reshape((groups, -1, *kernel.shape[1:]))
-            kernel = jnp.concatenate(list(split), axis=1)
+        dilations = _all(dilation, n)
         reach = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:])]
         pads = [
             (r - p, r - p + extra)
@@ -143,29 +190,17 @@ def _convolution(n: int) -> None:
             options["rhs_dilation"] = dilations
         if groups != 1:
             options["feature_group_count"] = groups
-        letters = _letters(n)
-        out = jax.lax.conv_general_dilated(
-            input,
-            kernel,
-            (1,) * n,
-            pads,
-            lhs_dilation=strides,
-            dimension_numbers=(letters[0], f"IO{letters[1][2:]}", letters[2]),
-            **options,
-        )
-        if bias is None:
-            return out
-        return out + bias.reshape((-1, *[1] * n))
+            split = weight.reshape((groups, -1, *weight.shape[1:]))
+            weight = jnp.concatenate(list(split), axis=1)
+        return conv_transpose(input, weight, bias, _one(stride), pads, options)
 
-    conv.__name__ = conv.__qualname__ = f"conv{n}d"
-    conv_transpose.__name__ = conv_transpose.__qualname__ = f"conv_transpose{n}d"
-    for function in (conv, conv_transpose):
-        function.__code__ = function.__code__.replace(co_name=function.__name__)
-        lowered_function(function.__name__)(function)
+    _rename(conv_transpose, f"conv_transpose{n}d")
+    lowering(f"conv_transpose{n}d")(lowered)
 
 
 for _n in (1, 2, 3):
     _convolution(_n)
+    _transposed_convolution(_n)
 
 
 @lowering("pad")

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.random import dropout
-from untrace.readers.torch.lowerings.table import lowered_function
+from untrace.readers.torch.lowerings.table import kept, lowered_function
 from untrace.recovery.classifying import recorded
 
 
-@recorded
+@kept
 def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
     w_ih, w_hh, *biases = weights
@@ -34,7 +34,7 @@ def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
     return outputs, h, c
 
 
-@recorded
+@kept
 def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
     w_ih, w_hh, *biases = weights
@@ -56,7 +56,7 @@ def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
     return outputs, h
 
 
-@recorded
+@kept
 def rnn_layer(
     inputs: Any, h: Any, weights: Any, reverse: bool, activation: Any
 ) -> Any:

@@ -160,10 +160,10 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0, **named: Any) 
     length = tensor.shape[dim]
     if isinstance(given, int):
         if length % given == 0:
-            return tuple(jnp.split(tensor, length // given, axis=dim))
+            return jnp.split(tensor, length // given, axis=dim)
         given = [given] * (length // given) + [length % given]
     ends = [sum(given[: i + 1]) for i in range(len(given) - 1)]
-    return tuple(jnp.split(tensor, ends, axis=dim))
+    return jnp.split(tensor, ends, axis=dim)
 
 
 @lowering(is_view=True)
@@ -171,13 +171,13 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     length = input.shape[dim]
     size = -(-length // chunks)
     if length % size == 0:
-        return tuple(jnp.split(input, length // size, axis=dim))
+        return jnp.split(input, length // size, axis=dim)
     return split(input, size, dim)
 
 
 @lowering()
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
-    return tuple(jnp.array_split(input, indices_or_sections, axis=dim))
+    return jnp.array_split(input, indices_or_sections, axis=dim)
 
 
 @lowering("flip")
@@ -218,7 +218,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 @lowering()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     given = tensors[0] if isinstance(tensors[0], (tuple, list)) else tensors
-    return tuple(jnp.meshgrid(*given, indexing=indexing))
+    return jnp.meshgrid(*given, indexing=indexing)
 
 
 @lowering()
@@ -228,7 +228,7 @@ def unfold(input: Any, *args: Any, **kwargs: Any) -> Any:
 
 @lowering("broadcast_tensors")
 def broadcast_tensors(*tensors: Any) -> Any:
-    return tuple(jnp.broadcast_arrays(*tensors))
+    return jnp.broadcast_arrays(*tensors)
 
 
 @lowered_function()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from untrace.recovery.classifying import recorded, write_inside
+from untrace.recovery.record import count_as_users
 
 write_inside(os.path.dirname(__file__) + os.sep)
 
@@ -50,6 +51,12 @@ def lowered_function(*names: str) -> Callable[[Lowering], Lowering]:
         return known
 
     return enter
+
+
+def kept(function: Lowering) -> Lowering:
+    """Let a lowering be a function of the generated file wherever it is called."""
+    count_as_users(function.__code__)
+    return recorded(function)
 
 
 def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
