@@ -51,15 +51,18 @@ class Keys(threading.local):
         n_before = len(self.log)
         before = self.key, self.n_calls
         if draws:
-            self.key, self.n_calls = self._folded(), 0
+            self._use(self._folded())
             before = before[0], before[1] + 1
         try:
             yield
         finally:
             if len(self.log) > n_before:
                 self.drawn.add(module)
-            n_calls = before[1] if draws else self.n_calls
-            self.key, self.n_calls = before[0], n_calls
+            if draws:
+                self.key, self.n_calls = before
+
+    def _use(self, key: Any) -> None:
+        self.key, self.n_calls = key, 0
 
 
 KEYS = Keys()
