@@ -44,7 +44,9 @@ def weight_lines(captured: Captured, lifter: Lifter) -> list[str]:
     others = 'if "." in path' if has_others else ""
     stored = "CONSTANTS.items()"
     if others:
-        stored = f"[item for item in CONSTANTS.items() {others.replace('path', 'item[0]')}]"
+        stored = (
+            f"[item for item in CONSTANTS.items() {others.replace('path', 'item[0]')}]"
+        )
     text = _HEAD.format(names=", ".join(captured.weights), stored=stored)
     for template, paths in changed.items():
         text += _changed(template, paths, is_only=len(changed) == 1)

@@ -59,9 +59,7 @@ def callers(
     return back, near
 
 
-def inner_target(
-    near: types.FrameType, back: types.FrameType
-) -> tuple[bool, Target]:
+def inner_target(near: types.FrameType, back: types.FrameType) -> tuple[bool, Target]:
     """Return what code that is written inside another function names a result.
 
     Returns:

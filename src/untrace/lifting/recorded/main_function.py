@@ -22,8 +22,8 @@ from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import peel
 from untrace.recovery.classifying import is_handed_over, passes_on
+from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 

@@ -192,10 +192,12 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    given = jax_value((input, running_mean, running_var, weight, bias))
+    x, mean, var = jax_value((input, running_mean, running_var))
+    weight, bias = jax_value((weight, bias))
     if not training:
-        return Tensor(batch_norm_in_eval(*given, eps))
-    out, mean, var = batch_norm_in_training(*given, momentum, eps)
+        return Tensor(batch_norm_in_eval(x, mean, var, weight, bias, eps))
+    made = batch_norm_in_training(x, mean, var, weight, bias, momentum, eps)
+    out, mean, var = made
     if running_mean is not None:
         running_mean.write(mean)
         running_var.write(var)

@@ -1,7 +1,11 @@
 """What torch code does that cannot be expressed, and where."""
 
+# `sys._getframe` is how the user's line is found.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import sysconfig
@@ -56,8 +60,6 @@ def user_line() -> str:
         file = frame.f_code.co_filename
         is_python = file.startswith(stdlib) and "site-packages" not in file
         if not (file.startswith(_PASSED_OVER) or is_python):
-            import linecache
-
             text = linecache.getline(file, frame.f_lineno).strip()
             said = f": {text}" if text else ""
             return f" ({os.path.basename(file)}:{frame.f_lineno}{said})"

@@ -15,7 +15,9 @@ from typing import Any
 
 from untrace.readers.torch.library import torch
 
-_MISSING = re.compile(r"The underlying op of '(\w+)\.(\w+)' has no overload name '(\w+)'")
+_MISSING = re.compile(
+    r"The underlying op of '(\w+)\.(\w+)' has no overload name '(\w+)'"
+)
 
 
 def torchax_operator(func: Any) -> Callable[..., Any] | None:

@@ -11,7 +11,7 @@ import collections.abc
 import functools
 import os
 import types
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from untrace.recovery.classifying import pass_over, recorded
 from untrace.recovery.quoting import quote_as
 
 Module: Any = torch.nn.Module
+Mapping: Any = collections.abc.Mapping
 
 pass_over(os.path.dirname(torch.__file__) + os.sep)  # but for the layers themselves
 
@@ -79,7 +80,7 @@ def traced_class(cls: Any) -> Any:
     jax.tree_util.register_pytree_with_keys(
         made, _flatten_with_keys, functools.partial(_unflatten, made), _flatten
     )
-    collections.abc.Mapping.register(made)
+    Mapping.register(made)  # it is described as the dict that it is
     return made
 
 
@@ -146,7 +147,7 @@ def _flatten_with_keys(module: Any) -> tuple[Any, tuple[str, ...]]:
     return tuple(zip(keys, found.values())), tuple(found)
 
 
-def _unflatten(cls: Any, names: tuple[str, ...], children: tuple[Any, ...]) -> Any:
+def _unflatten(cls: Any, names: tuple[str, ...], children: Iterable[Any]) -> Any:
     """What is known of a module: its name, and what it holds."""
     made = object.__new__(cls)
     made.__dict__["_parameters"] = dict(zip(names, children))

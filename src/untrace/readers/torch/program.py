@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -145,14 +145,20 @@ class Run:
         held: Any = self.copy
         for name in path:
             if isinstance(held, torch.nn.Module):
-                held = vars(held).get(name, None) if name in vars(held) else getattr(held, name)
+                held = (
+                    vars(held).get(name, None)
+                    if name in vars(held)
+                    else getattr(held, name)
+                )
             else:
-                held = held[int(name)] if isinstance(held, (list, tuple)) else held[name]
+                held = (
+                    held[int(name)] if isinstance(held, (list, tuple)) else held[name]
+                )
         return held
 
 
 @contextmanager
-def _without_fast_paths() -> Iterator[None]:
+def _without_fast_paths() -> Generator[None, None, None]:
     """Let attention be made of functions, and not of one operator for inference."""
     mha = torch.backends.mha
     before = mha.get_fastpath_enabled()
@@ -189,7 +195,11 @@ def _look(
     used = {id(v) for v in _used(closed.jaxpr)}
     n = len(params)
     invars = closed.jaxpr.invars[n : n + len(state)]
-    order = list(jax.tree_util.tree_flatten(state)[1].unflatten(range(len(state))).items()) if state else []
+    order = (
+        list(jax.tree_util.tree_flatten(state)[1].unflatten(range(len(state))).items())
+        if state
+        else []
+    )
     read = {path for path, i in order if id(invars[i]) in used}
     kept = [path for path in state if path in read or path in found[0].changed]
     return found[0]._replace(read=tuple(kept))

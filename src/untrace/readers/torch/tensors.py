@@ -6,7 +6,7 @@ A view reads from the tensor that it is a view of, and writes there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -38,7 +38,7 @@ class Tensor(torch.Tensor):
     """
 
     @staticmethod
-    def __new__(cls, array: Any, view: View | None = None) -> Tensor:
+    def __new__(cls: Any, array: Any, view: View | None = None) -> Tensor:
         make: Any = torch.Tensor._make_wrapper_subclass
         return make(cls, array.shape, dtype=torch_dtype(array.dtype), device="cpu")
 
@@ -101,8 +101,8 @@ def _flatten_with_keys(tensor: Tensor) -> tuple[tuple[tuple[Any, Any]], None]:
     return ((jax.tree_util.GetAttrKey("value"), tensor.array),), None
 
 
-def _unflatten(_: None, children: tuple[Any]) -> Any:
-    return children[0]  # what is known of a tensor is its array
+def _unflatten(_: None, children: Iterable[Any]) -> Any:
+    return next(iter(children))  # what is known of a tensor is its array
 
 
 jax.tree_util.register_pytree_with_keys(

@@ -10,18 +10,20 @@ import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.table import LOWERINGS, lowered_function, lowering
 
+_SAME_NAME = """
+abs ceil floor trunc round sign sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10
+log1p sqrt square isnan isinf isfinite reciprocal logical_not logical_and logical_or
+logical_xor maximum minimum fmod hypot conj angle real imag signbit isposinf isneginf
+copysign heaviside float_power logaddexp logaddexp2 nextafter deg2rad rad2deg gcd lcm
+"""
+_OPERATORS = "floordiv mod pow matmul and or xor eq ne lt le gt ge lshift rshift"
+
+LOWERINGS.update({name: getattr(jnp, name) for name in _SAME_NAME.split()})
 LOWERINGS.update(
-    # unary functions
+    {f"__{name}__": getattr(operator, f"__{name}__") for name in _OPERATORS.split()}
+)
+LOWERINGS.update(
     {
-        name: getattr(jnp, name)
-        for name in """abs ceil floor trunc sign sin cos tan sinh cosh tanh exp exp2 expm1
-        log log2 log10 log1p sqrt square isnan isinf isfinite reciprocal logical_not
-        logical_and logical_or logical_xor arctan2 maximum minimum fmod hypot conj angle
-        real imag signbit isposinf isneginf copysign heaviside float_power logaddexp
-        logaddexp2 nextafter deg2rad rad2deg gcd lcm""".split()
-        if hasattr(jnp, name)
-    }
-    | {
         "absolute": jnp.abs,
         "asin": jnp.arcsin,
         "acos": jnp.arccos,
@@ -30,6 +32,7 @@ LOWERINGS.update(
         "acosh": jnp.arccosh,
         "atanh": jnp.arctanh,
         "atan2": jnp.arctan2,
+        "arctan2": jnp.arctan2,
         "rsqrt": jax.lax.rsqrt,
         "erf": jax.scipy.special.erf,
         "erfc": jax.scipy.special.erfc,
@@ -37,21 +40,12 @@ LOWERINGS.update(
         "lgamma": jax.scipy.special.gammaln,
         "digamma": jax.scipy.special.digamma,
         "sigmoid": jax.nn.sigmoid,
+        "softsign": jax.nn.soft_sign,
+        "logsigmoid": jax.nn.log_sigmoid,
         "neg": operator.neg,
         "__neg__": operator.neg,
         "__invert__": operator.invert,
         "bitwise_not": operator.invert,
-        "round": jnp.round,
-        "frac": lambda x: x - jnp.trunc(x),
-        # activations
-        "relu": jax.nn.relu,
-        "relu6": jax.nn.relu6,
-        "silu": jax.nn.silu,
-        "selu": jax.nn.selu,
-        "mish": jax.nn.mish,
-        "softsign": jax.nn.soft_sign,
-        "logsigmoid": jax.nn.log_sigmoid,
-        # operators
         "pow": operator.pow,
         "remainder": operator.mod,
         "floor_divide": operator.floordiv,
@@ -66,11 +60,6 @@ LOWERINGS.update(
         "bitwise_and": operator.and_,
         "bitwise_or": operator.or_,
         "bitwise_xor": operator.xor,
-        **{
-            name: getattr(operator, name)
-            for name in """__floordiv__ __mod__ __pow__ __matmul__ __and__ __or__ __xor__
-            __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __lshift__ __rshift__""".split()
-        },
     }
 )
 
@@ -80,9 +69,8 @@ def _reflected(name: str) -> None:
     LOWERINGS[f"__r{name[2:]}"] = lambda x, other: function(other, x)
 
 
-for _name in """__sub__ __truediv__ __floordiv__ __mod__ __pow__ __and__ __or__
-__xor__""".split():
-    _reflected(_name)
+for _name in ("sub", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+    _reflected(f"__{_name}__")
 LOWERINGS["__rdiv__"] = LOWERINGS["__rtruediv__"]
 
 
@@ -91,7 +79,11 @@ def _is_neutral(other: Any, neutral: int, input: Any) -> bool:
 
     These are the identities that are left out: `x + 0`, `x - 0`, `x * 1` and `x / 1`.
     """
-    if type(other) not in (int, float) or other != neutral or not hasattr(input, "dtype"):
+    if (
+        type(other) not in (int, float)
+        or other != neutral
+        or not hasattr(input, "dtype")
+    ):
         return False
     is_float = jnp.issubdtype(input.dtype, jnp.inexact)
     return is_float or (type(other) is int and input.dtype != jnp.bool_)
@@ -233,7 +225,31 @@ def nan_to_num(
     return jnp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
 
 
-for _name in ("relu", "relu6", "silu", "selu", "mish"):
-    LOWERINGS[_name] = (lambda function: lambda input, inplace=False: function(input))(
-        LOWERINGS[_name]
-    )
+@lowering()
+def relu(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.relu(input)
+
+
+@lowering()
+def relu6(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.relu6(input)
+
+
+@lowering()
+def silu(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.silu(input)
+
+
+@lowering()
+def selu(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.selu(input)
+
+
+@lowering()
+def mish(input: Any, inplace: bool = False) -> Any:
+    return jax.nn.mish(input)
+
+
+@lowered_function()
+def frac(input: Any) -> Any:
+    return input - jnp.trunc(input)

@@ -74,7 +74,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 # ---- convolutions ---------------------------------------------------------------------
 
 
-def _all(value: Any, n: int) -> tuple[int, ...]:
+def as_sizes(value: Any, n: int) -> tuple[int, ...]:
     """One integer for each spatial axis."""
     if isinstance(value, int):
         return (value,) * n
@@ -90,7 +90,7 @@ def _letters(n: int) -> tuple[str, str, str]:
 def _padding(padding: Any, n: int) -> Any:
     if isinstance(padding, str):
         return padding.upper()
-    return [(size, size) for size in _all(padding, n)]
+    return [(size, size) for size in as_sizes(padding, n)]
 
 
 def _one(value: Any) -> Any:
@@ -110,7 +110,7 @@ def _convolution(n: int) -> None:
         out = jax.lax.conv_general_dilated(
             x,
             weight,
-            _all(stride, n),
+            as_sizes(stride, n),
             _padding(padding, n),
             dimension_numbers=letters,
             **options,
@@ -129,8 +129,8 @@ def _convolution(n: int) -> None:
         groups: int = 1,
     ) -> Any:
         options: dict[str, Any] = {}
-        if set(_all(dilation, n)) != {1}:
-            options["rhs_dilation"] = _all(dilation, n)
+        if set(as_sizes(dilation, n)) != {1}:
+            options["rhs_dilation"] = as_sizes(dilation, n)
         if groups != 1:
             options["feature_group_count"] = groups
         is_single = input.ndim == n + 1
@@ -161,7 +161,7 @@ def _transposed_convolution(n: int) -> None:
             jnp.flip(weight, tuple(range(2, n + 2))),
             (1,) * n,
             pads,
-            lhs_dilation=_all(stride, n),
+            lhs_dilation=as_sizes(stride, n),
             dimension_numbers=transposed,
             **options,
         )
@@ -179,11 +179,13 @@ def _transposed_convolution(n: int) -> None:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Any:
-        dilations = _all(dilation, n)
+        dilations = as_sizes(dilation, n)
         reach = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:])]
         pads = [
             (r - p, r - p + extra)
-            for r, p, extra in zip(reach, _all(padding, n), _all(output_padding, n))
+            for r, p, extra in zip(
+                reach, as_sizes(padding, n), as_sizes(output_padding, n)
+            )
         ]
         options: dict[str, Any] = {}
         if set(dilations) != {1}:

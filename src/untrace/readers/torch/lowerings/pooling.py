@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.linear import _all  # pyright: ignore
+from untrace.readers.torch.lowerings.linear import as_sizes
 from untrace.readers.torch.lowerings.table import lowered_function, lowering
 
 
 def _window(value: Any, n: int) -> tuple[int, ...]:
-    return (1, 1, *_all(value, n))
+    return (1, 1, *as_sizes(value, n))
+
+
+def _sizes(given: Any, n: int) -> Sequence[int | None]:
+    return given if isinstance(given, (tuple, list)) else (given,) * n
 
 
 def _pads(
@@ -20,7 +25,9 @@ def _pads(
 ) -> Any:
     """How far a window reaches beyond the input, by axis."""
     pads = [(0, 0), (0, 0)]
-    axes = zip(input.shape[2:], _all(size, n), _all(stride, n), _all(padding, n))
+    axes = zip(
+        input.shape[2:], as_sizes(size, n), as_sizes(stride, n), as_sizes(padding, n)
+    )
     for length, window, step, pad in axes:
         more = (step - (length + 2 * pad - window) % step) % step if ceil_mode else 0
         pads.append((pad, pad + more))
@@ -69,7 +76,7 @@ def _pools(n: int) -> None:
             pads,
         )
         count = 1
-        for size in _all(kernel_size, n):
+        for size in as_sizes(kernel_size, n):
             count *= size
         return total / (divisor_override or count)
 
@@ -77,7 +84,7 @@ def _pools(n: int) -> None:
         space = input.shape[-n:]
         wanted = [
             length if size is None else size
-            for length, size in zip(space, _all(output_size, n))
+            for length, size in zip(space, _sizes(output_size, n))
         ]
         if set(wanted) == {1}:
             return jnp.mean(input, axis=tuple(range(-n, 0)), keepdims=True)
@@ -112,14 +119,14 @@ def interpolate(
     n = input.ndim - 2
     if size is None:
         scales = (
-            _all(scale_factor, n)
+            as_sizes(scale_factor, n)
             if isinstance(scale_factor, int)
             else (
                 (scale_factor,) * n if isinstance(scale_factor, float) else scale_factor
             )
         )
         size = [int(length * s) for length, s in zip(input.shape[2:], scales)]
-    size = _all(size, n)
+    size = as_sizes(size, n)
     if mode == "nearest":
         if all(new % old == 0 for old, new in zip(input.shape[2:], size)):
             for axis, new in enumerate(size, start=2):

@@ -69,7 +69,9 @@ KEYS = Keys()
 
 
 @lowering("dropout", "dropout1d", "alpha_dropout", "native_dropout")
-def dropout_(input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0) -> Any:
+def dropout_(
+    input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+) -> Any:
     return dropout(input, p) if training and p else input
 
 

@@ -57,9 +57,7 @@ def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
 
 
 @kept
-def rnn_layer(
-    inputs: Any, h: Any, weights: Any, reverse: bool, activation: Any
-) -> Any:
+def rnn_layer(inputs: Any, h: Any, weights: Any, reverse: bool, activation: Any) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
     w_ih, w_hh, *biases = weights
 
@@ -109,7 +107,8 @@ def _stacked(
 @lowered_function()
 def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
-        return lstm_layer(x, *states, weights, reverse)
+        h, c = states
+        return lstm_layer(x, h, c, weights, reverse)
 
     out, lasts = _stacked(run, input, hx, params, *options)
     return out, jnp.stack([h for h, _ in lasts]), jnp.stack([c for _, c in lasts])
@@ -118,7 +117,8 @@ def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
 @lowered_function()
 def gru(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
-        return gru_layer(x, *states, weights, reverse)
+        (h,) = states
+        return gru_layer(x, h, weights, reverse)
 
     out, lasts = _stacked(run, input, [hx], params, *options)
     return out, jnp.stack([h for (h,) in lasts])
@@ -127,7 +127,8 @@ def gru(input: Any, hx: Any, params: Any, *options: Any) -> Any:
 def _rnn(name: str, activation: Any) -> None:
     def rnn(input: Any, hx: Any, params: Any, *options: Any) -> Any:
         def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
-            return rnn_layer(x, *states, weights, reverse, activation)
+            (h,) = states
+            return rnn_layer(x, h, weights, reverse, activation)
 
         out, lasts = _stacked(run, input, [hx], params, *options)
         return out, jnp.stack([h for (h,) in lasts])

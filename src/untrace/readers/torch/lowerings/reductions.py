@@ -183,7 +183,7 @@ def normalize(input: Any, p: Any = 2.0, dim: int = 1, eps: float = 1e-12) -> Any
 def sort(
     input: Any, dim: int = -1, descending: bool = False, stable: bool = False
 ) -> Any:
-    options = {"descending": True} if descending else {}
+    options: dict[str, Any] = {"descending": True} if descending else {}
     return Extremum(
         jnp.sort(input, axis=dim, **options), jnp.argsort(input, axis=dim, **options)
     )
@@ -193,7 +193,7 @@ def sort(
 def argsort(
     input: Any, dim: int = -1, descending: bool = False, stable: bool = False
 ) -> Any:
-    options = {"descending": True} if descending else {}
+    options: dict[str, Any] = {"descending": True} if descending else {}
     return jnp.argsort(input, axis=dim, **options)
 
 

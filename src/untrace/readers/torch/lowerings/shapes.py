@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from untrace import jaxapi
 from untrace.readers.torch.lowerings.table import lowered_function, lowering, sizes
 
 
@@ -129,7 +130,7 @@ def repeat(input: Any, *repeats: Any, **named: Any) -> Any:
 def repeat_interleave(input: Any, repeats: Any, dim: Any = None, **_: Any) -> Any:
     if isinstance(repeats, int):
         return jnp.repeat(input, repeats, axis=dim)
-    total = None if isinstance(repeats, jax.core.Tracer) else int(repeats.sum())
+    total = None if isinstance(repeats, jaxapi.Tracer) else int(repeats.sum())
     return jnp.repeat(input, repeats, axis=dim, total_repeat_length=total)
 
 
