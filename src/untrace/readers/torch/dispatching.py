@@ -20,7 +20,7 @@ from untrace.errors import UntraceError
 from untrace.readers.torch.errors import no_lowering
 from untrace.readers.torch.fallback import decomposition, torchax_operator
 from untrace.readers.torch.library import jax_dtype, torch
-from untrace.readers.torch.lowerings import FUNCTIONS, LOWERINGS, VIEWS
+from untrace.readers.torch.lowerings import FUNCTIONS, LOWERINGS, SAME, VIEWS
 from untrace.readers.torch.lowerings.indexing import index_of
 from untrace.readers.torch.lowerings.normalisation import (
     batch_norm_in_eval,
@@ -118,7 +118,7 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
         raise no_lowering(name, error) from error
     if name in VIEWS and isinstance(args[0], Tensor):
         return _views(args[0], lowering, made, arrays[1:], options)
-    if args and isinstance(args[0], Tensor) and made is args[0].array:
+    if name in SAME and isinstance(args[0], Tensor) and made is args[0].array:
         return args[0]
     if options.pop("inplace", False) is True:
         args[0].write(made)
@@ -134,6 +134,8 @@ def _run(lowering: Callable[..., Any], args: Any, options: Any) -> Any:
 def to_jax(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
     """What a lowering takes: arrays and their dtypes, and nothing about storage."""
     kept = {k: jax_value(v) for k, v in kwargs.items() if k not in _OF_STORAGE}
+    if kept.get("out", 0) is None:
+        del kept["out"]
     return jax_value(tuple(args)), kept
 
 

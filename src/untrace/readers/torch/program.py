@@ -130,11 +130,12 @@ class Run:
             return Tensor(to_array(value)) if made is None else made
 
         self.copy = Copier(tensor, drawing).copy(module)
+        self._module = module
         self.copy.__dict__["draws"] = False  # the key that is given is its own
 
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
-        args, kwargs = unbound(self.copy, called)
+        args, kwargs = unbound(self._module, called)
         with Tracing(), _without_fast_paths():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}

@@ -44,4 +44,5 @@ from untrace.readers.torch.lowerings import (
 )
 from untrace.readers.torch.lowerings.table import FUNCTIONS as FUNCTIONS
 from untrace.readers.torch.lowerings.table import LOWERINGS as LOWERINGS
+from untrace.readers.torch.lowerings.table import SAME as SAME
 from untrace.readers.torch.lowerings.table import VIEWS as VIEWS

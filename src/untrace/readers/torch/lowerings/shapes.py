@@ -289,13 +289,10 @@ for _name, _dtype in {
     _conversion(_name, _dtype)
 
 
-@lowering("contiguous", "clone", "cpu", "cuda", "lift_fresh", "alias")
+@lowering(
+    "contiguous", "clone", "cpu", "cuda", "lift_fresh", "alias", "requires_grad_"
+)
 def same(input: Any, *_: Any, **__: Any) -> Any:
-    return input
-
-
-@lowering("requires_grad_", "retain_grad")
-def same_in_place(input: Any, *_: Any) -> Any:
     return input
 
 

@@ -12,6 +12,12 @@ from untrace.recovery.record import count_as_users
 
 write_inside(os.path.dirname(__file__) + os.sep)
 
+SAME = frozenset(
+    """to type type_as contiguous float double half bfloat16 int long short bool cpu cuda
+    requires_grad_""".split()
+)
+"""The functions that return the tensor itself where there is nothing to do."""
+
 Lowering = TypeVar("Lowering", bound=Callable[..., Any])
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
