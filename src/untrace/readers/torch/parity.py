@@ -136,8 +136,12 @@ def _keys(program: Program) -> list[Any]:
     """The keys that the program draws with, in order."""
     if not program.takes_key:
         return []
-    program.function(*program.arguments.values())
-    return KEYS.log
+
+    def keys(*given: Any) -> list[Any]:
+        program.function(*given)
+        return KEYS.log
+
+    return jax.jit(keys)(*program.arguments.values())  # all else is dead code there
 
 
 class _SameNumbers(torch.overrides.TorchFunctionMode):

@@ -134,11 +134,3 @@ class Transformer(nn.Module):
 
 def example():
     return Transformer(), (torch.randint(0, 64, (2, 8)), 4)
-
-
-def example_block():
-    model = Transformer(dim=256, max_seq_len=2048).to(torch.bfloat16)
-    block = model.layers[0]
-    freqs_cis = precompute_freqs_cis(64, 4096)[:8]
-    mask = torch.triu(torch.full((8, 8), float("-inf"), dtype=torch.bfloat16), 1)
-    return block, (torch.randn(1, 8, 256, dtype=torch.bfloat16), 0, freqs_cis, mask)

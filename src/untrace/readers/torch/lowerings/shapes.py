@@ -289,9 +289,7 @@ for _name, _dtype in {
     _conversion(_name, _dtype)
 
 
-@lowering(
-    "contiguous", "clone", "cpu", "cuda", "lift_fresh", "alias", "requires_grad_"
-)
+@lowering("contiguous", "clone", "cpu", "cuda", "lift_fresh", "alias", "requires_grad_")
 def same(input: Any, *_: Any, **__: Any) -> Any:
     return input
 

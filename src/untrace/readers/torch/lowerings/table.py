@@ -12,10 +12,11 @@ from untrace.recovery.record import count_as_users
 
 write_inside(os.path.dirname(__file__) + os.sep)
 
-SAME = frozenset(
-    """to type type_as contiguous float double half bfloat16 int long short bool cpu cuda
-    requires_grad_""".split()
-)
+_SAME = """
+to type type_as contiguous float double half bfloat16 int long short bool cpu cuda
+requires_grad_
+"""
+SAME = frozenset(_SAME.split())
 """The functions that return the tensor itself where there is nothing to do."""
 
 Lowering = TypeVar("Lowering", bound=Callable[..., Any])
