@@ -124,6 +124,8 @@ def source(
     """
     load_entry_points()
     if is_torch_module(function):
+        if static_argnums is not None or static_argnames is not None:
+            raise ValueError("inputs of a torch module that are no tensors are static")
         return of_torch_module(
             function,
             lambda program: source(
@@ -143,6 +145,7 @@ def source(
                 symbolic=symbolic,
                 progress=progress,
             ),
+            keeps_weights=not anonymous,
         )
     if level is None:
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)

@@ -23,20 +23,21 @@ def is_torch_module(value: Any) -> bool:
 
 
 def of_torch_module(
-    module: Any, source: Callable[[Any], Callable[..., Source]]
+    module: Any, source: Callable[[Any], Callable[..., Source]], keeps_weights: bool
 ) -> Callable[..., Source]:
     """What takes the inputs of a module, as torch tensors, and returns its source.
 
     Args:
       module: The module.
       source: `untrace.source` with the options that the user gave.
+      keeps_weights: Whether the weights are stored beside the file, under their names.
     """
 
     def with_inputs(*args: Any, **kwargs: Any) -> Source:
         program: Any = importlib.import_module("untrace.readers.torch.program")
         read = program.read(module, args, kwargs, snake_case(type(module).__name__))
         stored = [name for name in ("params", "buffers") if name in read.arguments]
-        setattr(read.function, WEIGHTS, tuple(stored))
+        setattr(read.function, WEIGHTS, tuple(stored) if keeps_weights else ())
         made = source(read.function)(*read.arguments.values())
         comparing: Any = importlib.import_module("untrace.readers.torch.parity")
         parity = comparing.compare(read, made.load())

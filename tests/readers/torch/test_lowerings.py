@@ -279,7 +279,7 @@ def test_arrays_are_drawn_anew_for_each_key():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Dropout(0.5))
     read = program.read(model, (torch.ones(64),), {}, "model")
-    assert list(read.arguments) == ["key", "input"]
+    assert list(read.arguments) == ["key", "x"]
     first, second = (
         read.function(jax.random.key(i), jax.numpy.ones(64)) for i in (0, 1)
     )

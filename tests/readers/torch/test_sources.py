@@ -81,7 +81,7 @@ def test_model_of_the_user_stays_as_it_was():
 def test_dropout_takes_a_key():
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
     source = untrace.source(model, name="net")(torch.randn(2, 4))
-    assert "def net(params, key, input_):" in str(source)
+    assert "def net(params, key, x):" in str(source)
     assert source.parity.mode == "train" and source.parity.is_close
     assert "key" not in str(untrace.source(model.eval())(torch.randn(2, 4)))
 
@@ -196,3 +196,15 @@ def test_jax_arrays_of_the_source_are_differentiated_and_batched():
     np.testing.assert_allclose(
         batched, model(torch.from_numpy(tokens)).detach(), rtol=1e-5, atol=1e-6
     )
+
+
+def test_anonymous_source_stores_no_names():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    source = untrace.source(model, anonymous=True)(torch.randn(3, 4))
+    assert source.report.is_verified and not source.module.stored
+    assert "weight" not in source.module.body
+
+
+def test_static_arguments_are_those_that_are_no_tensors():
+    with pytest.raises(ValueError, match="no tensors are static"):
+        untrace.source(nn.Linear(2, 2), static_argnums=0)

@@ -62,7 +62,7 @@ def read(
         arguments["buffers"] = nested(state)
     if looked.drawing:
         arguments[_free("key", inputs)] = jax.random.key(0)
-    names = {name: _free(name, arguments) for name in inputs}
+    names = {name: _free(_plain_name(name, inputs), arguments) for name in inputs}
     arguments |= {names[name]: value for name, value in inputs.items()}
 
     def function(*given: Any) -> Any:
@@ -89,6 +89,11 @@ def read(
         tuple(args),
         kwargs,
     )
+
+
+def _plain_name(name: str, inputs: Mapping[str, Any]) -> str:
+    """What an input is called: `input` is a function of Python."""
+    return "x" if name == "input" and "x" not in inputs else name
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
