@@ -11,7 +11,7 @@ import threading
 import types
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,17 @@ _OF_STORAGE = frozenset(
     {"device", "layout", "requires_grad", "pin_memory", "memory_format", "generator"}
 )
 """Options that say nothing about values."""
+
+
+class Found(NamedTuple):
+    """Values, and where they were found."""
+
+    values: Any
+    indices: Any
+
+
+FOUND = frozenset({"max", "min", "sort", "topk"})
+"""The functions that return such."""
 
 
 class Tracing(torch.overrides.TorchFunctionMode):
@@ -116,6 +127,8 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
         raise
     except Exception as error:  # lowerings may not take all that torch does
         raise no_lowering(name, error) from error
+    if name in FOUND and isinstance(made, (tuple, list)):
+        return Found(*map(Tensor, made))
     if name in VIEWS and isinstance(args[0], Tensor):
         return _views(args[0], lowering, made, arrays[1:], options)
     if name in SAME and isinstance(args[0], Tensor) and made is args[0].array:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.table import axes, lowered_function, lowering
-
-
-class Extremum(NamedTuple):
-    """Values, and where they were found."""
-
-    values: Any
-    indices: Any
 
 
 def _options(keepdim: bool) -> dict[str, Any]:
@@ -75,9 +68,7 @@ def max_(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if isinstance(dim, jax.Array):
         return jnp.maximum(input, dim)
     options = _options(keepdim)
-    return Extremum(
-        jnp.max(input, axis=dim, **options), jnp.argmax(input, axis=dim, **options)
-    )
+    return jnp.max(input, axis=dim, **options), jnp.argmax(input, axis=dim, **options)
 
 
 @lowering("min")
@@ -87,9 +78,7 @@ def min_(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if isinstance(dim, jax.Array):
         return jnp.minimum(input, dim)
     options = _options(keepdim)
-    return Extremum(
-        jnp.min(input, axis=dim, **options), jnp.argmin(input, axis=dim, **options)
-    )
+    return jnp.min(input, axis=dim, **options), jnp.argmin(input, axis=dim, **options)
 
 
 def _ddof(unbiased: Any, correction: Any) -> dict[str, Any]:
@@ -184,9 +173,7 @@ def sort(
     input: Any, dim: int = -1, descending: bool = False, stable: bool = False
 ) -> Any:
     options: dict[str, Any] = {"descending": True} if descending else {}
-    return Extremum(
-        jnp.sort(input, axis=dim, **options), jnp.argsort(input, axis=dim, **options)
-    )
+    return jnp.sort(input, axis=dim, **options), jnp.argsort(input, axis=dim, **options)
 
 
 @lowering()
@@ -202,9 +189,9 @@ def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
     if dim not in (-1, input.ndim - 1):
-        moved = topk(jnp.moveaxis(input, dim, -1), k, -1, largest)
-        return Extremum(*[jnp.moveaxis(one, -1, dim) for one in moved])
+        values, indices = topk(jnp.moveaxis(input, dim, -1), k, -1, largest)
+        return jnp.moveaxis(values, -1, dim), jnp.moveaxis(indices, -1, dim)
     if not largest:
         values, indices = jax.lax.top_k(-input, k)
-        return Extremum(-values, indices)
-    return Extremum(*jax.lax.top_k(input, k))
+        return -values, indices
+    return jax.lax.top_k(input, k)
