@@ -35,7 +35,8 @@ def of_torch_module(
 
     def with_inputs(*args: Any, **kwargs: Any) -> Source:
         program: Any = importlib.import_module("untrace.readers.torch.program")
-        read = program.read(module, args, kwargs, snake_case(type(module).__name__))
+        named = getattr(module, "_orig_mod", module)  # of torch.compile
+        read = program.read(named, args, kwargs, snake_case(type(named).__name__))
         stored = [name for name in ("params", "buffers") if name in read.arguments]
         setattr(read.function, WEIGHTS, tuple(stored) if keeps_weights else ())
         made = source(read.function)(*read.arguments.values())

@@ -208,3 +208,20 @@ def test_anonymous_source_stores_no_names():
 def test_static_arguments_are_those_that_are_no_tensors():
     with pytest.raises(ValueError, match="no tensors are static"):
         untrace.source(nn.Linear(2, 2), static_argnums=0)
+
+
+def test_compiled_module_is_the_one_that_it_was_made_of():
+    source = untrace.source(torch.compile(Tied()))(torch.tensor([1, 2]))
+    assert source.name == "tied" and source.parity.is_close
+
+
+def test_scripted_module_is_refused():
+    with pytest.raises(CaptureError, match="no Python code"):
+        untrace.source(torch.jit.trace(nn.Linear(2, 2), torch.ones(2)))(torch.ones(2))
+
+
+def test_what_torch_cannot_be_given_is_said_to_be_not_compared():
+    lstm = nn.LSTM(3, 4, num_layers=2, dropout=0.5).train()
+    source = untrace.source(lstm)(torch.randn(5, 2, 3))
+    assert source.report.is_verified and not source.parity.is_close
+    assert "dropout between recurrent layers" in str(source.parity)

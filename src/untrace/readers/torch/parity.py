@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from untrace.errors import reason
 from untrace.readers.torch.dispatching import name_of, without_overrides
 from untrace.readers.torch.library import functional, torch
 from untrace.readers.torch.lowerings.random import KEYS
@@ -75,9 +76,14 @@ class Parity:
     def is_close(self) -> bool:
         """Whether rounding explains all differences."""
         direct = all(error.is_close for error in (*self.outputs, *self.buffers))
-        return direct and all(
-            error.relative <= GRADIENT_FACTOR * TOLERANCES.get(error.dtype, 0.0)
-            for error in self.gradients
+        is_compared = bool(self.outputs) or not self.skipped
+        return (
+            is_compared
+            and direct
+            and all(
+                error.relative <= GRADIENT_FACTOR * TOLERANCES.get(error.dtype, 0.0)
+                for error in self.gradients
+            )
         )
 
     def __str__(self) -> str:
@@ -90,9 +96,11 @@ class Parity:
             )
             if errors
         ]
+        if not parts:
+            return f"NOT COMPARED WITH TORCH: {'; '.join(self.skipped)}."
         verdict = "Equal to torch" if self.is_close else "DIFFERENT FROM TORCH"
         told = [f"{verdict} in {self.mode} mode; relative errors: {', '.join(parts)}."]
-        return " ".join([*told, *(f"Not compared: {one}." for one in self.skipped)])
+        return " ".join(told)
 
 
 def _worst(errors: Sequence[Error]) -> str:
@@ -107,6 +115,14 @@ def compare(program: Program, function: Callable[..., Any]) -> Parity:
       program: What the source was made of.
       function: The function of the source.
     """
+    try:
+        return _compared(program, function)
+    except Exception as error:  # what torch cannot run may be right in JAX
+        mode = "train" if program.module.training else "eval"
+        return Parity(mode, (), (), (), (reason(error),))
+
+
+def _compared(program: Program, function: Callable[..., Any]) -> Parity:
     module = copy.deepcopy(program.module)
     args = copy.deepcopy(program.inputs)
     kwargs = copy.deepcopy(dict(program.options))

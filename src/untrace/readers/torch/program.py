@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from untrace.errors import CaptureError
 from untrace.readers.torch.dispatching import Tracing, wrapped
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
@@ -47,6 +48,11 @@ def read(
 
     It runs twice: the first time shows what it reads, changes and draws.
     """
+    if isinstance(module, torch.jit.ScriptModule):
+        raise CaptureError(
+            "a scripted module of torch has no Python code to follow: pass the module that "
+            "torch.jit was given"
+        )
     bound = bind(module, args, kwargs)
     values = {name: to_jax(value) for name, value in bound.items()}
     inputs = {name: value for name, value in values.items() if holds_array(value)}
