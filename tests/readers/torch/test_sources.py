@@ -225,3 +225,19 @@ def test_what_torch_cannot_be_given_is_said_to_be_not_compared():
     source = untrace.source(lstm)(torch.randn(5, 2, 3))
     assert source.report.is_verified and not source.parity.is_close
     assert "dropout between recurrent layers" in str(source.parity)
+
+
+class Decaying(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight.mul_(0.9)
+        return x * self.weight
+
+
+def test_parameter_that_is_changed_in_place_is_named():
+    with pytest.raises(CaptureError, match="changes the parameter weight in place"):
+        untrace.source(Decaying())(torch.ones(3))

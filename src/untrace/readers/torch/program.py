@@ -125,12 +125,11 @@ class Run:
     def __init__(
         self, module: Any, params: Any, given: Any, state: Any, drawing: Set[int]
     ) -> None:
+        self._params = {path: Tensor(at(params, path)) for path in parameters(module)}
         known = {
-            id(value): Tensor(at(params, path))
-            for path, value in parameters(module).items()
+            id(value): self._params[path] for path, value in parameters(module).items()
         }
         self.state: dict[Path, Tensor] = {}
-        self._places: dict[Path, Any] = {}
         for path, value in buffers(module).items():
             made = Tensor(at(given, path) if path in state else to_array(value))
             self.state[path] = known[id(value)] = made
@@ -150,23 +149,25 @@ class Run:
         with Tracing(), _without_fast_paths():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
+        for path, parameter in self._params.items():
+            if parameter.current_version():
+                raise CaptureError(
+                    f"`forward` changes the parameter {'.'.join(path)} in place, which a "
+                    "function of parameters cannot do: keep what changes in a buffer"
+                )
         return to_jax(out)
 
-    def _now(self, path: Path) -> Any:
+    def _now(self, path: Path) -> Tensor:
         """The tensor that is at the place of a buffer, which may have been replaced."""
         held: Any = self.copy
         for name in path:
             if isinstance(held, torch.nn.Module):
-                held = (
-                    vars(held).get(name, None)
-                    if name in vars(held)
-                    else getattr(held, name)
-                )
+                held = getattr(held, name, None)
+            elif isinstance(held, (list, tuple)):
+                held = held[int(name)]
             else:
-                held = (
-                    held[int(name)] if isinstance(held, (list, tuple)) else held[name]
-                )
-        return held
+                held = held[name]
+        return held if isinstance(held, Tensor) else self.state[path]
 
 
 @contextmanager
@@ -204,15 +205,10 @@ def _look(
         return out, [now[path] for path in changed]
 
     closed = jax.make_jaxpr(run)(params, state, inputs)
-    used = {id(v) for v in _used(closed.jaxpr)}
-    n = len(params)
-    invars = closed.jaxpr.invars[n : n + len(state)]
-    order = (
-        list(jax.tree_util.tree_flatten(state)[1].unflatten(range(len(state))).items())
-        if state
-        else []
-    )
-    read = {path for path, i in order if id(invars[i]) in used}
+    used = {id(variable) for variable in _used(closed.jaxpr)}
+    own = closed.jaxpr.invars[len(params) : len(params) + len(state)]
+    order = sorted(state)  # as JAX flattens a dict
+    read = {path for path, variable in zip(order, own) if id(variable) in used}
     kept = [path for path in state if path in read or path in found[0].changed]
     return found[0]._replace(read=tuple(kept))
 
