@@ -55,8 +55,8 @@ def is_written_inside(filename: str) -> bool:
     return filename.startswith(tuple(_WRITTEN_INSIDE))
 
 
-_PASSED_OVER = [OWN_FOLDER]
-"""Where code stands that is no part of a program, such as that of this package."""
+_PASSED_OVER: list[str] = []
+"""Where code stands that is no part of a program."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -118,7 +118,7 @@ def _jax_folders() -> tuple[str, ...]:
 
 @functools.cache
 def _own_folders() -> tuple[str, ...]:
-    return *_jax_folders(), _folder(np)
+    return *_jax_folders(), _folder(np), OWN_FOLDER
 
 
 def _folder(module: types.ModuleType) -> str:

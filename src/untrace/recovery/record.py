@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
-from untrace.folder import OWN_FOLDER
 from untrace.recovery.formulas import Formula
 
 Target = str | tuple["Target", ...] | None
@@ -220,7 +219,7 @@ class Call:
 
 
 def is_library(code: types.CodeType) -> bool:
-    """Tell whether code belongs to an installed library or to this package."""
+    """Tell whether code belongs to an installed library, and not to the user."""
     return _is_installed(code.co_filename) and id(code) not in _OF_PROGRAMS
 
 
@@ -234,7 +233,16 @@ _OF_PROGRAMS: dict[int, types.CodeType] = {}
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(filename: str) -> bool:
-    return _INSTALLED in filename or filename.startswith(OWN_FOLDER)
+    return _INSTALLED in filename or filename.startswith(tuple(_LIBRARIES))
+
+
+def count_as_library(folder: str) -> None:
+    """Let code in a folder be a library's, wherever it is installed."""
+    _LIBRARIES.append(folder)
+    _is_installed.cache_clear()
+
+
+_LIBRARIES: list[str] = []
 
 
 def is_library_class(cls: type) -> bool:

@@ -25,6 +25,7 @@ from untrace.recovery.quoting import quote_as
 Module: Any = torch.nn.Module
 Mapping: Any = collections.abc.Mapping
 
+pass_over(os.path.dirname(__file__) + os.sep)
 pass_over(os.path.dirname(torch.__file__) + os.sep)  # but for the layers themselves
 
 

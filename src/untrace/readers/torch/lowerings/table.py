@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from untrace.recovery.classifying import recorded, write_inside
-from untrace.recovery.record import count_as_users
+from untrace.recovery.record import count_as_library, count_as_users
 
-write_inside(os.path.dirname(__file__) + os.sep)
+_FOLDER = os.path.dirname(__file__) + os.sep
+count_as_library(_FOLDER)
+write_inside(_FOLDER)
 
 _SAME = """
 to type type_as contiguous float double half bfloat16 int long short bool cpu cuda
