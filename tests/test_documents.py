@@ -11,10 +11,14 @@ DOCS = Path(__file__).parent.parent / "docs"
 BLOCKS = re.compile(r"```python\n(.*?)```\n(?:```text\n(.*?)```)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["interpreters", "printed-jaxprs", "stablehlo"])
+@pytest.mark.parametrize(
+    "name", ["interpreters", "printed-jaxprs", "stablehlo", "torch"]
+)
 def test_blocks_print_what_is_shown(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    if name == "torch":
+        pytest.importorskip("torch")
     text = (DOCS / f"{name}.md").read_text()
     namespace: dict[str, object] = {"__name__": "shown"}
     for number, (code, wanted) in enumerate(BLOCKS.findall(text)):

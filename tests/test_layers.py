@@ -58,6 +58,7 @@ LAYERS = [
         "loading",
         "terminal",
         "reducing",
+        "torch_modules",
     },
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -32,6 +32,7 @@ from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.stages import stage
 from untrace.symbolic import untrace_calls
+from untrace.torch_modules import WEIGHTS, is_torch_module, of_torch_module
 
 
 def source(
@@ -62,7 +63,8 @@ def source(
         or `jax.ShapeDtypeStruct`s in any pytrees; or a `jax.core.ClosedJaxpr`, a
         `Jaxpr`, a `jax.stages.Traced`, what is read by untrace (a printed jaxpr,
         StableHLO, an exported or lowered function; its text or bytes, or the path of a
-        file in which it stands), which need no second call.
+        file in which it stands), which need no second call;
+        or a `torch.nn.Module`, called with tensors of torch (see docs/torch.md).
       level: "api": the calls that the function made, as they were written, with the
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
@@ -129,6 +131,31 @@ def source(
     'identical'
     """
     load_entry_points()
+    if is_torch_module(function):
+        if static_argnums is not None or static_argnames is not None:
+            raise ValueError("inputs of a torch module that are no tensors are static")
+        return of_torch_module(
+            function,
+            lambda program: source(
+                program,
+                level=level,
+                verify=verify,
+                isolated=isolated,
+                types=types,
+                scopes=scopes,
+                name=name,
+                keep_types=keep_types,
+                comments=comments,
+                reroll=reroll,
+                expand=expand,
+                anonymous=anonymous,
+                annotate=annotate,
+                symbolic=symbolic,
+                refuse=refuse,
+                progress=progress,
+            ),
+            keeps_weights=not anonymous,
+        )
     read = program_in(function)
     if read is not None:
         function = read.jaxpr
@@ -162,7 +189,8 @@ def source(
 
     def written(captured: Captured) -> Source:
         notes = (*settings_notes(), *captured.notes)
-        captured = replace(captured, notes=notes)
+        weights = getattr(function, WEIGHTS, ())
+        captured = replace(captured, notes=notes, weights=weights)
         recover = from_equations if captured.recording is None else from_calls
         made = writing(lambda: recover(captured, named(), progress))
 

@@ -43,6 +43,8 @@ class Source:
       options: What was asked for.
       title: What the header says, if not what was verified (a reproducer).
       decisions: What was done only to make the text better, or not (`source(refuse=)`).
+      parity: How near it comes to the module of torch that it was made of
+        (`readers.torch.parity.Parity`), or None.
     """
 
     module: Module
@@ -52,6 +54,7 @@ class Source:
     options: Options
     title: str = ""
     decisions: tuple[Decision, ...] = ()
+    parity: Any = None
     _text: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:

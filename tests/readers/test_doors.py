@@ -101,7 +101,7 @@ def test_errors_name_the_file_and_the_place(path, tmp_path):
     assert "issue.txt, line 4, column 18: no primitive is called `logg`" in said
     path.write_text("nothing of that kind")
     said = " ".join(run("show", path).output.split())
-    assert "in no format that is read: a printed jaxpr" in said
+    assert "in no format that is read: a StableHLO module" in said
     assert "give a call as well" in run("show", tmp_path / "model.py").output
     with pytest.raises(untrace.LoadError, match="there is no file"):
         untrace.source(str(tmp_path / "none.txt"))

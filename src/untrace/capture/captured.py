@@ -37,6 +37,7 @@ class Captured:
         where that was asked for, and records it if told to; it returns None if that
         cannot be done.
       dimensions: The sizes that have names (`lifting.sizes.Dimensions`), or None.
+      weights: The parameters whose values are stored beside the file.
       fixed: The types of Python numbers that are no inputs, since the function needs
         to know them.
     """
@@ -55,6 +56,7 @@ class Captured:
     )
     dimensions: Any = None
     fixed: frozenset[type] = frozenset()
+    weights: tuple[str, ...] = ()
     outline: Outline | None = None
     convention: Convention | None = None
     rule_cases: jaxapi.RuleCases = field(init=False, repr=False, compare=False)

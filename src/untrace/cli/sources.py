@@ -36,9 +36,13 @@ def _save(src: Any, output: str) -> None:
 
 def _report(src: Any) -> NoReturn:
     report = src.report
+    if src.parity is not None:
+        style = "green" if src.parity.is_close else "bold red"
+        ERR.print(str(src.parity), style=style, markup=False)
     if report.strength == "unverified":
         sys.exit(VERIFIED)
     style = "green" if report.is_verified else "bold red"
     n = report.n_equations
     ERR.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
-    sys.exit(VERIFIED if report.is_verified else DIFFERENT)
+    is_equal = src.parity is None or src.parity.is_close
+    sys.exit(VERIFIED if report.is_verified and is_equal else DIFFERENT)

@@ -172,7 +172,9 @@ def _tail(listing: Listing) -> list[str]:
     run = f"jax.jit({name})" if listing.is_jittable else name
     run = run if listing.is_runnable else f"jax.make_jaxpr({name})"
     needs_wide = wide and _uses_jax(listing.example, listing)
+    weights = listing.lifter.weight_lines
     return [
+        *(["", "", *weights] if weights else []),
         "",
         "",
         *(f"@{item}" for item in wide if needs_wide),

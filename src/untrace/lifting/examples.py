@@ -29,6 +29,7 @@ from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.spelling.arrays import spell_scalar
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.jax_arrays import spell_typed_array, with_weak_type
+from untrace.lifting.weights import weight_lines
 from untrace.optional import gives, optional
 from untrace.syntax.text import quote
 
@@ -61,11 +62,14 @@ def example_lines(
         text = _placed(text, value, variable.aval, lifter)
         inputs.append(Input(value, variable.aval, text))
     trees = {parameter.name: parameter.tree for parameter in captured.parameters}
+    lifter.weight_lines = weight_lines(captured, lifter)
     others, made = {}, {}
     if not captured.is_exact and not shapes:
         others, made = drawn_alike(trees, inputs, lifter)
     texts = [one.text for one in inputs]
     names = list(trees)
+    for name in captured.weights:
+        others.pop(name, None)
     lines = [
         f"{name} = {EXAMPLE_SIZE}"
         for name in lifter.imports.dims.values()
@@ -80,7 +84,9 @@ def example_lines(
     shortening = replace(shortening, known=made)
     # An argument that is called like the generator takes its name when all are drawn.
     for name in sorted(names, key=lambda name: name == "rng"):
-        if name not in others:
+        if name in captured.weights:
+            lines.append(f"{name} = load_weights()[{quote(name)}]")
+        elif name not in others:
             lines.append(f"{name} = {construct(trees[name], texts, shortening)}")
     pairs = ", ".join(f"{name}={name}" for name in names)
     return [*lines, f"return dict({pairs})"]

@@ -47,6 +47,7 @@ class Lifter:
         self.functions: list[Function] = []
         self.helpers: dict[str, str] = {}
         self.notes: list[str] = []
+        self.weight_lines: list[str] = []  # the function that loads stored arguments
         # Primitives of libraries that are written as what they compute.
         self.opened: frozenset[Any] = frozenset()
         self.stand_ins: dict[Any, str] = {}

@@ -33,6 +33,38 @@ def recorded(function: Function) -> Function:
     return function
 
 
+def pass_over(folder: str) -> None:
+    """Let code in a folder only pass calls on: what it calls is called by what called it."""
+    _PASSED_OVER.append(folder)
+    _is_ignored.cache_clear()
+    passes_on.cache_clear()
+
+
+def write_inside(folder: str) -> None:
+    """Let code in a folder that is passed over name what it assigns where it is called."""
+    _WRITTEN_INSIDE.append(folder)
+    is_written_inside.cache_clear()
+
+
+_WRITTEN_INSIDE: list[str] = []
+
+
+@functools.lru_cache(maxsize=4096)
+def is_written_inside(filename: str) -> bool:
+    """Tell whether variables of a file's code name values where it is called."""
+    return filename.startswith(tuple(_WRITTEN_INSIDE))
+
+
+_PASSED_OVER: list[str] = []
+"""Where code stands that is no part of a program."""
+
+
+@functools.lru_cache(maxsize=4096)
+def passes_on(filename: str) -> bool:
+    """Tell whether code of a file only passes calls on, unless it is handed over."""
+    return filename.startswith(tuple(_PASSED_OVER))
+
+
 def is_recorded(code: types.CodeType) -> bool:
     """Tell whether calls of a function are recorded with all that it does.
 
@@ -70,7 +102,7 @@ def _is_ignored(filename: str) -> bool:
     """Tell whether a file belongs to Python, NumPy, JAX or this package."""
     if filename.startswith("<"):
         return not filename.startswith(_TYPED)
-    if filename.startswith(_own_folders()):
+    if filename.startswith(_own_folders()) or passes_on(filename):
         return True
     return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
 

@@ -59,6 +59,14 @@ def quoted(code: types.CodeType, lasti: int) -> str:
     return "".join(char if char.isprintable() else "?" for char in whole)
 
 
+def quote_as(code: types.CodeType, original: types.CodeType) -> None:
+    """Let a code object be quoted as the one that it was made of by renaming things."""
+    _ORIGINALS[id(code)] = code, original
+
+
+_ORIGINALS: dict[int, tuple[types.CodeType, types.CodeType]] = {}
+
+
 def _position(code: types.CodeType, lasti: int) -> tuple[int, int]:
     """Return the line of an instruction, and its column in bytes."""
     positions = listing_of(code).positions
@@ -71,7 +79,7 @@ def _position(code: types.CodeType, lasti: int) -> tuple[int, int]:
 
 def _confirmed(code: types.CodeType) -> _File | None:
     """Return the file that a code object was compiled from, if it is known to be it."""
-    known = _identity(code)
+    known = _identity(_ORIGINALS.get(id(code), (code, code))[1])
     for is_checked in (False, True):  # what was read before may be what was imported
         if is_checked:
             linecache.checkcache(code.co_filename)

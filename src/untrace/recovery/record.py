@@ -244,12 +244,29 @@ class Call(Subject):
 
 def is_library(code: types.CodeType) -> bool:
     """Tell whether code belongs to an installed library, and not to the user."""
-    return _is_installed(code.co_filename)
+    return _is_installed(code.co_filename) and id(code) not in _OF_PROGRAMS
+
+
+def count_as_users(code: types.CodeType) -> None:
+    """Let a function of a library be one of the program, which keeps its name and variables."""
+    _OF_PROGRAMS[id(code)] = code
+
+
+_OF_PROGRAMS: dict[int, types.CodeType] = {}
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(filename: str) -> bool:
-    return _INSTALLED in filename
+    return _INSTALLED in filename or filename.startswith(tuple(_LIBRARIES))
+
+
+def count_as_library(folder: str) -> None:
+    """Let code in a folder be a library's, wherever it is installed."""
+    _LIBRARIES.append(folder)
+    _is_installed.cache_clear()
+
+
+_LIBRARIES: list[str] = []
 
 
 def is_library_class(cls: type) -> bool:

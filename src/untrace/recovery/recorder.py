@@ -21,7 +21,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
 from untrace.recovery.argument_names import name_arguments, name_shapes
-from untrace.recovery.around import caller, enters_context, locate
+from untrace.recovery.around import callers, enters_context, inner_target, locate
 from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import (
@@ -211,7 +211,7 @@ class Recorder:
             entry.trace, self._log, entry.start, len(self._log), entry.axes
         )
         parent = self.stack[-1]
-        back = caller(entry.frame, parent.frame)
+        back, near = callers(entry.frame, parent.frame)
         call.place, call.turn = locate(back, parent.frame)
         call.setting = entry.setting or jaxapi.current_setting()
         body = parent.body
@@ -222,6 +222,8 @@ class Recorder:
         call.is_apart = parent.trace is not entry.trace
         if back is parent.frame:
             self._read_site(call, entry, parent.frame, body)
+            if near is not None and near is not back:
+                self._read_inner_site(call, near, parent.frame)
         else:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
@@ -244,6 +246,15 @@ class Recorder:
         if entry.is_tree and site.is_library:
             return
         name_arguments(call, site, frame, body.shared, self._snapshots)
+
+    def _read_inner_site(
+        self, call: Call, near: types.FrameType, frame: types.FrameType
+    ) -> None:
+        """Read how a call is written in code between the program and JAX."""
+        call.spelling = bytecode.site(near.f_code, near.f_lasti).spelling
+        is_inner, target = inner_target(near, frame)
+        if is_inner:
+            call.target, call.returns = target, False
 
     def _element(self, names: tuple[Target, ...], call: Call) -> Target:
         """Return the name of an element of what is unpacked: they are made in order."""

@@ -22,6 +22,7 @@ from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
+from untrace.recovery.classifying import is_handed_over, passes_on
 from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
@@ -59,6 +60,8 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
     run = _main_run(whole, root)
+    if run is not root and whole is None and _is_made_here(captured):
+        program.plan.dissolved.add(_calls(root)[0])
     program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
     writer.main_body(calls)
@@ -76,6 +79,13 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+def _is_made_here(captured: Captured) -> bool:
+    """Tell whether this package made the function around what the user gave it."""
+    function = captured.convention.function if captured.convention else None
+    code = getattr(function, "__code__", None)
+    return code is not None and passes_on(code.co_filename) and not is_handed_over(code)
 
 
 def _fixed_positions(body: Body, captured: Captured) -> frozenset[int]:

@@ -40,7 +40,7 @@ from untrace.lifting.recorded.tree import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
 from untrace.recovery.quoting import quoted
-from untrace.recovery.record import Body, Call, Target, Turn, is_library
+from untrace.recovery.record import Body, Call, Place, Target, Turn, is_library
 from untrace.syntax.names import identifier
 from untrace.syntax.text import comment
 
@@ -441,7 +441,8 @@ class Writer:
             types = short_types(item.result)
             statement.comment = comment(types) if types else ""
         if comments in ("origin", "both") and item.place is not None:
-            statement.origin = quoted(item.place.code, item.place.offset)
+            place = _users(item.place, self.trail)
+            statement.origin = quoted(place.code, place.offset)
         self.draft.statements.append(statement)
         self.program.written.append((item, term))
         return statement
@@ -521,3 +522,9 @@ def _is_object_map(item: Call) -> bool:
     """Tell whether a function was mapped that returned arrays in objects of its own."""
     is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
     return is_map and any(hides_arrays(run.result) for run in item.bodies)
+
+
+def _users(place: Place, trail: Trail) -> Place:
+    """Return the innermost of some places in the user's code, or the innermost of all."""
+    around = [place, *(one for one in reversed(trail) if one is not None)]
+    return next((one for one in around if not is_library(one.code)), place)

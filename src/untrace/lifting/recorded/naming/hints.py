@@ -38,6 +38,7 @@ HINTS = {
     "map": "mapped",
     "tree_map": "mapped",
     "index_in_dim": "row",
+    "fold_in": "key",
 }
 
 

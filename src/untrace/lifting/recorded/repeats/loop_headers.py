@@ -181,7 +181,9 @@ class Header:
 
     def leaf(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write the leaf of a tree that a turn takes, or the item of a dict."""
-        if len(slot.keys) >= self.run.n_turns and self.program.named(self._words(slot)):
+        has_keys = len(slot.keys) >= self.run.n_turns
+        is_taken = tuple(slot.keys[: self.run.n_turns]) in self.items
+        if has_keys and (is_taken or self.program.named(self._words(slot))):
             return self.key(ref, slot)
         owner, _ = self.run.origin(ref)
         tree = self._container(ref, owner, slot.numbers[0])

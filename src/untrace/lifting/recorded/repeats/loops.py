@@ -39,7 +39,7 @@ from untrace.lifting.recorded.repeats.scans import scan_of
 from untrace.lifting.recorded.repeats.slots import Run, plain_text
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import Ref
+from untrace.lifting.recorded.terms import Global, Ref
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 
@@ -111,11 +111,17 @@ def _site(statement: Statement, reroll: str) -> object:
         return None
     if reroll == "auto":
         if statement.row is None or not statement.row.is_next:
-            return statement.site
+            return statement.site, _called(statement)
         # JAX takes the rows of all arrays at one place.
         return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
     parts = ["·" if type(p) is Ref else plain_text(p) for p in statement.term.parts]
     return _WHOLE.sub("#", "".join(parts))
+
+
+def _called(statement: Statement) -> str:
+    """Return what a statement calls: one place of the program may make several calls."""
+    parts = (part for part in statement.term.parts if type(part) is Global)
+    return next((part.text for part in parts), "")
 
 
 def _following(sites: Sequence[object]) -> list[int]:

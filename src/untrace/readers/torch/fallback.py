@@ -1,0 +1,72 @@
+"""Operators of ATen that have no lowering here.
+
+They are carried out by torchax, if it is installed, or as torch decomposes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from untrace.readers.torch.library import torch
+
+_MISSING = re.compile(
+    r"The underlying op of '(\w+)\.(\w+)' has no overload name '(\w+)'"
+)
+
+
+def torchax_operator(func: Any) -> Callable[..., Any] | None:
+    """What torchax makes of an operator on arrays; None if it has nothing."""
+    table = _operators()
+    operator = table.get(func) or table.get(func.overloadpacket)
+    if operator is None or not operator.is_jax_function or operator.needs_env:
+        return None
+    return operator.func
+
+
+def decomposition(func: Any) -> Callable[..., Any] | None:
+    """What torch itself makes an operator of; None if it is not made of others."""
+    decompositions: Any = importlib.import_module("torch._decomp")
+    return decompositions.decomposition_table.get(func)
+
+
+@functools.cache
+def _operators() -> dict[Any, Any]:
+    """The table of torchax; empty if it is not installed."""
+    while True:
+        try:
+            importlib.import_module("torchax.ops.jaten")
+            registry: Any = importlib.import_module("torchax.ops.ops_registry")
+            return registry.all_aten_ops
+        except AttributeError as error:
+            if not _declare(str(error)):
+                raise
+            for name in [n for n in sys.modules if n.partition(".")[0] == "torchax"]:
+                del sys.modules[name]  # half of it was imported
+        except ImportError:
+            return {}
+
+
+_DECLARED: list[Any] = []
+
+
+def _declare(message: str) -> bool:
+    """Declare an overload that torchax 0.0.13 lists and torch 2.13 does not have.
+
+    It went with the named tensors of torch; nothing calls it.
+    """
+    found = _MISSING.search(message)
+    if found is None:
+        return False
+    space, name, overload = found.groups()
+    with contextlib.suppress(RuntimeError):
+        library = torch.library.Library(space, "FRAGMENT")
+        library.define(f"{name}.{overload}(Tensor self, str dim) -> Tensor")
+        _DECLARED.append(library)
+        return True
+    return False

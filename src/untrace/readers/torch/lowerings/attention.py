@@ -1,0 +1,119 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from untrace.readers.torch.lowerings.random import dropout
+from untrace.readers.torch.lowerings.table import lowered_function
+
+
+@lowered_function()
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (
+            jnp.repeat(key, groups, axis=-3),
+            jnp.repeat(value, groups, axis=-3),
+        )
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = query @ jnp.swapaxes(key, -2, -1) * scale
+    if is_causal:
+        causal = jnp.tril(jnp.ones(scores.shape[-2:], jnp.bool_))
+        scores = jnp.where(causal, scores, -jnp.inf)
+    if attn_mask is not None:
+        is_bool = attn_mask.dtype == jnp.bool_
+        scores = (
+            jnp.where(attn_mask, scores, -jnp.inf) if is_bool else scores + attn_mask
+        )
+    weights = jax.nn.softmax(scores, axis=-1)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return weights @ value
+
+
+@lowered_function()
+def multi_head_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> Any:
+    if bias_k is not None or add_zero_attn or static_k is not None:
+        raise NotImplementedError("keys that are added to those given")
+    is_single = query.ndim == 2
+    if is_single:
+        query, key, value = query[:, None], key[:, None], value[:, None]
+    if use_separate_proj_weight:
+        weights_q, weights_k, weights_v = q_proj_weight, k_proj_weight, v_proj_weight
+    else:
+        weights_q, weights_k, weights_v = jnp.split(in_proj_weight, 3)
+    q, k, v = query @ weights_q.T, key @ weights_k.T, value @ weights_v.T
+    if in_proj_bias is not None:
+        bias_q, bias_k, bias_v = jnp.split(in_proj_bias, 3)
+        q, k, v = q + bias_q, k + bias_k, v + bias_v
+    q, k, v = (_heads(x, num_heads) for x in (q, k, v))
+    scores = q @ jnp.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
+    if attn_mask is not None:
+        if attn_mask.ndim == 3:
+            attn_mask = attn_mask.reshape((-1, num_heads, *attn_mask.shape[1:]))
+        scores = _masked(scores, attn_mask)
+    if key_padding_mask is not None:
+        scores = _masked(scores, key_padding_mask[..., None, None, :])
+    weights = jax.nn.softmax(scores, axis=-1)
+    if dropout_p and training:
+        weights = dropout(weights, dropout_p)
+    out = jnp.transpose(weights @ v, (2, 0, 1, 3))
+    out = out.reshape(query.shape) @ out_proj_weight.T
+    out = out if out_proj_bias is None else out + out_proj_bias
+    out = out[:, 0] if is_single else out
+    if not need_weights:
+        return out, None
+    weights = jnp.mean(weights, axis=1) if average_attn_weights else weights
+    return out, weights[0] if is_single else weights
+
+
+def _heads(x: Any, num_heads: int) -> Any:
+    """From (length, batch, features) to (batch, head, length, features of a head)."""
+    x = x.reshape((*x.shape[:2], num_heads, -1))
+    return jnp.transpose(x, (1, 2, 0, 3))
+
+
+def _masked(scores: Any, mask: Any) -> Any:
+    """Scores where a mask of torch's layers is not True, or with what it adds."""
+    is_bool = mask.dtype == jnp.bool_
+    return jnp.where(mask, -jnp.inf, scores) if is_bool else scores + mask

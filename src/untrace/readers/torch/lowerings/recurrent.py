@@ -1,0 +1,166 @@
+"""Recurrent layers: scans over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from untrace.readers.torch.lowerings.random import dropout
+from untrace.readers.torch.lowerings.table import kept, lowered_function
+from untrace.recovery.classifying import recorded
+
+
+@kept
+def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
+    """One direction of one layer: outputs of all steps, and the last state."""
+    w_ih, w_hh, *biases = weights
+
+    @recorded
+    def step(state: Any, x: Any) -> Any:
+        h, c = state
+        gates = x @ w_ih.T + h @ w_hh.T
+        for bias in biases:
+            gates = gates + bias
+        i, f, g, o = jnp.split(gates, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    options = {"reverse": True} if reverse else {}
+    (h, c), outputs = jax.lax.scan(step, (h, c), inputs, **options)
+    return outputs, h, c
+
+
+@kept
+def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
+    """One direction of one layer: outputs of all steps, and the last state."""
+    w_ih, w_hh, *biases = weights
+
+    @recorded
+    def step(h: Any, x: Any) -> Any:
+        gates_x, gates_h = x @ w_ih.T, h @ w_hh.T
+        if biases:
+            gates_x, gates_h = gates_x + biases[0], gates_h + biases[1]
+        r_x, z_x, n_x = jnp.split(gates_x, 3, axis=-1)
+        r_h, z_h, n_h = jnp.split(gates_h, 3, axis=-1)
+        r, z = jax.nn.sigmoid(r_x + r_h), jax.nn.sigmoid(z_x + z_h)
+        n = jnp.tanh(n_x + r * n_h)
+        h = (1 - z) * n + z * h
+        return h, h
+
+    options = {"reverse": True} if reverse else {}
+    h, outputs = jax.lax.scan(step, h, inputs, **options)
+    return outputs, h
+
+
+@kept
+def rnn_layer(inputs: Any, h: Any, weights: Any, reverse: bool, activation: Any) -> Any:
+    """One direction of one layer: outputs of all steps, and the last state."""
+    w_ih, w_hh, *biases = weights
+
+    @recorded
+    def step(h: Any, x: Any) -> Any:
+        total = x @ w_ih.T + h @ w_hh.T
+        for bias in biases:
+            total = total + bias
+        h = activation(total)
+        return h, h
+
+    options = {"reverse": True} if reverse else {}
+    h, outputs = jax.lax.scan(step, h, inputs, **options)
+    return outputs, h
+
+
+def _stacked(
+    run: Any,
+    inputs: Any,
+    states: Sequence[Any],
+    params: Sequence[Any],
+    has_biases: bool,
+    num_layers: int,
+    dropout_p: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Any, list[list[Any]]]:
+    """Run all layers; their last states, each a list of arrays, come with the outputs."""
+    n_weights, n_directions = (4 if has_biases else 2), 1 + bidirectional
+    x = jnp.swapaxes(inputs, 0, 1) if batch_first else inputs
+    lasts: list[list[Any]] = []
+    for layer in range(num_layers):
+        outs: list[Any] = []
+        for direction in range(n_directions):
+            k = layer * n_directions + direction
+            weights = list(params[k * n_weights : (k + 1) * n_weights])
+            out, *last = run(x, [s[k] for s in states], weights, bool(direction))
+            outs.append(out)
+            lasts.append(last)
+        x = outs[0] if n_directions == 1 else jnp.concatenate(outs, axis=-1)
+        if dropout_p and train and layer < num_layers - 1:
+            x = dropout(x, dropout_p)
+    return jnp.swapaxes(x, 0, 1) if batch_first else x, lasts
+
+
+@lowered_function()
+def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
+    def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
+        h, c = states
+        return lstm_layer(x, h, c, weights, reverse)
+
+    out, lasts = _stacked(run, input, hx, params, *options)
+    return out, jnp.stack([h for h, _ in lasts]), jnp.stack([c for _, c in lasts])
+
+
+@lowered_function()
+def gru(input: Any, hx: Any, params: Any, *options: Any) -> Any:
+    def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
+        (h,) = states
+        return gru_layer(x, h, weights, reverse)
+
+    out, lasts = _stacked(run, input, [hx], params, *options)
+    return out, jnp.stack([h for (h,) in lasts])
+
+
+def _rnn(name: str, activation: Any) -> None:
+    def rnn(input: Any, hx: Any, params: Any, *options: Any) -> Any:
+        def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
+            (h,) = states
+            return rnn_layer(x, h, weights, reverse, activation)
+
+        out, lasts = _stacked(run, input, [hx], params, *options)
+        return out, jnp.stack([h for (h,) in lasts])
+
+    lowered_function(name)(rnn)
+
+
+_rnn("rnn_tanh", jnp.tanh)
+_rnn("rnn_relu", jax.nn.relu)
+
+
+@lowered_function()
+def lstm_cell(
+    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> Any:
+    h, c = hx
+    gates = input @ w_ih.T + h @ w_hh.T
+    gates = gates if b_ih is None else gates + b_ih + b_hh
+    i, f, g, o = jnp.split(gates, 4, axis=-1)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(c), c
+
+
+@lowered_function()
+def gru_cell(
+    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+) -> Any:
+    gates_x, gates_h = input @ w_ih.T, hx @ w_hh.T
+    if b_ih is not None:
+        gates_x, gates_h = gates_x + b_ih, gates_h + b_hh
+    r_x, z_x, n_x = jnp.split(gates_x, 3, axis=-1)
+    r_h, z_h, n_h = jnp.split(gates_h, 3, axis=-1)
+    r, z = jax.nn.sigmoid(r_x + r_h), jax.nn.sigmoid(z_x + z_h)
+    n = jnp.tanh(n_x + r * n_h)
+    return (1 - z) * n + z * hx

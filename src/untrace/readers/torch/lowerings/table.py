@@ -1,0 +1,95 @@
+"""The table of lowerings, and how they enter it."""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from untrace.recovery.classifying import recorded, write_inside
+from untrace.recovery.record import count_as_library, count_as_users
+
+_FOLDER = os.path.dirname(__file__) + os.sep
+count_as_library(_FOLDER)
+write_inside(_FOLDER)
+
+_SAME = """
+to type type_as contiguous float double half bfloat16 int long short bool cpu cuda
+requires_grad_
+"""
+SAME = frozenset(_SAME.split())
+"""The functions that return the tensor itself where there is nothing to do."""
+
+Lowering = TypeVar("Lowering", bound=Callable[..., Any])
+
+LOWERINGS: dict[str, Callable[..., Any]] = {}
+"""By the name that torch gives the function."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""The same lowerings as functions of the generated file, if they are several calls."""
+
+VIEWS: set[str] = set()
+"""The functions whose result is a part of what they are given."""
+
+
+def lowering(*names: str, is_view: bool = False) -> Callable[[Lowering], Lowering]:
+    """Enter a lowering that is one call of JAX, which stands where torch was called."""
+
+    def enter(function: Lowering) -> Lowering:
+        for name in names or (function.__name__.rstrip("_"),):
+            LOWERINGS[name] = function
+            if is_view:
+                VIEWS.add(name)
+        return function
+
+    return enter
+
+
+def lowered_function(*names: str) -> Callable[[Lowering], Lowering]:
+    """Enter a lowering of several calls.
+
+    Where the user's code calls it, it is a function of the generated file, named alike.
+    A layer of torch that calls it is such a function itself.
+    """
+
+    def enter(function: Lowering) -> Lowering:
+        known = lowering(*names)(function)
+        for name in names or (function.__name__.rstrip("_"),):
+            FUNCTIONS[name] = as_function(function)
+        return known
+
+    return enter
+
+
+def kept(function: Lowering) -> Lowering:
+    """Let a lowering be a function of the generated file wherever it is called."""
+    count_as_users(function.__code__)
+    return recorded(function)
+
+
+def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function with code of its own, which is recorded."""
+    made: Any = types.FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return recorded(made)
+
+
+def sizes(given: Sequence[Any]) -> tuple[int, ...]:
+    """The integers of `x.view(2, 3)` and of `x.view((2, 3))`."""
+    if len(given) == 1 and isinstance(given[0], (tuple, list)):
+        given = given[0]  # type: ignore[reportUnknownVariableType]
+    return tuple([int(size) for size in given])
+
+
+def axes(dim: Any) -> Any:
+    """The axes that a `dim` means: all of them for None and an empty list."""
+    if isinstance(dim, (tuple, list)):
+        return tuple(dim) or None  # type: ignore[reportUnknownArgumentType]
+    return dim

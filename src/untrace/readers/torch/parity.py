@@ -1,0 +1,380 @@
+"""How near the generated source comes to torch: outputs, new buffers and gradients.
+
+Both run on the inputs that the source was made for. Where torch draws random numbers it
+is given those that JAX draws, so that dropout can be compared, too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from untrace.errors import reason
+from untrace.readers.torch.dispatching import name_of, without_overrides
+from untrace.readers.torch.library import functional, torch
+from untrace.readers.torch.lowerings.random import KEYS
+from untrace.readers.torch.lowerings.table import sizes
+from untrace.readers.torch.program import Program, converted, to_jax
+from untrace.readers.torch.state import Path, at, buffers, parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far two arrays are apart.
+
+    Attributes:
+      name: What they are: `out[0]`, `buffers["bn"]["running_mean"]`.
+      absolute: The largest difference.
+      relative: That, by the largest value of torch.
+      dtype: Of the arrays.
+    """
+
+    name: str
+    absolute: float
+    relative: float
+    dtype: str
+
+    @property
+    def is_close(self) -> bool:
+        """Whether rounding explains it."""
+        return self.relative <= TOLERANCES.get(self.dtype, 0.0)
+
+
+TOLERANCES = {"float32": 1e-5, "bfloat16": 3e-2, "float16": 4e-3, "complex64": 1e-5}
+"""Relative errors that rounding explains, by dtype."""
+
+GRADIENT_FACTOR = 10
+"""Gradients are sums of many more terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """What torch and the generated source have in common.
+
+    Attributes:
+      mode: "eval" or "train".
+      outputs: The errors of what the module returns.
+      buffers: The errors of the buffers that it changes.
+      gradients: The errors of the gradients with respect to the parameters, of a sum of
+        all outputs with random weights.
+      skipped: What was not compared, and why.
+    """
+
+    mode: str
+    outputs: tuple[Error, ...]
+    buffers: tuple[Error, ...]
+    gradients: tuple[Error, ...]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def is_close(self) -> bool:
+        """Whether rounding explains all differences."""
+        direct = all(error.is_close for error in (*self.outputs, *self.buffers))
+        is_compared = bool(self.outputs) or not self.skipped
+        return (
+            is_compared
+            and direct
+            and all(
+                error.relative <= GRADIENT_FACTOR * TOLERANCES.get(error.dtype, 0.0)
+                for error in self.gradients
+            )
+        )
+
+    def __str__(self) -> str:
+        parts = [
+            f"{what} {_worst(errors)}"
+            for what, errors in (
+                ("outputs", self.outputs),
+                ("new buffers", self.buffers),
+                ("gradients of parameters", self.gradients),
+            )
+            if errors
+        ]
+        if not parts:
+            return f"NOT COMPARED WITH TORCH: {'; '.join(self.skipped)}."
+        verdict = "Equal to torch" if self.is_close else "DIFFERENT FROM TORCH"
+        told = [f"{verdict} in {self.mode} mode; relative errors: {', '.join(parts)}."]
+        return " ".join(told)
+
+
+def _worst(errors: Sequence[Error]) -> str:
+    worst = max(errors, key=lambda error: error.relative)
+    return f"{worst.relative:.1e}"
+
+
+def compare(program: Program, function: Callable[..., Any]) -> Parity:
+    """Run a module in torch and as JAX source, and compare what comes out.
+
+    Args:
+      program: What the source was made of.
+      function: The function of the source.
+    """
+    try:
+        return _compared(program, function)
+    except Exception as error:  # what torch cannot run may be right in JAX
+        mode = "train" if program.module.training else "eval"
+        return Parity(mode, (), (), (), (reason(error),))
+
+
+def _compared(program: Program, function: Callable[..., Any]) -> Parity:
+    module = copy.deepcopy(program.module)
+    args = copy.deepcopy(program.inputs)
+    kwargs = copy.deepcopy(dict(program.options))
+    for parameter in parameters(module).values():
+        parameter.requires_grad_(parameter.is_floating_point())
+    given = list(program.arguments.values())
+    with torch.enable_grad(), _SameNumbers(_keys(program)):
+        wanted = module(*args, **kwargs)
+
+    def run(params: Any) -> Any:
+        values = [params, *given[1:]] if "params" in program.arguments else given
+        return function(*values)
+
+    params = program.arguments.get("params", {})
+    made, pull = jax.vjp(jax.jit(run), params)
+    made_out, made_buffers = made if program.changed else (made, {})
+    state = buffers(module)
+    return Parity(
+        "train" if program.module.training else "eval",
+        tuple(_errors("out", jax.tree.leaves(made_out), _tensors(wanted))),
+        tuple(_buffer_errors(program.changed, made_buffers, module, state)),
+        tuple(_gradient_errors(made, made_out, pull, wanted, module)),
+    )
+
+
+def _keys(program: Program) -> list[Any]:
+    """The keys that the program draws with, in order."""
+    if not program.takes_key:
+        return []
+
+    def keys(*given: Any) -> list[Any]:
+        program.function(*given)
+        return KEYS.log
+
+    return jax.jit(keys)(*program.arguments.values())  # all else is dead code there
+
+
+class _SameNumbers(torch.overrides.TorchFunctionMode):
+    """Lets torch draw what JAX draws.
+
+    Args:
+      keys: The keys that JAX draws with, in order.
+    """
+
+    def __init__(self, keys: Sequence[Any]) -> None:
+        super().__init__()
+        self._drawn = Drawn(iter(keys)).table()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = name_of(func)
+        if name in self._drawn:
+            return self._drawn[name](*args, **kwargs)
+        if name in ("lstm", "gru") and args[5] and args[6]:
+            raise NotImplementedError("dropout between recurrent layers")
+        if name == "multi_head_attention_forward":  # calls the functions above
+            with self:
+                return without_overrides(func)(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+class Drawn:
+    """Functions of torch that draw with keys of JAX.
+
+    Args:
+      keys: The keys, in order.
+    """
+
+    def __init__(self, keys: Iterator[Any]) -> None:
+        self._keys = keys
+
+    def table(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions by their names."""
+        elementwise = dict.fromkeys(("dropout", "dropout1d"), self.dropout)
+        features = dict.fromkeys(("dropout2d", "dropout3d"), self.feature_dropout)
+        return {
+            **elementwise,
+            **features,
+            "scaled_dot_product_attention": self.attention,
+            "randn": self.normal,
+            "rand": self.uniform,
+            "randn_like": lambda input, **_: self.normal(*input.shape),
+            "rand_like": lambda input, **_: self.uniform(*input.shape),
+        }
+
+    def dropout(
+        self, input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+    ) -> Any:
+        if not training or not p:
+            return input
+        return input * self._kept(p, tuple(input.shape)) / (1 - p)
+
+    def feature_dropout(
+        self, input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+    ) -> Any:
+        if not training or not p:
+            return input
+        shape = (*input.shape[:2], *[1] * (input.ndim - 2))
+        return input * self._kept(p, shape) / (1 - p)
+
+    def _kept(self, p: float, shape: tuple[int, ...]) -> Any:
+        keep = jax.random.bernoulli(next(self._keys), 1 - p, shape)
+        return torch.from_numpy(np.array(keep))
+
+    def attention(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: Any = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        if not dropout_p:
+            return functional.scaled_dot_product_attention(
+                query, key, value, attn_mask, 0.0, is_causal, scale=scale,
+                enable_gqa=enable_gqa,
+            )  # fmt: skip
+        if enable_gqa:
+            groups = query.shape[-3] // key.shape[-3]
+            key = key.repeat_interleave(groups, -3)
+            value = value.repeat_interleave(groups, -3)
+        scores = query @ key.mT * (scale or query.shape[-1] ** -0.5)
+        if is_causal:
+            causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+            scores = scores.masked_fill(~causal, -torch.inf)
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            scores = scores.masked_fill(~attn_mask, -torch.inf)
+        elif attn_mask is not None:
+            scores = scores + attn_mask
+        return self.dropout(functional.softmax(scores, -1), dropout_p) @ value
+
+    def normal(self, *size: Any, **_: Any) -> Any:
+        drawn = jax.random.normal(next(self._keys), sizes(size))
+        return torch.from_numpy(np.array(drawn))
+
+    def uniform(self, *size: Any, **_: Any) -> Any:
+        drawn = jax.random.uniform(next(self._keys), sizes(size))
+        return torch.from_numpy(np.array(drawn))
+
+
+def _tensors(value: Any) -> list[Any]:
+    """The arrays of what torch returned, in the order of those of JAX."""
+    return jax.tree.leaves(to_jax(value))
+
+
+def _errors(name: str, made: Sequence[Any], wanted: Sequence[Any]) -> Iterator[Error]:
+    scale = max(map(_largest, wanted), default=0.0)
+    for i, (one, other) in enumerate(zip(made, wanted, strict=True)):
+        yield error(name if len(wanted) == 1 else f"{name}[{i}]", one, other, scale)
+
+
+def error(name: str, made: Any, wanted: Any, scale: float = 0.0) -> Error:
+    """How far an array is from one of torch.
+
+    What is zero but for rounding is compared with `scale`, the largest value around.
+    """
+    dtype = str(jnp.asarray(made).dtype)
+    kind = complex if dtype.startswith("complex") else float
+    ours, theirs = np.asarray(made).astype(kind), np.asarray(wanted).astype(kind)
+    if ours.shape != theirs.shape:
+        return Error(name, np.inf, np.inf, dtype)
+    is_same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    apart = np.where(is_same, 0.0, np.abs(np.where(is_same, 0, ours - theirs)))
+    absolute = float(np.max(apart, initial=0.0))
+    largest = _largest(wanted)
+    largest = scale if largest < SMALL * scale else largest
+    return Error(name, absolute, absolute / (largest or 1.0), dtype)
+
+
+SMALL = 1e-4
+"""What part of the largest value may be nothing but rounding."""
+
+
+def _largest(value: Any) -> float:
+    array = np.abs(np.asarray(value).astype(complex))
+    return float(np.max(array[np.isfinite(array)], initial=0.0))
+
+
+def _buffer_errors(
+    changed: Sequence[Path], made: Any, module: Any, state: Mapping[Path, Any]
+) -> Iterator[Error]:
+    for path in changed:
+        yield error(_spelled("buffers", path), at(made, path), to_jax(state[path]))
+
+
+def _spelled(name: str, path: Path) -> str:
+    return name + "".join(f'["{part}"]' for part in path)
+
+
+def _gradient_errors(
+    made: Any, made_out: Any, pull: Callable[[Any], Any], wanted: Any, module: Any
+) -> Iterator[Error]:
+    floats = [leaf for leaf in jax.tree.leaves(made_out) if _is_float(leaf)]
+    tensors = [t for t in _torch_leaves(wanted) if t.is_floating_point()]
+    known = {
+        path: parameter
+        for path, parameter in parameters(module).items()
+        if parameter.requires_grad
+    }
+    if not known or not any(tensor.requires_grad for tensor in tensors):
+        return
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=leaf.shape).astype(np.float32) for leaf in floats]
+    total = sum(
+        (t * torch.from_numpy(w).to(t.dtype)).sum()
+        for t, w in zip(tensors, weights, strict=True)
+        if t.requires_grad
+    )
+    found = torch.autograd.grad(total, list(known.values()), allow_unused=True)
+    rest = iter(weights)
+    pulled = jax.tree.map(
+        lambda leaf: (
+            jnp.asarray(next(rest), leaf.dtype)
+            if _is_float(leaf)
+            else np.zeros(leaf.shape, jax.dtypes.float0)
+        ),
+        made_out,
+    )
+    zeros: Any = jax.tree.map(
+        lambda leaf: (
+            jnp.zeros_like(leaf)
+            if _is_float(leaf)
+            else np.zeros(leaf.shape, jax.dtypes.float0)
+        ),
+        made,
+    )
+    cotangents = pulled if made is made_out else (pulled, zeros[1])
+    (grads,) = pull(cotangents)
+    arrays = [
+        to_jax(torch.zeros_like(parameter) if gradient is None else gradient)
+        for parameter, gradient in zip(known.values(), found, strict=True)
+    ]
+    scale = max(map(_largest, arrays))
+    for path, array in zip(known, arrays):
+        yield error(_spelled("params", path), at(grads, path), array, scale)
+
+
+def _is_float(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating))
+
+
+def _torch_leaves(value: Any) -> list[Any]:
+    """The tensors of a result, in the order of its arrays."""
+    found: list[Any] = []
+
+    def noted(tensor: Any) -> int:
+        found.append(tensor)
+        return len(found) - 1
+
+    return [found[i] for i in jax.tree.leaves(converted(value, noted))]

@@ -1,0 +1,306 @@
+"""A module as a JAX function of its parameters, its state, a key and its inputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+
+from untrace.errors import CaptureError
+from untrace.readers.torch.dispatching import Tracing, wrapped
+from untrace.readers.torch.library import torch
+from untrace.readers.torch.lowerings.random import KEYS
+from untrace.readers.torch.modules import Copier
+from untrace.readers.torch.state import Path, at, buffers, nested, parameters
+from untrace.readers.torch.tensors import Tensor, to_array
+
+
+class Program(NamedTuple):
+    """A module as a JAX function.
+
+    Attributes:
+      function: Takes the arguments; returns what the module does, and the new buffers
+        beside it if there are any.
+      arguments: The values that it is called with, by the names of its parameters.
+      changed: The paths of the buffers that it returns.
+      takes_key: Whether it draws random numbers.
+      module: The module.
+      inputs: The positional inputs of the module.
+      options: Its inputs that are passed by name.
+    """
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+    changed: tuple[Path, ...]
+    takes_key: bool
+    module: Any
+    inputs: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+
+def read(
+    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> Program:
+    """Make a JAX function, which has a name, of a module and its inputs.
+
+    It runs twice: the first time shows what it reads, changes and draws.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        raise CaptureError(
+            "a scripted module of torch has no Python code to follow: pass the module that "
+            "torch.jit was given"
+        )
+    bound = bind(module, args, kwargs)
+    values = {name: to_jax(value) for name, value in bound.items()}
+    inputs = {name: value for name, value in values.items() if holds_array(value)}
+    kept = parameters(module)
+    params = {path: to_array(value) for path, value in kept.items()}
+    state = {path: to_array(value) for path, value in buffers(module).items()}
+    looked = _look(module, bound, params, state, inputs)
+    state = {path: state[path] for path in looked.read}
+    arguments: dict[str, Any] = {}
+    if params:
+        arguments["params"] = nested(params)
+    if state:
+        arguments["buffers"] = nested(state)
+    if looked.drawing:
+        arguments[_free("key", inputs)] = jax.random.key(0)
+    names = {name: _free(_plain_name(name, inputs), arguments) for name in inputs}
+    arguments |= {names[name]: value for name, value in inputs.items()}
+
+    def function(*given: Any) -> Any:
+        taken = dict(zip(arguments, given))
+        given_state = taken.get("params", {}), taken.get("buffers", {})
+        run = Run(module, *given_state, state, looked.drawing)
+        KEYS.start(taken[list(arguments)[-len(inputs) - 1]] if looked.drawing else None)
+        called = {n: taken[names[n]] if n in names else v for n, v in bound.items()}
+        out = run(called)
+        if not looked.changed:
+            return out
+        return out, nested({path: run.state[path].array for path in looked.changed})
+
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(n, named) for n in arguments])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    return Program(
+        function,
+        arguments,
+        looked.changed,
+        bool(looked.drawing),
+        module,
+        tuple(args),
+        kwargs,
+    )
+
+
+def _plain_name(name: str, inputs: Mapping[str, Any]) -> str:
+    """What an input is called: `input` is a function of Python."""
+    return "x" if name == "input" and "x" not in inputs else name
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+class Run:
+    """One run of a copy of a module on tensors that stand for arrays.
+
+    Args:
+      module: The module.
+      params: Its parameters, nested.
+      given: Its buffers, nested.
+      state: The paths of the buffers that are given; others are constants.
+      drawing: The `id` of the modules that draw random numbers.
+
+    Attributes:
+      state: The tensors that stand for the buffers.
+    """
+
+    def __init__(
+        self, module: Any, params: Any, given: Any, state: Any, drawing: Set[int]
+    ) -> None:
+        self._params = {path: Tensor(at(params, path)) for path in parameters(module)}
+        known = {
+            id(value): self._params[path] for path, value in parameters(module).items()
+        }
+        self.state: dict[Path, Tensor] = {}
+        for path, value in buffers(module).items():
+            made = Tensor(at(given, path) if path in state else to_array(value))
+            self.state[path] = known[id(value)] = made
+        self.starts = {path: one.held for path, one in self.state.items()}
+
+        def tensor(value: Any) -> Any:
+            made = known.get(id(value))
+            return Tensor(to_array(value)) if made is None else made
+
+        self.copy = Copier(tensor, drawing).copy(module)
+        self._module = module
+        self.copy.__dict__["draws"] = False  # the key that is given is its own
+
+    def __call__(self, called: Mapping[str, Any]) -> Any:
+        """Run it; return what it returns, with arrays in place of tensors."""
+        args, kwargs = unbound(self._module, called)
+        with Tracing(), _without_fast_paths():
+            out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
+        self.state = {path: self._now(path) for path in self.state}
+        for path, parameter in self._params.items():
+            if parameter.current_version():
+                raise CaptureError(
+                    f"`forward` changes the parameter {'.'.join(path)} in place, which a "
+                    "function of parameters cannot do: keep what changes in a buffer"
+                )
+        return to_jax(out)
+
+    def _now(self, path: Path) -> Tensor:
+        """The tensor that is at the place of a buffer, which may have been replaced."""
+        held: Any = self.copy
+        for name in path:
+            if isinstance(held, torch.nn.Module):
+                held = getattr(held, name, None)
+            elif isinstance(held, (list, tuple)):
+                held = held[int(name)]
+            else:
+                held = held[name]
+        return held if isinstance(held, Tensor) else self.state[path]
+
+
+@contextmanager
+def _without_fast_paths() -> Generator[None, None, None]:
+    """Let attention be made of functions, and not of one operator for inference."""
+    mha = torch.backends.mha
+    before = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(before)
+
+
+class _Looked(NamedTuple):
+    """What a run of a module does besides returning something."""
+
+    read: tuple[Path, ...]
+    changed: tuple[Path, ...]
+    drawing: frozenset[int]
+
+
+def _look(
+    module: Any, bound: Mapping[str, Any], params: Any, state: Any, inputs: Any
+) -> _Looked:
+    found: list[_Looked] = []
+
+    def run(params: Any, state: Any, inputs: Any) -> Any:
+        one = Run(module, nested(params), nested(state), state, set())
+        KEYS.start(None)
+        out = one({**bound, **inputs})
+        now = {path: tensor.array for path, tensor in one.state.items()}
+        changed = [p for p, array in now.items() if array is not one.starts[p]]
+        found[:] = [_Looked((), tuple(changed), frozenset(KEYS.drawn))]
+        return out, [now[path] for path in changed]
+
+    closed = jax.make_jaxpr(run)(params, state, inputs)
+    used = {id(variable) for variable in _used(closed.jaxpr)}
+    own = closed.jaxpr.invars[len(params) : len(params) + len(state)]
+    order = sorted(state)  # as JAX flattens a dict
+    read = {path for path, variable in zip(order, own) if id(variable) in used}
+    kept = [path for path in state if path in read or path in found[0].changed]
+    return found[0]._replace(read=tuple(kept))
+
+
+def _used(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield from eqn.invars
+    yield from jaxpr.outvars
+
+
+def bind(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a module by the names of its parameters; starred ones are spread."""
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    found: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            found |= {f"{name}_{i}": part for i, part in enumerate(value)}
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            found |= value
+        else:
+            found[name] = value
+    return found
+
+
+def unbound(module: Any, called: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """How to pass inputs that are known by name."""
+    known = inspect.signature(module.forward).parameters
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    is_positional = True
+    for name, value in called.items():
+        parameter = known.get(name)
+        kind = parameter.kind if parameter else None
+        starred = kind is None and any(
+            name.startswith(f"{other.name}_")
+            for other in known.values()
+            if other.kind is inspect.Parameter.VAR_POSITIONAL
+        )
+        plain = kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if starred or (is_positional and plain and list(known)[len(args)] == name):
+            args.append(value)
+        else:
+            is_positional = False
+            kwargs[name] = value
+    return args, kwargs
+
+
+def holds_array(value: Any) -> bool:
+    """Whether a value is an array or holds one."""
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value))
+
+
+def to_jax(value: Any) -> Any:
+    """A value with arrays in place of tensors, in plain containers."""
+    return converted(value, to_array)
+
+
+def converted(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A value with something in place of each tensor, in plain containers.
+
+    Other objects become dicts of what they hold, if there are tensors among it.
+    """
+    if isinstance(value, torch.Tensor):
+        return leaf(value)
+    if isinstance(value, dict):
+        kept = {key: part for key, part in value.items() if part is not None}
+        return {key: converted(part, leaf) for key, part in kept.items()}
+    if isinstance(value, (list, tuple)):
+        is_list = isinstance(value, list)
+        return (list if is_list else tuple)([converted(part, leaf) for part in value])
+    if _is_plain(value):
+        return value
+    held = {name: part for name, part in vars(value).items() if _holds_tensor(part)}
+    return converted(held, leaf) if held else None
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value).__module__ == "builtins" or not hasattr(value, "__dict__")
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (dict, list, tuple)):
+        parts: Any = value.values() if isinstance(value, dict) else value
+        return any(map(_holds_tensor, parts))
+    return not _is_plain(value) and any(map(_holds_tensor, vars(value).values()))
+
+
+def to_tensors(value: Any) -> Any:
+    """A value with tensors in place of arrays."""
+    if isinstance(value, dict):
+        return {key: to_tensors(part) for key, part in value.items()}
+    return wrapped(value)

@@ -1,0 +1,121 @@
+"""Tensors whose values are JAX arrays, and which change in place as those of torch do.
+
+Such a tensor has the shape and the dtype that torch code asks for, but no storage.
+A view reads from the tensor that it is a view of, and writes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from untrace.readers.torch.library import jax_dtype, torch, torch_dtype
+
+
+class View(NamedTuple):
+    """How a tensor is a part of another one.
+
+    Attributes:
+      base: The other one.
+      read: Makes the array of the part of that of the whole.
+      write: Makes the array of the whole anew, of it and that of the part.
+    """
+
+    base: Tensor
+    read: Callable[[Any], Any]
+    write: Callable[[Any, Any], Any]
+
+
+class Tensor(torch.Tensor):
+    """A tensor that stands for a JAX array.
+
+    Args:
+      array: Its value now.
+      view: What it is a view of, if it is one.
+    """
+
+    @staticmethod
+    def __new__(cls: Any, array: Any, view: View | None = None) -> Tensor:
+        make: Any = torch.Tensor._make_wrapper_subclass
+        return make(cls, array.shape, dtype=torch_dtype(array.dtype), device="cpu")
+
+    def __init__(self, array: Any, view: View | None = None) -> None:
+        super().__init__()
+        self.held, self.view_of = array, view
+        self.version = 0
+        self.seen = view.base.current_version() if view else 0
+
+    def current_version(self) -> int:
+        """A number that grows whenever the value changes."""
+        base = self.view_of.base.current_version() if self.view_of else 0
+        return self.version + base
+
+    @property
+    def array(self) -> Any:
+        """The value now."""
+        if self.view_of and self.seen != self.view_of.base.current_version():
+            self.held = self.view_of.read(self.view_of.base.array)
+            self.seen = self.view_of.base.current_version()
+        return self.held
+
+    def write(self, array: Any) -> None:
+        """Change the value in place, and that of what this is a view of."""
+        current = self.array
+        if array.dtype != current.dtype:
+            array = array.astype(current.dtype)
+        if array.shape != current.shape:
+            array = jnp.broadcast_to(array, current.shape)
+        self.held = array
+        self.version += 1
+        if self.view_of:
+            base = self.view_of.base
+            base.write(self.view_of.write(base.array, array))
+            self.seen = base.current_version()
+
+    shape = property(lambda self: torch.Size(self.held.shape))
+    ndim = property(lambda self: self.held.ndim)
+    dtype = property(lambda self: torch_dtype(self.held.dtype))
+    is_leaf = property(lambda self: True)
+    data = property(lambda self: self, lambda self, other: self.write(other.array))
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return cls.dispatched(func, args, kwargs or {})
+
+    dispatched: ClassVar[Callable[..., Any]]
+    """Carries out an operator of ATen; what knows all of them sets it."""
+
+
+def _flatten(tensor: Tensor) -> tuple[tuple[Any], None]:
+    return (tensor.array,), None
+
+
+def _flatten_with_keys(tensor: Tensor) -> tuple[tuple[tuple[Any, Any]], None]:
+    return ((jax.tree_util.GetAttrKey("value"), tensor.array),), None
+
+
+def _unflatten(_: None, children: Iterable[Any]) -> Any:
+    return next(iter(children))  # what is known of a tensor is its array
+
+
+jax.tree_util.register_pytree_with_keys(
+    Tensor, _flatten_with_keys, _unflatten, _flatten
+)
+
+
+def to_array(tensor: Any) -> Any:
+    """The array that a tensor of torch is."""
+    if isinstance(tensor, Tensor):
+        return tensor.array
+    tensor = tensor.detach().cpu()
+    dtype = jax_dtype(tensor.dtype)
+    if tensor.dtype == torch.bfloat16:
+        return jnp.asarray(tensor.float().numpy()).astype(dtype)
+    return jnp.asarray(tensor.resolve_conj().resolve_neg().numpy(), dtype)

@@ -1,0 +1,49 @@
+"""Sources of modules of PyTorch, with their weights and their parity with torch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from untrace.lifting.recorded.functions.function_names import snake_case
+from untrace.result import Source
+
+WEIGHTS = "__untrace_weights__"
+"""What functions say of their parameters whose values are stored beside the file."""
+
+
+def is_torch_module(value: Any) -> bool:
+    """Whether a value is a module of torch, which is imported then."""
+    torch = sys.modules.get("torch")
+    nn = getattr(torch, "nn", None)
+    return nn is not None and isinstance(value, nn.Module)
+
+
+def of_torch_module(
+    module: Any, source: Callable[[Any], Callable[..., Source]], keeps_weights: bool
+) -> Callable[..., Source]:
+    """What takes the inputs of a module, as torch tensors, and returns its source.
+
+    Args:
+      module: The module.
+      source: `untrace.source` with the options that the user gave.
+      keeps_weights: Whether the weights are stored beside the file, under their names.
+    """
+
+    def with_inputs(*args: Any, **kwargs: Any) -> Source:
+        program: Any = importlib.import_module("untrace.readers.torch.program")
+        named = getattr(module, "_orig_mod", module)  # of torch.compile
+        read = program.read(named, args, kwargs, snake_case(type(named).__name__))
+        stored = [name for name in ("params", "buffers") if name in read.arguments]
+        setattr(read.function, WEIGHTS, tuple(stored) if keeps_weights else ())
+        made = source(read.function)(*read.arguments.values())
+        comparing: Any = importlib.import_module("untrace.readers.torch.parity")
+        parity = comparing.compare(read, made.load())
+        notes = (*made.report.notes, str(parity))
+        report = replace(made.report, notes=notes)
+        return replace(made, report=report, parity=parity, _text=[])
+
+    return with_inputs

@@ -1,0 +1,1 @@
+"""Models as users of PyTorch write them, one kind a file."""

@@ -1,0 +1,243 @@
+"""Signatures, state, saved files and errors of what torch modules become."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import untrace  # noqa: E402
+from untrace.errors import CaptureError  # noqa: E402
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(10, 4)
+        self.head = nn.Linear(4, 10, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        hidden = self.embed(tokens)
+        return self.head(hidden)
+
+
+def test_tied_weights_are_one_parameter():
+    source = untrace.source(Tied())(torch.tensor([1, 2]))
+    assert 'params["embed"]["weight"].T' in str(source)
+    assert '["head"]' not in str(source)
+    assert source.parity.is_close
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.seen = torch.zeros(3)  # a plain attribute
+        self.unused = nn.Linear(3, 3)
+        self.register_buffer("never", torch.ones(2))
+
+    def forward(self, x, scale: float = 2.0):
+        self.seen = self.seen + x.sum(0)
+        return self.norm(x) * scale
+
+
+def test_state_goes_in_and_comes_out():
+    model = Counting().train()
+    x = torch.randn(4, 3)
+    source = untrace.source(model)(x, scale=3.0)
+    assert "def counting(params, buffers, x):" in str(source)
+    out, buffers = source.load()(*arguments_of(model, x))
+    wanted = model(x, scale=3.0)
+    np.testing.assert_allclose(out, wanted.detach(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(buffers["seen"], model.seen, rtol=1e-5, atol=1e-6)
+    mean = model.norm.running_mean
+    np.testing.assert_allclose(buffers["norm"]["running_mean"], mean, rtol=1e-5)
+    assert "never" not in buffers and source.parity.is_close
+
+
+def arguments_of(model, *inputs):
+    from untrace.readers.torch import program
+
+    return program.read(model, inputs, {}, "model").arguments.values()
+
+
+def test_model_of_the_user_stays_as_it_was():
+    model = Counting().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    untrace.source(model)(torch.randn(4, 3))
+    assert all((before[k] == v).all() for k, v in model.state_dict().items())
+    assert type(model) is Counting and type(model.norm) is nn.BatchNorm1d
+    assert not model.seen.any()
+
+
+def test_dropout_takes_a_key():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
+    source = untrace.source(model, name="net")(torch.randn(2, 4))
+    assert "def net(params, key, x):" in str(source)
+    assert source.parity.mode == "train" and source.parity.is_close
+    assert "key" not in str(untrace.source(model.eval())(torch.randn(2, 4)))
+
+
+def test_saved_file_runs_where_there_is_no_torch(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).bfloat16()
+    x = torch.randn(3, 4).bfloat16()
+    source = untrace.source(model, name="net")(x)
+    path = source.save(tmp_path / "net.py")
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import net\n"
+        "params = net.load_weights()['params']\n"
+        "print(sorted(params), params['0']['weight'].dtype)\n"
+        "print(net.net(**net.example_args()).shape)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.stdout == "['0', '2'] bfloat16\n(3, 2)\n", run.stderr
+    assert path.with_suffix(".safetensors").is_file()
+
+
+def test_weights_are_stored_under_the_names_of_the_state_dict(tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy")
+    model = Counting().train()
+    path = untrace.source(model)(torch.randn(4, 3)).save(tmp_path / "net.py")
+    stored = safetensors.load_file(path.with_suffix(".safetensors"))
+    for name, value in model.state_dict().items():
+        kind = "buffers" if name in dict(model.named_buffers()) else "params"
+        if name != "never":
+            np.testing.assert_array_equal(stored[f"{kind}.{name}"], value.numpy())
+
+
+def test_lines_of_the_user_stand_beside_statements():
+    text = str(untrace.source(Tied(), comments="origin")(torch.tensor([1, 2])))
+    assert "# hidden = self.embed(tokens)  (test_sources.py:" in text
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Selecting(nn.Module):
+    def forward(self, x):
+        return x[x > 0]
+
+
+class Drawing(nn.Module):
+    def forward(self, x):
+        return torch.multinomial(x, 2)
+
+
+class Unknown(nn.Module):
+    def forward(self, x):
+        return F.interpolate(x[None, None], size=7)
+
+
+@pytest.mark.parametrize(
+    "model, words",
+    [
+        (Branching(), ("`__bool__`", "if x.sum() > 0:", "torch.where")),
+        (Selecting(), ("`__getitem__`", "return x[x > 0]")),
+        (Drawing(), ("`multinomial`", "torch.multinomial(x, 2)", "LOWERINGS")),
+        (Unknown(), ("`interpolate`", "other than whole factors", "size=7")),
+    ],
+)
+def test_what_cannot_be_expressed_is_named_with_its_line(model, words):
+    with pytest.raises(CaptureError) as raised:
+        untrace.source(model)(torch.rand(3, 3))
+    for word in (*words, "test_sources.py:"):
+        assert word in str(raised.value)
+
+
+def test_command_shows_a_module(tmp_path):
+    (tmp_path / "model.py").write_text(
+        "import torch\nfrom torch import nn\n\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.fc = nn.Linear(3, 2)\n\n"
+        "    def forward(self, x):\n"
+        "        return torch.relu(self.fc(x))\n\n"
+        "x = torch.ones(1, 3)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "untrace", "show", "model.py", "Net()(x)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "def net(params, x):" in run.stdout
+    assert "Equal to torch in train mode" in run.stderr
+
+
+def test_jax_arrays_of_the_source_are_differentiated_and_batched():
+    model = Tied()
+    source = untrace.source(model)(torch.tensor([1, 2]))
+    params, _ = arguments_of(model, torch.tensor([1, 2]))
+    tokens = np.array([[1, 2], [3, 4]])
+    batched = jax.vmap(source.load(), (None, 0))(params, tokens)
+    np.testing.assert_allclose(
+        batched, model(torch.from_numpy(tokens)).detach(), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_anonymous_source_stores_no_names():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    source = untrace.source(model, anonymous=True)(torch.randn(3, 4))
+    assert source.report.is_verified and not source.module.stored
+    assert "weight" not in source.module.body
+
+
+def test_static_arguments_are_those_that_are_no_tensors():
+    with pytest.raises(ValueError, match="no tensors are static"):
+        untrace.source(nn.Linear(2, 2), static_argnums=0)
+
+
+def test_compiled_module_is_the_one_that_it_was_made_of():
+    source = untrace.source(torch.compile(Tied()))(torch.tensor([1, 2]))
+    assert source.name == "tied" and source.parity.is_close
+
+
+def test_scripted_module_is_refused():
+    with pytest.raises(CaptureError, match="no Python code"):
+        untrace.source(torch.jit.trace(nn.Linear(2, 2), torch.ones(2)))(torch.ones(2))
+
+
+def test_what_torch_cannot_be_given_is_said_to_be_not_compared():
+    lstm = nn.LSTM(3, 4, num_layers=2, dropout=0.5).train()
+    source = untrace.source(lstm)(torch.randn(5, 2, 3))
+    assert source.report.is_verified and not source.parity.is_close
+    assert "dropout between recurrent layers" in str(source.parity)
+
+
+class Decaying(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight.mul_(0.9)
+        return x * self.weight
+
+
+def test_parameter_that_is_changed_in_place_is_named():
+    with pytest.raises(CaptureError, match="changes the parameter weight in place"):
+        untrace.source(Decaying())(torch.ones(3))

@@ -1,0 +1,38 @@
+"""Models of the transformers library come back from their configurations."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import untrace  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ["Llama", "GPT2", "Bert"])
+def test_model_is_verified_and_equal_to_torch(name):
+    torch.manual_seed(0)
+    model = _model(name).eval()
+    tokens = torch.randint(0, 60, (2, 7))
+    source = untrace.source(model)(tokens)
+    assert source.report.strength == "identical"
+    assert source.parity.is_close, source.parity
+    assert str(source).count("\ndef ") < 20
+
+
+def _model(name):
+    if name == "GPT2":
+        config = transformers.GPT2Config(
+            vocab_size=61, n_positions=32, n_embd=32, n_layer=2, n_head=4
+        )
+        return transformers.GPT2LMHeadModel(config)
+    sizes = {
+        "vocab_size": 61,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+    }
+    if name == "Bert":
+        return transformers.BertModel(transformers.BertConfig(**sizes))
+    config = transformers.LlamaConfig(**sizes, num_key_value_heads=2)
+    return transformers.LlamaForCausalLM(config)
