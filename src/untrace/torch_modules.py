@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,17 @@ def is_torch_module(value: Any) -> bool:
     torch = sys.modules.get("torch")
     nn = getattr(torch, "nn", None)
     return nn is not None and isinstance(value, nn.Module)
+
+
+def _lost(paths: Sequence[tuple[str, ...]]) -> list[str]:
+    """Say which tensors a module keeps that its function does not return, if any."""
+    if not paths:
+        return []
+    names = ", ".join(f"`{'.'.join(path)}`" for path in paths)
+    return [
+        f"Not returned: {names}, where the module keeps tensors that it did not hold "
+        "before. Call it once before you pass it, or give it buffers to keep."
+    ]
 
 
 def of_torch_module(
@@ -42,7 +53,7 @@ def of_torch_module(
         made = source(read.function)(*read.arguments.values())
         comparing: Any = importlib.import_module("untrace.readers.torch.parity")
         parity = comparing.compare(read, made.load())
-        notes = (*made.report.notes, str(parity))
+        notes = (*made.report.notes, *_lost(read.lost), str(parity))
         report = replace(made.report, notes=notes)
         return replace(made, report=report, parity=parity, _text=[])
 

@@ -29,7 +29,7 @@ from untrace.lifting.spelling import spell_aval_struct
 from untrace.lifting.spelling.arrays import spell_scalar
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.jax_arrays import spell_typed_array, with_weak_type
-from untrace.lifting.weights import weight_lines
+from untrace.lifting.weights import weight_lines, weight_positions
 from untrace.optional import gives, optional
 from untrace.syntax.text import quote
 
@@ -52,6 +52,7 @@ def example_lines(
     """Write the body of `example_args`, which returns positional and keyword arguments."""
     inputs: list[Input] = []
     shapes = captured.dimensions.shapes if captured.dimensions else ()
+    stored = weight_positions(captured)
     for position, (value, variable) in enumerate(zip(captured.values, block.inputs)):
         shape = shapes[position] if shapes else ()
         if any(isinstance(size, Size) for size in shape):
@@ -60,6 +61,8 @@ def example_lines(
         else:
             text = _leaf(value, variable.aval, lifter, captured.is_exact)
         text = _placed(text, value, variable.aval, lifter)
+        if position in stored:
+            text = "None"  # which is loaded
         inputs.append(Input(value, variable.aval, text))
     trees = {parameter.name: parameter.tree for parameter in captured.parameters}
     lifter.weight_lines = weight_lines(captured, lifter)

@@ -54,13 +54,22 @@ def weight_lines(captured: Captured, lifter: Lifter) -> list[str]:
     return text.rstrip("\n").split("\n")
 
 
+def weight_positions(captured: Captured) -> set[int]:
+    """Return which inputs of a program are stored."""
+    return set(_paths(captured).values())
+
+
 def _weights(captured: Captured) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    return {path: captured.values[i] for path, i in _paths(captured).items()}
+
+
+def _paths(captured: Captured) -> dict[str, int]:
+    """Return the stored inputs, by what they are stored under."""
+    found: dict[str, int] = {}
     for parameter in captured.parameters:
         if parameter.name in captured.weights:
             for index, _, words in accessors(parameter.tree, parameter.name):
-                path = ".".join([parameter.name, *words])
-                found[path] = captured.values[index]
+                found[".".join([parameter.name, *words])] = index
     return found
 
 

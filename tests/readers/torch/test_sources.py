@@ -241,3 +241,22 @@ class Decaying(nn.Module):
 def test_parameter_that_is_changed_in_place_is_named():
     with pytest.raises(CaptureError, match="changes the parameter weight in place"):
         untrace.source(Decaying())(torch.ones(3))
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = None
+        self.history = []
+
+    def forward(self, x):
+        self.seen = x * 2
+        self.history.append(x.sum())
+        return self.seen + 1
+
+
+def test_what_a_module_keeps_where_nothing_was_is_said_to_be_lost():
+    src = untrace.source(Lazy())(torch.ones(3))
+    assert src.report.is_verified
+    notes = " ".join(src.report.notes)
+    assert "Not returned: `seen`, `history.0`, where the module keeps tensors" in notes

@@ -14,7 +14,7 @@ from untrace.readers.torch.dispatching import Tracing, wrapped
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.readers.torch.modules import Copier
-from untrace.readers.torch.state import Path, at, buffers, nested, parameters
+from untrace.readers.torch.state import Path, at, buffers, nested, parameters, tensors
 from untrace.readers.torch.tensors import Tensor, to_array
 
 
@@ -26,6 +26,8 @@ class Program(NamedTuple):
         beside it if there are any.
       arguments: The values that it is called with, by the names of its parameters.
       changed: The paths of the buffers that it returns.
+      lost: The paths of tensors that it keeps where there was none before: they are not
+        returned.
       takes_key: Whether it draws random numbers.
       module: The module.
       inputs: The positional inputs of the module.
@@ -35,6 +37,7 @@ class Program(NamedTuple):
     function: Callable[..., Any]
     arguments: dict[str, Any]
     changed: tuple[Path, ...]
+    lost: tuple[Path, ...]
     takes_key: bool
     module: Any
     inputs: tuple[Any, ...]
@@ -90,6 +93,7 @@ def read(
         function,
         arguments,
         looked.changed,
+        looked.lost,
         bool(looked.drawing),
         module,
         tuple(args),
@@ -120,7 +124,10 @@ class Run:
 
     Attributes:
       state: The tensors that stand for the buffers.
+      lost: The paths of tensors that it holds in the end where it held none before.
     """
+
+    lost: tuple[Path, ...] = ()
 
     def __init__(
         self, module: Any, params: Any, given: Any, state: Any, drawing: Set[int]
@@ -141,6 +148,7 @@ class Run:
 
         self.copy = Copier(tensor, drawing).copy(module)
         self._module = module
+        self._known = {id(held) for held in known.values()}
         self.copy.__dict__["draws"] = False  # the key that is given is its own
 
     def __call__(self, called: Mapping[str, Any]) -> Any:
@@ -149,6 +157,12 @@ class Run:
         with Tracing(), _without_fast_paths():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
+        kept = {**self.state, **self._params}
+        self.lost = tuple(
+            path
+            for path, held in tensors(self.copy)
+            if path not in kept and id(held) not in self._known
+        )
         for path, parameter in self._params.items():
             if parameter.current_version():
                 raise CaptureError(
@@ -187,6 +201,7 @@ class _Looked(NamedTuple):
 
     read: tuple[Path, ...]
     changed: tuple[Path, ...]
+    lost: tuple[Path, ...]
     drawing: frozenset[int]
 
 
@@ -201,7 +216,7 @@ def _look(
         out = one({**bound, **inputs})
         now = {path: tensor.array for path, tensor in one.state.items()}
         changed = [p for p, array in now.items() if array is not one.starts[p]]
-        found[:] = [_Looked((), tuple(changed), frozenset(KEYS.drawn))]
+        found[:] = [_Looked((), tuple(changed), one.lost, frozenset(KEYS.drawn))]
         return out, [now[path] for path in changed]
 
     closed = jax.make_jaxpr(run)(params, state, inputs)

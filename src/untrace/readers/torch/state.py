@@ -15,15 +15,20 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 def parameters(module: Any) -> dict[Path, Any]:
     """The parameters; one that several modules share has the first of its paths."""
-    found = ((path, value) for path, value in _walk(module, ()) if _is_parameter(value))
+    found = ((path, value) for path, value in tensors(module) if _is_parameter(value))
     return _once(found, set())
 
 
 def buffers(module: Any) -> dict[Path, Any]:
     """All other tensors, also those that are plain attributes."""
     seen = {id(value) for value in parameters(module).values()}
-    found = (pair for pair in _walk(module, ()) if not _is_parameter(pair[1]))
+    found = (pair for pair in tensors(module) if not _is_parameter(pair[1]))
     return _once(found, seen)
+
+
+def tensors(module: Any) -> Iterator[tuple[Path, Any]]:
+    """All tensors that a module holds; one at several paths comes several times."""
+    return _walk(module, ())
 
 
 def nested(flat: dict[Path, Any]) -> dict[str, Any]:
