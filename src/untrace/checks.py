@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.options import Options
 from untrace.recovery.transformations import EXPANDABLE
@@ -30,10 +32,16 @@ def check_options(options: Options, function: Any, is_anonymous: bool) -> None:
     _check_choice("level", options.level, LEVELS)
     _check_choice("annotate", options.annotate, ANNOTATE)
     is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
+    if isinstance(function, jax.stages.Compiled):
+        raise TypeError(
+            "what is compiled is no JAX program any more; pass the function, or the "
+            "result of `jax.jit(f).lower(...)`"
+        )
     if not (callable(function) or is_traced):
         raise TypeError(
             f"cannot recover source from a {type(function).__name__}; pass a function, "
-            "a jaxpr or the result of `jax.jit(f).trace(...)`"
+            "a jaxpr, the result of `jax.jit(f).trace(...)` or `.lower(...)`, a printed "
+            "jaxpr, StableHLO or a module of torch"
         )
     if options.isolated and not options.verify:
         raise ValueError("isolated=True verifies the source; leave verify=True")

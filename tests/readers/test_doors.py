@@ -111,3 +111,11 @@ def test_errors_name_the_file_and_the_place(path, tmp_path):
     binary.write_bytes(b"\xff\xfe{ lambda")
     with pytest.raises(untrace.LoadError, match="in no format"):
         untrace.source(binary)
+
+
+def test_what_is_compiled_is_refused():
+    compiled = jax.jit(jnp.sin).lower(1.0).compile()
+    with pytest.raises(TypeError, match=r"pass the function, or the result of"):
+        untrace.source(compiled)
+    with pytest.raises(TypeError, match="bytes; pass a function, a jaxpr"):
+        untrace.source(b"\0")
