@@ -5,8 +5,6 @@ difference between the supported JAX releases, is absorbed in this package. Othe
 modules import names from here and never ask for JAX's version.
 """
 
-from untrace.jaxapi import printed as printed
-from untrace.jaxapi import unprinted as unprinted
 from untrace.jaxapi.avals import (
     AVAL_FIELDS,
     FLOAT0,

@@ -9,7 +9,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.errors import ParseError
-from untrace.readers.jaxprs import building, grammar, tokens, types
+from untrace.readers.jaxprs import grammar, tokens
 from untrace.readers.jaxprs.finding import blanked, places, without_colors
 
 _IN = re.compile(r"\s*in\b\s*(?:let\b|\{)")
@@ -61,6 +61,9 @@ def parse(text: str) -> Any:
 
 
 def _parse_at(text: str, start: int) -> Any:
+    # What makes equations imports much of JAX, which most programs do not need.
+    from untrace.readers.jaxprs import building, types
+
     text = blanked(text, start)
     tree, end = grammar.read(tokens.split(text, start))
     if _IN.match(text, end):
