@@ -5,8 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+import untrace  # noqa: E402
 from untrace.readers.torch import parity, program  # noqa: E402
 
 
@@ -285,3 +287,19 @@ def test_arrays_are_drawn_anew_for_each_key():
     )
     assert (first != second).any()
     assert set(first.tolist()) == {0.0, 4.0}
+
+
+class Weighted(nn.Module):
+    def forward(self, x, y):
+        labels = (y > 0).float()
+        return (
+            F.mse_loss(x, y, reduction="none", weight=y**2),
+            F.binary_cross_entropy_with_logits(x, labels, pos_weight=torch.tensor(3.0)),
+            torch.prod(x.half(), 0, dtype=torch.float32),
+        )
+
+
+def test_what_a_lowering_does_not_read_is_left_to_torch():
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    src = untrace.source(Weighted())(x, y)
+    assert src.report.is_verified and src.parity.is_close, str(src.parity)

@@ -26,6 +26,7 @@ from untrace.readers.torch.lowerings.normalisation import (
     batch_norm_in_eval,
     batch_norm_in_training,
 )
+from untrace.readers.torch.lowerings.table import reads_all
 from untrace.readers.torch.tensors import Tensor, View, to_array
 
 _OF_STORAGE = frozenset(
@@ -98,7 +99,7 @@ def dispatched(func: Any, args: Any, kwargs: Any) -> Any:
             return decomposed(*args, **kwargs)
     if operator is None:
         raise no_lowering(str(func))
-    arrays, options = to_jax(args, kwargs)
+    arrays, options = to_jax(args, kwargs, keeps_dtypes=True)
     try:
         return wrapped(operator(*arrays, **options))
     except Exception as error:  # so may those of torchax
@@ -121,6 +122,8 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
     if lowering is None:
         return NotImplemented
     arrays, options = to_jax(args, kwargs)
+    if not reads_all(lowering, arrays, options):
+        return NotImplemented
     try:
         made = _run(lowering, arrays, options)
     except UntraceError:
@@ -144,27 +147,36 @@ def _run(lowering: Callable[..., Any], args: Any, options: Any) -> Any:
     return lowering(*args, **options)
 
 
-def to_jax(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    """What a lowering takes: arrays and their dtypes, and nothing about storage."""
-    kept = {k: jax_value(v) for k, v in kwargs.items() if k not in _OF_STORAGE}
+def to_jax(
+    args: Any, kwargs: Any, keeps_dtypes: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """What a lowering takes: arrays and their dtypes, and nothing about storage.
+
+    `keeps_dtypes` leaves dtypes those of torch, which the operators of torchax take.
+    """
+
+    def taken(value: Any) -> Any:
+        return jax_value(value, keeps_dtypes)
+
+    kept = {k: taken(v) for k, v in kwargs.items() if k not in _OF_STORAGE}
     if kept.get("out", 0) is None:
         del kept["out"]
-    return jax_value(tuple(args)), kept
+    return taken(tuple(args)), kept
 
 
-def jax_value(value: Any) -> Any:
+def jax_value(value: Any, keeps_dtypes: bool = False) -> Any:
     """A value with arrays in place of tensors, also in containers."""
     if isinstance(value, torch.Tensor):
         return to_array(value)
     if isinstance(value, torch.dtype):
-        return jax_dtype(value)
+        return value if keeps_dtypes else jax_dtype(value)
     if isinstance(value, torch.device):
         return None
     if isinstance(value, slice):
         parts = (value.start, value.stop, value.step)
-        return slice(*[jax_value(part) for part in parts])
+        return slice(*[jax_value(part, keeps_dtypes) for part in parts])
     if isinstance(value, (list, tuple)):
-        made = [jax_value(part) for part in value]
+        made = [jax_value(part, keeps_dtypes) for part in value]
         return made if isinstance(value, list) else tuple(made)
     return value
 

@@ -28,7 +28,8 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) 
 
 @lowering()
 def prod(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return jnp.prod(input, axis=dim, **_options(keepdim))
+    options = _options(keepdim) | ({} if dtype is None else {"dtype": dtype})
+    return jnp.prod(input, axis=dim, **options)
 
 
 @lowering()
@@ -157,6 +158,7 @@ def norm(
     input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
     order = 2 if p in ("fro", None) else p
+    input = input if dtype is None else input.astype(dtype)
     if dim is None:
         input = input.reshape(-1)
     return jnp.linalg.norm(input, ord=order, axis=axes(dim), **_options(keepdim))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dis
+import functools
+import inspect
 import os
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from untrace.recovery.classifying import recorded, write_inside
@@ -20,6 +23,13 @@ requires_grad_
 """
 SAME = frozenset(_SAME.split())
 """The functions that return the tensor itself where there is nothing to do."""
+
+_IMPLIED = """
+embed_dim_to_check half_to_float inplace is_causal named non_blocking sorted sparse
+sparse_grad stable threshold
+"""
+IMPLIED = frozenset(_IMPLIED.split())
+"""Parameters that may be left unread: the values are the same whatever they are."""
 
 Lowering = TypeVar("Lowering", bound=Callable[..., Any])
 
@@ -66,6 +76,45 @@ def kept(function: Lowering) -> Lowering:
     """Let a lowering be a function of the generated file wherever it is called."""
     count_as_users(function.__code__)
     return recorded(function)
+
+
+@functools.cache
+def _unread(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the parameters that a lowering does not read, and their defaults."""
+    if not isinstance(function, types.FunctionType):  # one of JAX or Python
+        return {}
+    read: set[Any] = set()
+    for one in dis.get_instructions(function):  # some of Python 3.13 load two variables
+        read |= set(one.argval) if isinstance(one.argval, tuple) else {one.argval}
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not parameter.empty
+        and not name.startswith("_")
+        and name not in read
+        and name not in IMPLIED
+    }
+
+
+def reads_all(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    """Whether a lowering reads all that it is given and that is no default.
+
+    What it leaves unread is for the operators that torch makes of the call.
+    """
+    unread = _unread(function)
+    if not unread:
+        return True
+    try:
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return True  # calling it says why
+    return all(
+        given.get(name, default) is default
+        or (isinstance(default, bool | int | float | str) and given[name] == default)
+        for name, default in unread.items()
+    )
 
 
 def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
