@@ -275,3 +275,22 @@ def test_hostile_texts_are_refused_soon(text):
     start = time.perf_counter()
     error_of(text)
     assert time.perf_counter() - start < 3
+
+
+def test_a_result_that_is_dropped_further_out_is_called_so_inside() -> None:
+    text = """
+{ lambda ; a:f32[3]. let
+    b:f32[3] _:f32[3] = jit[
+      name=f
+      jaxpr={ lambda ; a:f32[3]. let _:f32[3] = sin a; b:f32[3] = mul _ 2.0:f32[] in (b, _) }
+    ] a
+  in (b,) }
+"""
+    jaxpr = untrace.parse(text)
+    (inner,) = jaxpr.eqns
+    sine, product = inner.params["jaxpr"].eqns
+    assert product.invars[0] is sine.outvars[0]
+    with pytest.raises(untrace.ParseError, match="which of 2 variables"):
+        untrace.parse(
+            text.replace("_:f32[3] = sin a;", "_:f32[3] = sin a; _:f32[3] = cos a;")
+        )

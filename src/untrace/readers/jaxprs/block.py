@@ -124,6 +124,9 @@ class BlockBuilder(Calls):
     def equation(self, eqn: Equation) -> None:
         """Make an equation and bind its results."""
         env, alike = self.env, self.builder.alike
+        for atom in eqn.operands:  # a result of this jaxpr that is not used further out
+            if type(atom) is Name and atom.text == "_":
+                env["_"] = self.only_dropped(atom)
         atoms = [
             env.get(atom.text) if type(atom) is Name else None for atom in eqn.operands
         ]
@@ -145,6 +148,7 @@ class BlockBuilder(Calls):
                 other if one is None else one for one, other in zip(atoms, literals)
             ]
             self.note_mixed(inputs)
+        env.pop("_", None)
         primitive, params, results, effects = made
         outputs = [self.bind(b, aval) for b, aval in zip(eqn.binders, results)]
         params = dict(params)  # JAX changes some in place
