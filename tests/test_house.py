@@ -72,6 +72,8 @@ def test_readme_python_runs(tmp_path, monkeypatch):
         "batch": jnp.ones((2, 3)),
         "f": jnp.sin,
         "x": jnp.ones(3),
+        "torch_module": jnp.sin,  # torch is no dependency
+        "tokens": jnp.ones(3),
         "jax": jax,
         "jnp": jnp,
     }

@@ -118,11 +118,12 @@ def test_arguments_take_any_text(command, argument):
         assert run(args) == 2
 
 
+OTHERS = {"refuse": "3"}
 FLAGS = [
     [f"{option.opts[-1]}"] if option.is_flag else [f"{option.opts[-1]}={choice}"]
     for option in cli.show.params
     if isinstance(option, click.Option)
-    for choice in getattr(option.type, "choices", ["jit"])
+    for choice in getattr(option.type, "choices", [OTHERS.get(option.name, "jit")])
     if option.is_flag or option.multiple or hasattr(option.type, "choices")
     if option.name != "isolated"  # a process each; the text is the same
 ]
