@@ -98,7 +98,7 @@ def dispatched(func: Any, args: Any, kwargs: Any) -> Any:
         with Tracing():
             return decomposed(*args, **kwargs)
     if operator is None:
-        raise no_lowering(str(func))
+        raise no_lowering(name)
     arrays, options = to_jax(args, kwargs, keeps_dtypes=True)
     try:
         return wrapped(operator(*arrays, **options))
@@ -128,6 +128,8 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
         made = _run(lowering, arrays, options)
     except UntraceError:
         raise
+    except NotImplementedError:  # what torch makes of the call may have lowerings
+        return NotImplemented
     except Exception as error:  # lowerings may not take all that torch does
         raise no_lowering(name, error) from error
     if name in FOUND and isinstance(made, (tuple, list)):
