@@ -93,15 +93,17 @@ def test_show_finds_the_jaxpr_in_a_file_and_in_standard_input(path):
         assert "jnp.log(a)" in done.output
 
 
-def test_errors_name_the_file_and_the_place(path, tmp_path):
+def test_errors_name_the_file_and_the_place(tmp_path):
+    path = tmp_path / ("a_long_name" * 9) / "issue.txt"
+    path.parent.mkdir()
     path.write_text(TEXT.replace("log a", "logg a"))
     done = run("show", path)
     assert done.exit_code == 2
-    said = " ".join(done.output.split())
-    assert "issue.txt, line 4, column 18: no primitive is called `logg`" in said
+    place, line, caret, *_ = done.output.splitlines()
+    assert f"{path}, line 4, column 18: no primitive is called `logg`" in place
+    assert line.index("logg") == caret.index("^")
     path.write_text("nothing of that kind")
-    said = " ".join(run("show", path).output.split())
-    assert "in no format that is read: a StableHLO module" in said
+    assert "in no format that is read: a StableHLO module" in run("show", path).output
     assert "give a call as well" in run("show", tmp_path / "model.py").output
     with pytest.raises(untrace.LoadError, match="there is no file"):
         untrace.source(str(tmp_path / "none.txt"))

@@ -37,8 +37,11 @@ def explained(users: str = "") -> Generator[None, None, None]:
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Print to standard error, where what text quotes cannot steer the terminal."""
-    ERR.print(printable_lines(text), style=style, markup=False)
+    """Print to standard error, where what text quotes cannot steer the terminal.
+
+    Lines are not folded: paths stay whole, and a caret under the line it points into.
+    """
+    ERR.print(printable_lines(text), style=style, markup=False, soft_wrap=True)
 
 
 def fail(message: str) -> NoReturn:
