@@ -523,3 +523,44 @@ def test_a_rule_that_raises_counts_where_no_result_needs_the_call() -> None:
     assert equivalent(raising, fine) is None  # the text may do what the original cannot
     found = equivalent(fine, raising)
     assert found is not None and "raises" in found.reason
+
+
+def with_residual(residual: Any, n: float = 2.0) -> Callable[..., Any]:
+    """A function whose backward rule branches on a residual that is known."""
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    def backward(kept: Any, ct: Any) -> Any:
+        x, *known = kept
+        factor = n if known and known[0] else 1.0
+        return (ct * jnp.cos(x) * factor,)
+
+    f.defvjp(lambda x: (f(x), (x, *residual)), backward)
+    return lambda x: f(x) * 2.0
+
+
+def test_residuals_that_are_known_count_by_what_the_backward_rule_does() -> None:
+    plain, off, on = (traced(with_residual(r), X) for r in ((), (False,), (True,)))
+    assert compare(plain, off) is not None
+    assert equivalent(plain, off) is None and equivalent(off, plain) is None
+    assert equivalent(off, on) is not None and equivalent(on, plain) is not None
+    number = traced(with_residual((True,), 3.0), X)
+    assert equivalent(on, number) is not None
+
+
+def test_residuals_that_are_computed_count() -> None:
+    def kept(scale: float) -> Callable[..., Any]:
+        @jax.custom_vjp
+        def f(x: Any) -> Any:
+            return jnp.sin(x)
+
+        f.defvjp(
+            lambda x: (f(x), (x * scale, np.float32(3.0))), lambda r, ct: (ct * r[0],)
+        )
+        return lambda x: f(x) * 2.0
+
+    first, same, other = (traced(kept(scale), X) for scale in (2.0, 2.0, 3.0))
+    assert equivalent(first, same) is None
+    assert equivalent(first, other) is not None

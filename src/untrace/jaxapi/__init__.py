@@ -16,6 +16,7 @@ from untrace.jaxapi.avals import (
     PRNGImpl,
     ShapedArray,
     aval_of,
+    cotangent_type,
     default_key_impl,
     dtype_kind,
     is_concrete,
@@ -203,7 +204,12 @@ from untrace.jaxapi.replaced import exchanged_names as exchanged_names
 from untrace.jaxapi.replaced import replaced_functions as replaced_functions
 from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rule_cases import Case as RuleCase
-from untrace.jaxapi.rule_cases import RuleCases, are_all_cases, rule_cases
+from untrace.jaxapi.rule_cases import (
+    RuleCases,
+    are_all_cases,
+    rule_cases,
+    told_cases,
+)
 from untrace.jaxapi.rule_cases import choices as tangent_choices
 from untrace.jaxapi.rules import (
     MAX_RULE_REPEATS,
@@ -218,6 +224,7 @@ from untrace.jaxapi.rules import (
     is_perturbable,
     lost_capture,
     sub_jaxprs,
+    without_known_residuals,
 )
 from untrace.jaxapi.settings import MANAGERS as MANAGERS
 from untrace.jaxapi.settings import SETTINGS as SETTINGS
@@ -263,7 +270,7 @@ from untrace.jaxapi.state import (
 from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
 from untrace.jaxapi.state import leaves_stand_in_for as leaves_stand_in_for
 from untrace.jaxapi.thunks import thunk_result as thunk_result
-from untrace.jaxapi.tracers import is_same_value
+from untrace.jaxapi.tracers import is_differentiated, is_same_value
 from untrace.jaxapi.tracing import (
     global_x64,
     is_traced,
@@ -368,6 +375,7 @@ __all__ = [
     "constvars_as_inputs",
     "context_fields",
     "context_mesh",
+    "cotangent_type",
     "custom_jvp_rule",
     "custom_vjp_backward",
     "custom_vjp_forward",
@@ -394,6 +402,7 @@ __all__ = [
     "is_closed",
     "is_concrete",
     "is_default_memory",
+    "is_differentiated",
     "is_eager",
     "is_empty_manual_axis_type",
     "is_jaxpr",
@@ -464,6 +473,7 @@ __all__ = [
     "taking_leaves",
     "tangent_choices",
     "tensor_cores",
+    "told_cases",
     "trace_computation",
     "trace_flat",
     "tree_structure",
@@ -472,4 +482,5 @@ __all__ = [
     "user_frame",
     "var_behind",
     "with_mesh",
+    "without_known_residuals",
 ]

@@ -36,6 +36,11 @@ def aval_of(value: Any) -> Any:
     return _core.shaped_abstractify(value)
 
 
+def cotangent_type(value: Any) -> Any:
+    """Return the type of the cotangents of a value, or of one of its type."""
+    return jax.typeof(value).to_ct_aval()
+
+
 def short_type(aval: Any) -> str:
     """Write an aval as in a jaxpr: `f32[4,128]`."""
     return str(aval.str_short(short_dtypes=True))

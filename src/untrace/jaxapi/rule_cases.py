@@ -17,7 +17,7 @@ import functools
 import itertools
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -137,6 +137,19 @@ def rule_cases(
         # JAX makes zeros of missing tangents; only a forward rule knows of integers.
         given = inputs if outputs else (True,) * len(inputs)
         return (Case(given, (True,) * len(outputs)),)
+    return told_cases(inputs, outputs, used)
+
+
+def told_cases(
+    inputs: Choice, outputs: Choice, used: Iterable[Case] = ()
+) -> tuple[Case, ...]:
+    """List the cases of rules that are told of zeros, the most general first.
+
+    Args:
+      inputs: Which operands can have tangents.
+      outputs: Which results can have cotangents.
+      used: More cases (see `used_cases`).
+    """
     each, others = choices(inputs), choices(outputs)
     if sum(inputs) <= 2 and sum(outputs) <= 2:
         cases = [Case(given, cotangents) for given in each for cotangents in others]

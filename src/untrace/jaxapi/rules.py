@@ -346,6 +346,30 @@ def _known_values(jaxpr: Any) -> Iterator[Any]:
         yield _UNKNOWN if isinstance(value, Tracer) else value
 
 
+def without_known_residuals(
+    jaxpr: Any, residuals: Sequence[int | None]
+) -> tuple[Any, tuple[int | None, ...]]:
+    """Leave residuals whose value is known out of a traced forward rule.
+
+    The backward rule is traced with these values, so it shows what they are for.
+
+    Args:
+      jaxpr: The rule, as in `CustomVJPForward`,
+      residuals: and its residuals.
+    """
+    body, consts = split_jaxpr(jaxpr)
+    n_computed = sum(source is None for source in residuals)
+    values = [*_known_values(jaxpr)][:n_computed]
+    is_kept = [value is _UNKNOWN for value in values]
+    outvars = [v for v, kept in zip(body.outvars, is_kept) if kept]
+    outvars += body.outvars[n_computed:]
+    computed = iter(is_kept)
+    kept = [source for source in residuals if source is not None or next(computed)]
+    unnamed = body.debug_info._replace(result_paths=None)
+    rest = body.replace(outvars=outvars, debug_info=unnamed)
+    return (rest if jaxpr is body else close_jaxpr(rest, consts)), tuple(kept)
+
+
 def custom_vjp_backward(
     eqn_params: Mapping[str, Any],
     forward: CustomVJPForward,

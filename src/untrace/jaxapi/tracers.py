@@ -14,6 +14,11 @@ from jax._src.interpreters import batching as _batching
 _DIFFERENTIATED = (_ad.JVPTracer, _ad.LinearizeTracer)
 
 
+def is_differentiated(value: Any) -> bool:
+    """Tell whether a value is one that a transformation differentiates by."""
+    return isinstance(value, _DIFFERENTIATED)
+
+
 def is_same_value(first: Any, second: Any) -> bool:
     """Tell whether two tracers of one trace stand for the same value.
 

@@ -158,9 +158,11 @@ def by_perturbed(rules):
     """
 
     def fwd(*args):
-        given = {i for i, arg in enumerate(args) if arg.perturbed}
+        leaves = jax.tree.leaves(args)
+        given = {i for i, leaf in enumerate(leaves) if leaf.perturbed}
         case = min((case for case in rules if given <= {*case}), key=len)
-        results, residuals = rules[case][0](*args)
+        values = jax.tree.map(lambda leaf: leaf.value, args)
+        results, residuals = rules[case][0](*values)
         return results, {case: residuals}
 
     def bwd(residuals, cotangents):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,6 @@ def trace_rules(
     body: Body,
     readers: Readers,
     zeros: Sequence[bool] = (),
-    given: Iterable[Sequence[bool]] = (),
 ) -> list[Body | None]:
     """Trace the rules of a custom function at the types that it was called with.
 
@@ -31,8 +30,6 @@ def trace_rules(
       readers: How to read calls from frames.
       zeros: Which leaves of the tangents are symbolic zeros, for a `jax.custom_jvp`
         that is told; those of integers if empty.
-      given: Which leaves may have tangents, for a `jax.custom_vjp` that is told, beside
-        all of them.
 
     Returns:
       A run of each rule; None for an argument without one.
@@ -58,8 +55,6 @@ def trace_rules(
         passed = partial(_with_zeros, zeros) if any(zeros) else tuple
         return [run_apart(rule, args, readers, static, given=passed)]
     fwd, bwd = rules(function)
-    if function.symbolic_zeros:
-        _try_symbolic(fwd, dynamic, values, fixed, given)
     ordered = list(dynamic)
     for i in sorted(fixed):
         ordered.insert(i, values[i])
@@ -75,40 +70,81 @@ def perturbable(tree: Any) -> tuple[bool, ...]:
     return tuple([jaxapi.is_perturbable(jax.typeof(leaf)) for leaf in leaves])
 
 
-def _try_symbolic(
-    fwd: Callable[..., Any],
-    dynamic: Sequence[Any],
-    values: list[Any],
-    fixed: set[int],
-    given: Iterable[Sequence[bool]],
-) -> None:
-    """Run a forward rule that is told which arguments have tangents.
+class ToldRules(NamedTuple):
+    """Rules of a `jax.custom_vjp` in a case in which they are told what there is.
 
-    Raises:
-      LiftingError: If it does not raise anything else whatever it is told.
+    Attributes:
+      forward: A run of the forward rule.
+      backward: Runs of the backward rule after it, by which leaves of the results have
+        cotangents; what it raised where it cannot be traced.
     """
-    leaves, tree = jax.tree.flatten(dynamic)
-    everything = tuple([bool(jnp.issubdtype(x.dtype, jnp.inexact)) for x in leaves])
-    errors: list[Exception] = []
-    for each in dict.fromkeys([everything, *map(tuple, given)]):
-        if len(each) != len(leaves):
-            continue  # of another function of this code
 
-        def traced(*arrays: Any, each: Sequence[bool] = each) -> Any:
-            args: list[Any] = tree.unflatten(map(_PRIMAL, arrays, each))
-            for i in sorted(fixed):
-                args.insert(i, values[i])
-            return jax.tree.leaves(fwd(*args))
+    forward: Body
+    backward: dict[tuple[bool, ...], Body | Exception]
 
+
+def trace_told_rules(
+    function: Any,
+    body: Body,
+    readers: Readers,
+    given: Sequence[bool],
+    cotangents: Iterable[tuple[bool, ...]],
+) -> ToldRules:
+    """Trace the rules of a `jax.custom_vjp` that are told of symbolic zeros.
+
+    Args:
+      function: What has the rules.
+      body: A run of the function itself or of its forward rule.
+      readers: How to read calls from frames.
+      given: Which leaves of the arguments are perturbed.
+      cotangents: Which leaves of the results have cotangents, in each case.
+    """
+    fixed = set(function.nondiff_argnums)
+    values = positional(function, body)
+    static = [v for i, v in enumerate(values) if i in fixed]
+    dynamic = [struct(v) for i, v in enumerate(values) if i not in fixed]
+    leaves, tree = jax.tree.flatten(tuple(dynamic))
+    fwd, bwd = rules(function)
+
+    def pairs(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        passed: list[Any] = list(tree.unflatten(map(_PRIMAL, arrays, given)))
+        for i in sorted(fixed):
+            passed.insert(i, values[i])
+        return tuple(passed)
+
+    first = run_apart(fwd, tuple(leaves), readers, given=pairs)
+    out, residuals = first.result
+    known, residual_tree = jax.tree.flatten(residuals)
+    # Rules branch on residuals whose value is known when the forward rule is traced.
+    traced = [isinstance(leaf, jaxapi.Tracer) for leaf in known]
+    saved = [struct(leaf) for leaf, is_traced in zip(known, traced) if is_traced]
+    results, out_tree = jax.tree.flatten(struct(out))
+    backward: dict[tuple[bool, ...], Body | Exception] = {}
+    for each in cotangents:
+
+        def restored(
+            arrays: tuple[Any, ...], each: tuple[bool, ...] = each
+        ) -> tuple[Any, ...]:
+            rest = iter(arrays)
+            kept = [next(rest) if t else leaf for leaf, t in zip(known, traced)]
+            zeros = map(_zero_cotangent, results)
+            passed = [next(rest) if has else z for z, has in zip(zeros, each)]
+            return residual_tree.unflatten(kept), out_tree.unflatten(passed)
+
+        taken = [result for result, has in zip(results, each, strict=True) if has]
         try:
-            jax.eval_shape(traced, *leaves)
-        except Exception as error:  # the user's code, which may raise anything
-            errors.append(error)
-        else:
-            raise LiftingError(
-                "rules with symbolic zeros are written by equations only"
+            backward[each] = run_apart(
+                bwd, (*saved, *taken), readers, static, given=restored
             )
-    raise errors[0]
+        except LiftingError:
+            raise
+        except Exception as error:  # the user's code, which may raise anything
+            backward[each] = error
+    return ToldRules(first, backward)
+
+
+def _zero_cotangent(struct: Any) -> Any:
+    return jax.custom_derivatives.SymbolicZero(jaxapi.cotangent_type(struct))
 
 
 _PRIMAL = jax.custom_derivatives.CustomVJPPrimal

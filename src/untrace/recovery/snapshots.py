@@ -1,7 +1,8 @@
 """Copy what a program may change in place, as it is at this moment.
 
 Lists and dicts may change, and so may pytrees of registered classes; tuples and frozen
-dataclasses only if they hold such. Everything else is kept as it is.
+dataclasses only if they hold such. Everything else is kept as it is, but for the pairs
+that JAX gives to some derivative rules: a value, and whether it is perturbed.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Snapshots:
             if _WHOLE.issuperset(map(type, value)):
                 return value
             return tuple([self.take(item) for item in value])
+        if known == "primal":
+            return value.value  # what there is besides is asked while it is traced
         if known == "object" or self._changes(value):
             return self._copied(value)
         return value
@@ -205,6 +208,8 @@ def _learn(kind: type, value: Any) -> str:
 
 
 def _kind(kind: type, value: Any) -> str:
+    if issubclass(kind, jax.custom_derivatives.CustomVJPPrimal):
+        return "primal"
     if issubclass(kind, _FIXED) or jax.tree_util.all_leaves([value]):
         return "whole"
     if issubclass(kind, tuple):

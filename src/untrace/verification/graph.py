@@ -307,7 +307,7 @@ class Graph(StandInKeys):
         return unread, repeated, fixed
 
     def traced_rules(self, eqn: Any, case: jaxapi.RuleCase) -> rules.Rules:
-        traced = super().traced_rules(eqn, case)
+        traced = rules.without_known_residuals(super().traced_rules(eqn, case))
         return rules.count_arguments_only(traced, eqn.params["num_consts"])
 
     def _run(

@@ -201,6 +201,17 @@ def names_constants(
     return any(s is not None and s < n_consts for case in cases for s in sources(case))
 
 
+def without_known_residuals(traced: Rules) -> Rules:
+    """Leave out residuals whose value is known: the backward rule is traced with them."""
+    facts = dict(traced)
+    if "fwd" not in facts:
+        return traced
+    facts["fwd"], facts["residuals"] = jaxapi.without_known_residuals(
+        facts["fwd"], facts["residuals"]
+    )
+    return tuple(facts.items())
+
+
 def count_arguments_only(traced: Rules, n_consts: int) -> Rules:
     """Say which argument a residual is, whatever the function closes over."""
     return tuple(

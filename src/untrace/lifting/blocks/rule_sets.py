@@ -269,16 +269,18 @@ def _written_vjp(
     """Write the rules; also return how they are passed to `defvjp`."""
     lines: list[str] = []
     pairs: dict[Places, tuple[str, dict[Places, str]]] = {}
+    symbolic = bool(eqn.params["symbolic_zeros"])
+    is_chosen = symbolic and not _is_only(made)
     for places, each in made.items():
         fwd = rule_name(f"{name}_fwd", parent)
         pairs[places] = fwd, {}
         if isinstance(each, Exception):
             lines += raising_rule(fwd, each, parent)
             continue
-        symbolic = bool(eqn.params["symbolic_zeros"])
         n_consts: int = eqn.params["num_consts"]
+        is_told = symbolic and not is_chosen  # else it is given values alone
         lines += forward_rule(
-            each.forward, each.residuals, n_consts, fwd, parent, symbolic
+            each.forward, each.residuals, n_consts, fwd, parent, is_told
         )
         for given, rule in each.backward.items():
             bwd = pairs[places][1][given] = rule_name(f"{name}_bwd", parent)
@@ -288,13 +290,20 @@ def _written_vjp(
             read = [not is_constant for is_constant in each.are_constant]
             chosen = [i in given for i in range(len(eqn.results))]
             lines += backward_rule(*rule, bwd, parent, read, chosen)
-    shown = {
-        places: (fwd, _dict(backward.items()))
-        for places, (fwd, backward) in pairs.items()
-    }
-    (places, (fwd, backward)), *others = pairs.items()
-    is_only = len(places) <= 1 and len(backward) == 1 and len(next(iter(backward))) <= 1
-    if not others and (is_only or not eqn.params["symbolic_zeros"]):
+    if not is_chosen:
+        ((fwd, backward),) = pairs.values()
         return lines, f"{fwd}, {next(iter(backward.values()))}"
-    chosen = _dict((places, f"({', '.join(each)})") for places, each in shown.items())
+    chosen = _dict(
+        (places, f"({fwd}, {_dict(backward.items())})")
+        for places, (fwd, backward) in pairs.items()
+    )
     return lines, f"*{parent.lifter.helper('by_perturbed')}({chosen})"
+
+
+def _is_only(made: Mapping[Places, _Traced | Exception]) -> bool:
+    """Whether there is one case, of one perturbed operand and one cotangent at most."""
+    if len(made) > 1:
+        return False
+    ((places, each),) = made.items()
+    backward = [] if isinstance(each, Exception) else list(each.backward)
+    return len(places) <= 1 and len(backward) == 1 and len(backward[0]) <= 1

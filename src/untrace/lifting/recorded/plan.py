@@ -33,6 +33,7 @@ from untrace.lifting.recorded.functions.needs import (
     narrowed,
     needs,
 )
+from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
 from untrace.optional import Signal, gives, optional
@@ -65,9 +66,10 @@ class Plan:
       n_handed: How often functions were found to hand on more.
       handed_on: What functions return besides their results.
       made: Where arrays were made, by identity; empty until that is asked for.
+      n_looked: In how many runs they were looked for.
       dropped: Calls made apart from what is around them, which nothing needs.
       short: Which runs of a framework's functions are no functions of their own.
-      rules: Runs of derivative rules that were traced apart.
+      apart: Runs that the recording does not have, such as those of derivative rules.
       traced: Jaxprs that the run made, by identity, and the runs that they came from.
       before: The runs of jitted functions that JAX knows again; found when asked for.
       regions: What regions take from outside, and their equations.
@@ -116,9 +118,10 @@ class Plan:
         default_factory=dict[Call, "list[HandedOn]"]
     )
     made: dict[int, Made] = field(default_factory=dict[int, Made])
+    n_looked: int = 0
     dropped: set[Call] = field(default_factory=set[Call])
     short: dict[int, bool] = field(default_factory=dict[int, bool])
-    rules: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    apart: TracedApart = field(default_factory=TracedApart)
     regions: dict[Any, tuple[list[Any], Block]] = field(
         default_factory=dict[Any, "tuple[list[Any], Block]"]
     )
@@ -174,6 +177,10 @@ class Plan:
     n_rounds: int = 0
     n_widened: int = 0
 
+    def roots(self) -> list[Body]:
+        """List the runs that are in no other: the recording, and what was traced apart."""
+        return [self.recording, *self.apart.runs]
+
     def traced_rules(self) -> dict[Any, Any]:
         """Return the rules of equations that were traced already, to add more."""
         return self.region_rules.setdefault(frozenset(self.excluded), {})
@@ -214,7 +221,8 @@ class Plan:
         Returns:
           Whether there is one.
         """
-        around = calls_around(self.recording, next(reversed(self.lowered), None))
+        last = next(reversed(self.lowered), None)
+        around = [item for run in self.roots() for item in calls_around(run, last)]
         wider = [one for one in around if _transforms(one) and one not in self.lowered]
         if not wider or self.n_widened == MAX_WIDENED:
             return False
@@ -319,15 +327,18 @@ class Plan:
         Returns:
           Whether there is anything that they did not return before.
         """
-        if not self.made:
-            self.made = made_inside(self.recording)
+        roots = self.roots()
+        for run in roots[self.n_looked :]:
+            self.made.update(made_inside(run))
+        self.n_looked = len(roots)
         found = handed_on(value, self.made, opened, whole)
         more = self._hands_on(found, is_kept)
         self.n_handed += bool(more)
         if more and self.n_handed > MAX_SINGLY:
             codes = {item.bodies[0].code for item in more}
-            for used, around in used_outside(self.recording, self.made, codes):
-                self._hands_on(handed_on(used, self.made, around, whole), is_kept)
+            for run in roots:
+                for used, around in used_outside(run, self.made, codes):
+                    self._hands_on(handed_on(used, self.made, around, whole), is_kept)
         return bool(more)
 
     def _hands_on(
@@ -355,7 +366,8 @@ class Plan:
         Returns:
           Whether there are any that were not dissolved before.
         """
-        found = set(makers(self.recording, array)) - self.dissolved - set(opened)
+        found = {item for run in self.roots() for item in makers(run, array)}
+        found -= self.dissolved | set(opened)
         self.dissolved |= found
         return bool(found)
 
@@ -365,8 +377,9 @@ class Plan:
         Returns:
           Whether there is one that does not so already.
         """
-        binders = _binders(self.recording, array)
-        if not binders:
+        each = (_binders(run, array) for run in self.roots())
+        binders = next(filter(None, each), None)
+        if binders is None:
             return False
         *around, last = binders
         if any(known is array for known in self.hidden.get(last, ())):

@@ -81,15 +81,15 @@ def _rule_run(
     given = [run for run in bodies if run.is_finished and run.code is code]
     if given:
         return given[-1]
-    known, key = program.plan.rules, (id(function), id(body))
-    if key not in known:
+
+    def traced() -> Body:
         size = jaxapi.BATCH_SIZES[0]
         args = [struct(value) for value in positional(function, body)]
         flags = jax.tree.map(lambda _: True, args)
         batched = jax.tree.map(lambda leaf: _batched(leaf, size), args)
-        static = [size, flags]
-        known[key] = run_apart(rule, tuple(batched), public_readers, static)
-    return known[key]
+        return run_apart(rule, tuple(batched), public_readers, [size, flags])
+
+    return program.plan.apart.once((id(function), id(body)), traced)
 
 
 def _batched(leaf: Any, size: int) -> Any:

@@ -6,7 +6,8 @@ Rules that the recorded run did not need are traced apart, at the recorded types
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
@@ -18,6 +19,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.open_rules import open_rules
+from untrace.lifting.recorded.calls.perturbed import perturbed_rules
 from untrace.lifting.recorded.calls.rule_arguments import (
     kind,
     positional_arguments,
@@ -180,10 +182,9 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
     run = program.runs.last(function, bodies)
     if run is None:
         raise Unwritable(f"`{function_name(given)}` was not run")
-    known, key = program.plan.rules, (id(function), id(run))
-    if key not in known:
-        known[key] = trace_gradient(given, run, public_readers)
-    body, rule = known[key]
+    body, rule = program.plan.apart.once(
+        (id(function), id(run)), lambda: trace_gradient(given, run, public_readers)
+    )
     program.runs.last(body.result[1], [rule])  # the result is written by this run
     decorator = program.home_term(("jax", "custom_gradient"))
     if jaxapi.gradient_has_logs(function):
@@ -233,22 +234,22 @@ def _primal(
     args = args or _given_to_rule(function, bodies)
     if not args:
         raise Unwritable(f"`{function_name(function.fun)}` was not run")
-    known = program.plan.rules
-    key = id(function), *map(id, args)
-    if key not in known:
-        known[key] = trace_primal(function, args, public_readers)
-    return known[key]
+    return program.plan.apart.once(
+        (id(function), *map(id, args)),
+        lambda: trace_primal(function, args, public_readers),
+    )
 
 
 def _given_to_rule(function: Any, bodies: Sequence[Body]) -> list[Any]:
     """Return the arguments of a function as a run of its forward rule shows them."""
-    if _is_symbolic(function) or jaxapi.elementwise_rules(function):
+    is_jvp = isinstance(function, jaxapi.CUSTOM_JVP)
+    if (is_jvp and _is_symbolic(function)) or jaxapi.elementwise_rules(function):
         return []
     runs = [run for rule in rules(function)[:1] for run in runs_of(rule, bodies)]
     if not runs:
         return []
     held = positional(rules(function)[0], runs[-1])
-    if not isinstance(function, jaxapi.CUSTOM_JVP):
+    if not is_jvp:
         return held
     positions = sorted(function.nondiff_argnums)
     if len(held) != len(positions) + 2:
@@ -279,6 +280,12 @@ def _rules(
     """Define the derivative rules of a function without its fixed arguments."""
     first = [n for n, i in enumerate(function.nondiff_argnums) if i in fixed]
     made: list[Term] = []
+    if _is_symbolic(function) and not isinstance(function, jaxapi.CUSTOM_JVP):
+
+        def raising(error: Exception) -> Term:
+            return _raising_rule(function, error, writer.program.lifter)
+
+        return [perturbed_rules(function, body, fixed, first, raising, writer)]
     try:
         runs = _rule_runs(function, body, bodies, writer.program)
     except LiftingError:
@@ -326,17 +333,17 @@ def _with_zeros(
         if len(zeros) == len(can) and any(zeros)
     ]
     for zeros in tried:
-        known, key = program.plan.rules, (id(function), id(body), zeros)
-        if key not in known:
-            try:
-                known[key] = trace_rules(function, body, public_readers, zeros)
-            except LiftingError:
-                raise
-            except Exception:  # another function with a rule of this code ran so
-                continue
-        cases[zeros] = define(
-            rule, known[key][0], writer, fixed=first, keeps_defaults=True
-        )
+        try:
+            (run,) = program.plan.apart.once(
+                (id(function), id(body), zeros),
+                partial(trace_rules, function, body, public_readers, zeros),
+            )
+        except LiftingError:
+            raise
+        except Exception:  # another function with a rule of this code ran so
+            continue
+        assert run is not None
+        cases[zeros] = define(rule, run, writer, fixed=first, keeps_defaults=True)
     name = function_name(innermost(function) or function.fun)
     are_all = len(tried) + 1 >= 2 ** sum(can) - 1
     return chosen_rule(name, general, cases, program, are_all)
@@ -376,22 +383,9 @@ def _rule_runs(
     )
     if len(given) == len(rules(function)):
         return [given[innermost(rule)] for rule in rules(function)]
-    known = program.plan.rules
-    key = id(function), id(body)
-    if key not in known:
-        given = _given_when_differentiated(function, program)
-        known[key] = trace_rules(function, body, public_readers, given=given)
-    return known[key]
-
-
-def _given_when_differentiated(
-    function: Any, program: Program
-) -> Iterable[tuple[bool, ...]]:
-    """Yield which arguments have tangents where a `jax.custom_vjp` is told of that."""
-    plain = innermost(rules(function)[0])
-    if _is_symbolic(function) and plain is not None:
-        for case in program.lifter.rule_cases.used_by(plain.__code__):
-            yield case.given
+    return program.plan.apart.once(
+        (id(function), id(body)), lambda: trace_rules(function, body, public_readers)
+    )
 
 
 def _are_distinct(run: Body) -> bool:

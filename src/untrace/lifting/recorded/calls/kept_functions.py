@@ -26,8 +26,9 @@ def with_kept(value: Any, role: str, item: Call, program: Program) -> Sequence[B
     is_kept = item.function is jax.custom_derivatives.linear_call and role == _ROLE
     if not is_kept or runs_of(value, item.bodies):
         return item.bodies
-    known, key = program.plan.rules, (id(value), id(item))
-    if key not in known:
+
+    def traced() -> Body:
         types = struct(item.args[2]), struct(item.result)
-        known[key] = run_apart(value, types, public_readers)
-    return [*item.bodies, known[key]]
+        return run_apart(value, types, public_readers)
+
+    return [*item.bodies, program.plan.apart.once((id(value), id(item)), traced)]

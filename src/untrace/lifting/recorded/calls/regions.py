@@ -20,6 +20,7 @@ from untrace.lifting.lift import count_blocks
 from untrace.lifting.names.naming import UNNAMED
 from untrace.lifting.names.source_names import source_names
 from untrace.lifting.recorded.calls.equations import RESULTS, expression
+from untrace.lifting.recorded.calls.lost_derivatives import lost_derivative
 from untrace.lifting.recorded.calls.opening import (
     hint_of,
     is_whole,
@@ -62,6 +63,9 @@ def write_call(item: Call, writer: Writer) -> None:
     n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
     trail, turn = writer.trail, writer.turn
     program.n_apart += item.is_apart
+    why = lost_derivative(item)
+    if why:
+        program.plan.lowered.setdefault(item, why)
     try:
         if item in program.plan.lowered or program.opens(item):
             write_region(item, writer)
@@ -127,8 +131,11 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
 
 def _only_takes_apart(item: Call) -> bool:
     """Tell whether a call takes a tree apart or puts it together, and makes nothing."""
+    if not jaxapi.is_tree_function(item.function):
+        return False
     is_map = "map" in getattr(item.function, "__name__", "")
-    return jaxapi.is_tree_function(item.function) and not is_map
+    # What is put together may be computed meanwhile, `tree.unflatten(map(f, leaves))`.
+    return not is_map and not (item.span and item.span.binds())
 
 
 @staged("regions")

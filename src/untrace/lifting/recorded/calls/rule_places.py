@@ -39,7 +39,8 @@ def place_rules(
         known = program.rule_statements.get(name)
         if known is None:
             program.rule_statements[name] = statement
-            names = {term.render() for term in (made, *rules) if is_global(term)}
+            parts = [part for term in (made, *rules) for part in term.parts]
+            names = {part.text for part in parts if type(part) is Global}
             program.add_after(names, statement)
         return known in (None, statement)
     given = joined([*rules, *options])

@@ -1,0 +1,47 @@
+"""Calls that differentiate what a library's primitive computes, in its own way.
+
+A file has what the primitive computes in its place, and refuses to differentiate that
+where the library does it in another way. What such a call makes is known all the same.
+"""
+
+from __future__ import annotations
+
+from untrace import jaxapi
+from untrace.recovery.record import Bind, Body, Call
+from untrace.recovery.transformations import names_of
+
+_DIFFERENTIATING = frozenset(
+    {"grad", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"}
+)
+
+
+def lost_derivative(item: Call) -> str:
+    """Say which primitive's derivative a call asks for that no file has; "" if none."""
+    if (
+        item.is_own
+        or item.span is None
+        or not names_of(item.function) & _DIFFERENTIATING
+    ):
+        return ""
+    span = item.span
+    for bind in span.log[span.first : span.last]:
+        if jaxapi.library_of(bind.primitive) and _is_refused(bind):
+            return f"the derivative of `{bind.primitive.name}` is its library's alone"
+    return ""
+
+
+def lost_in(body: Body) -> str:
+    """Say so of the calls in a run."""
+    for item in body.calls:
+        for lost in (lost_derivative(item), *map(lost_in, item.bodies)):
+            if lost:
+                return lost
+    return ""
+
+
+def _is_refused(bind: Bind) -> bool:
+    if not any(map(jaxapi.is_differentiated, bind.args)):
+        return False
+    avals = [jaxapi.aval_of(arg) for arg in bind.args]
+    results = [jaxapi.aval_of(result) for result in bind.results]
+    return jaxapi.differentiates_otherwise(bind.primitive, bind.params, avals, results)

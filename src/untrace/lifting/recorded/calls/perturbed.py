@@ -1,0 +1,169 @@
+"""Rules of `jax.custom_vjp` that are told of symbolic zeros: one for each case.
+
+A forward rule that is told which arguments are perturbed may do something else in each
+case, and so may a backward rule that is told which cotangents there are. They are run in
+the cases that the proof asks for, and a helper of the module chooses among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from untrace import jaxapi
+from untrace.errors import LiftingError
+from untrace.lifting.recorded.calls.lost_derivatives import lost_in
+from untrace.lifting.recorded.functions.definitions import define
+from untrace.lifting.recorded.readers import public_readers
+from untrace.lifting.recorded.terms import Global, Term, call, joined
+from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
+from untrace.recovery.apart import ToldRules, perturbable, trace_told_rules
+from untrace.recovery.functions import innermost, positional, rules
+from untrace.recovery.record import Body
+from untrace.stages import staged
+
+if TYPE_CHECKING:
+    from untrace.lifting.recorded.program import Program
+
+Choice = tuple[bool, ...]
+Backward = dict[Choice, Term]
+RaisingRule = Callable[[Exception], Term]
+
+
+def perturbed_rules(
+    function: Any,
+    body: Body,
+    fixed: Sequence[int],
+    first: Sequence[int],
+    raising: RaisingRule,
+    writer: Writer,
+) -> Term:
+    """Define the rules of a function in their cases; return what `defvjp` is given.
+
+    Args:
+      function: A `jax.custom_vjp` whose rules are told of symbolic zeros.
+      body: A run of it.
+      fixed: The positions of arguments that are no parameters.
+      first: The positions of these among the first parameters of the backward rule.
+      raising: Defines a rule that raises an error.
+      writer: Writes the function around it.
+
+    Raises:
+      Unwritable: If a function is among the arguments, which the helper cannot pass on.
+    """
+    if len(fixed) < len(function.nondiff_argnums):
+        raise Unwritable("rules that are told of symbolic zeros are passed functions")
+    fwd, bwd = rules(function)
+    made: dict[Choice, tuple[Term, Backward]] = {}
+    for given, told in _traced(function, body, writer.program).items():
+        if isinstance(told, Exception):
+            made[given] = raising(told), {}
+            continue
+        forward = define(fwd, told.forward, writer, fixed=fixed, keeps_defaults=True)
+        backward: Backward = {}
+        for cotangents, run in told.backward.items():
+            backward[cotangents] = (
+                raising(run)
+                if isinstance(run, Exception)
+                else define(bwd, run, writer, fixed=first, keeps_defaults=True)
+            )
+        made[given] = forward, backward
+    helper = Global(writer.program.lifter.helper("by_perturbed"))
+    return Term(["*", *call(Term([helper]), [_cases(_distinct(made))]).parts])
+
+
+@staged("derivative rules")
+def _traced(
+    function: Any, body: Body, program: Program
+) -> Mapping[Choice, ToldRules | Exception]:
+    """Return runs of the rules in the cases that the proof asks for."""
+
+    def traced() -> dict[Choice, ToldRules | Exception]:
+        found: dict[Choice, ToldRules | Exception] = {}
+        for given, cotangents in _listed(function, body, program).items():
+            try:
+                told = trace_told_rules(
+                    function, body, public_readers, given, cotangents
+                )
+            except LiftingError:
+                raise
+            except Exception as error:  # the user's code, which may raise anything
+                found[given] = error
+            else:
+                _refuse_lost(told)
+                found[given] = told
+        return found
+
+    return program.plan.apart.once((id(function), id(body)), traced)
+
+
+def _refuse_lost(told: ToldRules) -> None:
+    """Refuse rules that differentiate what no file can.
+
+    Raises:
+      LiftingError: If these do: most of each rule would be equations.
+    """
+    for run in (told.forward, *told.backward.values()):
+        lost = "" if isinstance(run, Exception) else lost_in(run)
+        if lost:
+            raise LiftingError(lost)
+
+
+def _listed(function: Any, body: Body, program: Program) -> dict[Choice, list[Choice]]:
+    """List the cases: which arguments are perturbed, and which cotangents there are."""
+    values = positional(function, body)
+    fixed = set(function.nondiff_argnums)
+    inputs = perturbable([value for i, value in enumerate(values) if i not in fixed])
+    outputs = perturbable(body.result)
+    plain = innermost(rules(function)[0])
+    code = getattr(plain, "__code__", None)
+    used = [] if code is None else program.lifter.rule_cases.used_by(code)
+    # Another function may have rules of this code.
+    used = [c for c in used if _sizes(*c) == (len(inputs), len(outputs))]
+    found: dict[Choice, list[Choice]] = {}
+    for case in jaxapi.told_cases(inputs, outputs, used):
+        found.setdefault(case.given, []).append(case.cotangents)
+    return found
+
+
+def _sizes(*choices: Choice) -> tuple[int, ...]:
+    return tuple(map(len, choices))
+
+
+def _distinct(
+    made: Mapping[Choice, tuple[Term, Backward]],
+) -> dict[Choice, tuple[Term, Backward]]:
+    """Leave out cases for which the helper takes the same rules from a larger one."""
+    kept: dict[Choice, tuple[Term, Backward]] = {}
+    for given in sorted(made, key=sum, reverse=True):
+        larger = [
+            each
+            for each in kept
+            if all(has or not is_given for is_given, has in zip(given, each))
+        ]
+        chosen = min(larger, key=sum, default=None)
+        if chosen is None or _text(made[chosen]) != _text(made[given]):
+            kept[given] = made[given]
+    return {given: made[given] for given in made if given in kept}
+
+
+def _text(pair: tuple[Term, Backward]) -> tuple[str, dict[Choice, str]]:
+    forward, backward = pair
+    return forward.render(), {case: rule.render() for case, rule in backward.items()}
+
+
+def _cases(made: Mapping[Choice, tuple[Term, Backward]]) -> Term:
+    return _dict(
+        (given, Term(["(", *joined([forward, _dict(backward.items())]), ")"]))
+        for given, (forward, backward) in made.items()
+    )
+
+
+def _dict(items: Iterable[tuple[Choice, Term]]) -> Term:
+    """Write a dict whose keys list what is given."""
+    entries = [
+        Term([f"{tuple(i for i, has in enumerate(key) if has)}: ", *joined([term])])
+        for key, term in items
+    ]
+    return Term(["{", *joined(entries), "}"])
