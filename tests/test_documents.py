@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
 from click.testing import CliRunner
 
@@ -88,3 +89,18 @@ def expect(wanted: str, got: str) -> None:
         pytest.fail(
             checker.output_difference(doctest.Example("", wanted), got, options)
         )
+
+
+@pytest.mark.corpus
+def test_a_failure_is_reduced_from_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = BLOCKS.findall((DOCS / "reducing.md").read_text())[0][0]
+    names = {
+        "train_step": lambda state, batch: jnp.log(state - state) * (batch * 0.0),
+        "state": jnp.ones(3),
+        "batch": jnp.ones(3),
+    }
+    exec(compile(code, "reducing.md", "exec"), names)
+    assert {path.name for path in tmp_path.iterdir()} == {"repro.py", "size.svg"}
