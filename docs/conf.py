@@ -8,9 +8,7 @@ project_copyright = "the authors of untrace, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 highlight_language = "none"  # of blocks that name no language
 
-myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3  # what links of GitHub lead to
-myst_links_external_new_tab = False
 
 default_role = "code"  # `x` in docstrings
 autodoc_member_order = "bysource"
