@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import doctest
 import re
+import shlex
+import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
+from click.testing import CliRunner
+
+from untrace.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCKS = re.compile(r"```python\n(.*?)```\n(?:```text\n(.*?)```)?", re.DOTALL)
@@ -28,3 +35,72 @@ def test_blocks_print_what_is_shown(
         path.write_text(code)
         exec(compile(code, str(path), "exec"), namespace)
         assert capsys.readouterr().out == wanted, code
+
+
+STEPS = re.compile(
+    r"```python\n# (?P<file>\w+\.py)\n(?P<content>.*?)```"
+    r"|```python\n(?P<code>.*?)```\n(?:```text\n(?P<printed>.*?)```)?"
+    r"|```\n(?P<session>\$ untrace .*?)```",
+    re.DOTALL,
+)
+COMMANDS = re.compile(r"^\$ untrace (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+IN_PROCESSES = "reduce", "verify step.py"
+"""Commands that run programs in processes, for which there is no time in every run."""
+
+
+@pytest.mark.parametrize(
+    "is_whole", [False, pytest.param(True, marks=pytest.mark.corpus)], ids=str
+)
+@pytest.mark.parametrize("name", ["getting-started", "recovering"])
+def test_a_reader_who_follows_the_page_sees_what_it_shows(
+    name: str,
+    is_whole: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """`...` stands for any text; what commands say comes after what they print."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    namespace: dict[str, object] = {}
+    text = (DOCS / f"{name}.md").read_text()
+    steps = list(STEPS.finditer(text))
+    assert len(steps) == text.count("```python\n") + text.count("```\n$ untrace ")
+    for step in steps:
+        if step["file"]:
+            monkeypatch.delitem(sys.modules, step["file"][:-3], raising=False)
+            Path(step["file"]).write_text(f"# {step['file']}\n{step['content']}")
+        elif step["code"]:
+            exec(compile(step["code"], name, "exec"), namespace)
+            expect(step["printed"] or "", capsys.readouterr().out)
+        for command, wanted in COMMANDS.findall(step["session"] or ""):
+            if command.startswith(IN_PROCESSES) and not is_whole:
+                continue
+            done = CliRunner().invoke(main, shlex.split(command))
+            assert done.exit_code == 0, done.output
+            expect(wanted, done.stdout + done.stderr)
+
+
+def expect(wanted: str, got: str) -> None:
+    checker, options = doctest.OutputChecker(), doctest.ELLIPSIS
+    if not checker.check_output(wanted, got, options):
+        pytest.fail(
+            checker.output_difference(doctest.Example("", wanted), got, options)
+        )
+
+
+@pytest.mark.corpus
+def test_a_failure_is_reduced_from_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = BLOCKS.findall((DOCS / "reducing.md").read_text())[0][0]
+    names = {
+        "train_step": lambda state, batch: jnp.log(state - state) * (batch * 0.0),
+        "state": jnp.ones(3),
+        "batch": jnp.ones(3),
+    }
+    exec(compile(code, "reducing.md", "exec"), names)
+    assert {path.name for path in tmp_path.iterdir()} == {"repro.py", "size.svg"}

@@ -3,7 +3,9 @@
 import importlib
 import importlib.metadata
 import itertools
+import re
 import types
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -125,3 +127,19 @@ def test_a_failing_entry_point_is_named(monkeypatch):
 
 def test_jax_still_runs_the_primitive(mylib):
     assert jax.jit(lambda x: mylib.scale(x, 2))(2.0) == 4.0
+
+
+def test_rules_of_the_guide_are_accepted(monkeypatch):
+    from untrace.lifting.rules import elementwise
+
+    text = (Path(__file__).parent.parent / "docs/adding-a-primitive.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.setattr(table, "RULES", {})
+    names = {**vars(elementwise)}
+    try:
+        for block in blocks:
+            exec(block, names)
+        shown = {name: rules[0] for name, rules in table.RULES.items()}
+        assert list(shown) == ["reduce_sum", "integer_pow", "add", "scale"]
+    finally:
+        table.clear_memo()

@@ -32,7 +32,12 @@ from untrace.recovery.watching import unwatched
 from untrace.result import Source
 from untrace.stages import stage
 from untrace.symbolic import untrace_calls
-from untrace.torch_modules import WEIGHTS, is_torch_module, of_torch_module
+from untrace.torch_modules import (
+    WEIGHTS,
+    is_torch_module,
+    of_torch_module,
+    refuse_static,
+)
 
 
 def source(
@@ -132,8 +137,7 @@ def source(
     """
     load_entry_points()
     if is_torch_module(function):
-        if static_argnums is not None or static_argnames is not None:
-            raise ValueError("inputs of a torch module that are no tensors are static")
+        refuse_static(static_argnums, static_argnames)
         return of_torch_module(
             function,
             lambda program: source(

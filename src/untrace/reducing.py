@@ -39,6 +39,7 @@ from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Judge
 from untrace.reduction.values import made_up
 from untrace.result import Source
+from untrace.torch_modules import as_function, is_torch_module, refuse_static
 
 
 def reduce(
@@ -62,10 +63,11 @@ def reduce(
 
     Args:
       function: A callable, called as `reduce(f, keep=...)(*args, **kwargs)` with the
-        inputs that make it fail; or a jaxpr, a printed one (its text, or the path of a
-        file in which it stands) or a `jax.stages.Traced`, called with flat inputs, or
-        with none for made-up ones. A `Source`, the path of a saved file, and the folder of a reduction that
-        was interrupted (to go on with it) carry their inputs: the result comes at once.
+        inputs that make it fail; a `torch.nn.Module`, called with tensors of torch; or
+        a jaxpr, a printed one (its text, or the path of a file in which it stands) or a
+        `jax.stages.Traced`, called with flat inputs, or with none for made-up ones. A
+        `Source`, the path of a saved file, and the folder of a reduction that was
+        interrupted (to go on with it) carry their inputs: the result comes at once.
       keep: What to keep: a predicate of `untrace.keep`, such as
         `untrace.keep.nan() & untrace.keep.contains("log")`, or its text. Not needed for
         the folder of a reduction.
@@ -84,8 +86,8 @@ def reduce(
       notify: Called with the kind of every event and a dictionary of facts.
 
     Returns:
-      For a callable, a jaxpr or a traced computation, a callable that takes the inputs
-      and returns a `Reduction`; otherwise the `Reduction`.
+      For a callable, a module, a jaxpr or a traced computation, a callable that takes
+      the inputs and returns a `Reduction`; otherwise the `Reduction`.
 
     Raises:
       KeepError: If the failure does not show in a fresh process, or every program
@@ -125,8 +127,16 @@ def reduce(
 
         return with_inputs
 
+    is_torch = is_torch_module(function)
+    if is_torch:
+        refuse_static(static_argnums, static_argnames)
+
     def with_arguments(*args: Any, **kwargs: Any) -> Reduction:
-        captured = _captured(function, args, kwargs, static_argnums, static_argnames)
+        program, given = function, (args, kwargs)
+        if is_torch:
+            program, arrays = as_function(function, args, kwargs)
+            given = arrays, {}
+        captured = _captured(program, *given, static_argnums, static_argnames)
         program = _program(captured, captured.values)
         return _reduced(program, keep, plan, journal, anonymous, captured.origin)
 

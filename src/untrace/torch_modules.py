@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,39 @@ def _lost(paths: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
+def _read(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    program: Any = importlib.import_module("untrace.readers.torch.program")
+    named = getattr(module, "_orig_mod", module)  # of torch.compile
+    return program.read(named, args, kwargs, snake_case(type(named).__name__))
+
+
+def as_function(
+    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a module as a JAX function, and the arrays that it is called with.
+
+    Args:
+      module: The module.
+      args: Its positional inputs, with torch tensors.
+      kwargs: Its inputs that are passed by name.
+
+    Raises:
+      CaptureError: If it cannot be run on tensors that stand for arrays.
+    """
+    read = _read(module, args, kwargs)
+    return read.function, tuple(read.arguments.values())
+
+
+def refuse_static(*options: Any) -> None:
+    """Refuse static arguments, of which modules have no choice.
+
+    Raises:
+      ValueError: If an option is given.
+    """
+    if any(option is not None for option in options):
+        raise ValueError("inputs of a torch module that are no tensors are static")
+
+
 def of_torch_module(
     module: Any, source: Callable[[Any], Callable[..., Source]], keeps_weights: bool
 ) -> Callable[..., Source]:
@@ -45,9 +78,7 @@ def of_torch_module(
     """
 
     def with_inputs(*args: Any, **kwargs: Any) -> Source:
-        program: Any = importlib.import_module("untrace.readers.torch.program")
-        named = getattr(module, "_orig_mod", module)  # of torch.compile
-        read = program.read(named, args, kwargs, snake_case(type(named).__name__))
+        read = _read(module, args, kwargs)
         stored = [name for name in ("params", "buffers") if name in read.arguments]
         setattr(read.function, WEIGHTS, tuple(stored) if keeps_weights else ())
         made = source(read.function)(*read.arguments.values())

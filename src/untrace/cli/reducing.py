@@ -87,6 +87,7 @@ def reduce(
     untrace reduce model.py 'step(params, batch)' --keep "nan()"
     untrace reduce saved.py --keep "crashes(signal='SIGABRT')" -o repro.py
     untrace reduce issue.txt --keep "nan()"
+    untrace reduce torch_model.py 'Model()(x)' --keep "nan()"
     untrace reduce --resume model-reduction
 
     The call is evaluated as by `untrace show`: its function is traced and not run. A

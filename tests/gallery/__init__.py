@@ -1,0 +1,1 @@
+"""The gallery of the documentation: programs, and what comes out of them."""
