@@ -13,7 +13,8 @@ import pytest
 
 import untrace
 from untrace import extension
-from untrace.lifting.printing import CONTROLS, Rhs
+from untrace.lifting.controls import CONTROLS
+from untrace.lifting.printing import Rhs
 from untrace.lifting.rules import table
 
 LIBRARY = """\

@@ -129,7 +129,7 @@ def test_the_checker_shares_nothing_with_the_writer():
             assert shared not in text, f"{path.name} uses {shared}"
 
 
-LARGEST_CIRCLES = [47, 10]
+LARGEST_CIRCLES = [46, 7]
 """How many files the circles of imports have. These numbers only shrink."""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from untrace.errors import UntraceError
 from untrace.ir import Equation
-from untrace.lifting.printing import CONTROLS, Control
+from untrace.lifting.controls import CONTROLS, Control
 from untrace.lifting.rules.table import rule
 
 GROUP = "untrace.rules"

@@ -19,7 +19,7 @@ import untrace
 from tests.rules.examples import EXAMPLES, Example
 from untrace.interpreters.inverse_rules.listing import listed
 from untrace.interpreters.inverse_rules.table import LOST
-from untrace.lifting.printing import CONTROLS
+from untrace.lifting.controls import CONTROLS
 from untrace.lifting.rules.table import RULES
 
 

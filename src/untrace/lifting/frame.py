@@ -15,6 +15,7 @@ from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.blocks.flat_arguments import starred
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
+from untrace.lifting.controls import CONTROLS, PREFERRED
 from untrace.lifting.dimensions import mentions, readings
 from untrace.lifting.lines.alike import without_repetition
 from untrace.lifting.lines.folding import folded
@@ -23,11 +24,9 @@ from untrace.lifting.names.naming import UNNAMED, block_name, input_hints, resul
 from untrace.lifting.names.source_names import LibraryName, is_library
 from untrace.lifting.names.source_roles import statement_start
 from untrace.lifting.printing import (
-    CONTROLS,
     INDENT,
     LOWEST_STEP,
     MAX_NESTING,
-    PREFERRED,
     Function,
     Group,
     OutOfReach,

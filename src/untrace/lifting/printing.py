@@ -1,9 +1,4 @@
-"""What printing functions take and give: statements, functions, registration.
-
-A printing function is registered for primitives with `control` (asked after the rules)
-or `preferred` (asked before them). It takes an equation and the `Frame` being written,
-and returns an `Rhs`, or None to leave the equation to the next one.
-"""
+"""What printing functions take and give: statements, functions, groups of inputs."""
 
 from __future__ import annotations
 
@@ -16,10 +11,6 @@ from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
 from untrace.optional import Signal, Subject
 from untrace.syntax.text import comment
-
-if TYPE_CHECKING:
-    from untrace.lifting.frame import Frame
-
 
 MAX_NESTING = 8
 
@@ -101,37 +92,6 @@ class Group:
     size: int
     is_tuple: bool = False
     stars: str = ""
-
-
-Control = Callable[[Equation, "Frame"], Rhs | None]
-
-
-CONTROLS: dict[str, Control] = {}
-
-
-PREFERRED: dict[str, Control] = {}
-
-
-def control(*primitives: str) -> Callable[[Control], Control]:
-    """Register the function that prints primitives with sub-programs."""
-
-    def register(function: Control) -> Control:
-        for primitive in primitives:
-            CONTROLS[primitive] = function
-        return function
-
-    return register
-
-
-def preferred(*primitives: str) -> Callable[[Control], Control]:
-    """Register a function that is asked before the rules; mostly it returns None."""
-
-    def register(function: Control) -> Control:
-        for primitive in primitives:
-            PREFERRED[primitive] = function
-        return function
-
-    return register
 
 
 class OutOfReach(LiftingError, Signal):

@@ -12,8 +12,9 @@ from untrace import jaxapi
 from untrace.ir import Block, Equation
 from untrace.lifting.blocks.closures import closing_over
 from untrace.lifting.blocks.standins import batching_function
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Group, Rhs, control
+from untrace.lifting.printing import Group, Rhs
 
 
 @control("custom_vmap_call")

@@ -17,8 +17,9 @@ from untrace.capture.dict_keys import quoted
 from untrace.ir import Atom, Equation
 from untrace.lifting.blocks.standins import host_function, leaves_function
 from untrace.lifting.blocks.state import statement
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Rhs, control, unpacked
+from untrace.lifting.printing import Rhs, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.syntax.names import is_name
 

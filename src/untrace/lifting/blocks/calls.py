@@ -10,9 +10,10 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
 from untrace.lifting.bind import aval_text, jaxpr_text, one_or_more
 from untrace.lifting.blocks.sharded import sharding_text
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, in_plain_results, plain_results
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, control
+from untrace.lifting.printing import Function, Group, OutOfReach, Rhs
 from untrace.lifting.spelling import Unspellable, spell_primitive
 from untrace.syntax.names import identifier
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from untrace.ir import Equation
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Rhs, control, is_literal
+from untrace.lifting.printing import Rhs, is_literal
 from untrace.lifting.spelling import spell_dtype
 
 

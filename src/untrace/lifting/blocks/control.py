@@ -18,10 +18,11 @@ import numpy as np
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.bind import bind, jaxpr_text
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.names.naming import Names, block_name, input_hints
-from untrace.lifting.printing import Group, Rhs, control, grouped, is_literal
+from untrace.lifting.printing import Group, Rhs, grouped, is_literal
 from untrace.optional import optional
 
 

@@ -22,17 +22,10 @@ from untrace.lifting.blocks.foreign import call_of_exported
 from untrace.lifting.blocks.lost import rule_callables
 from untrace.lifting.blocks.raising_rules import exception_text, raising_rules
 from untrace.lifting.blocks.rule_sets import RuleError, Rules, jvp_rules, vjp_rules
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, in_plain_results, plain_results
 from untrace.lifting.names.naming import block_name
-from untrace.lifting.printing import (
-    Function,
-    Group,
-    OutOfReach,
-    Rhs,
-    control,
-    fail,
-    is_literal,
-)
+from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, fail, is_literal
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import quote
 

@@ -9,8 +9,9 @@ import jax
 from untrace import jaxapi
 from untrace.ir import Equation
 from untrace.lifting.blocks.kernels import called
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Rhs, control, unpacked
+from untrace.lifting.printing import Rhs, unpacked
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.syntax.names import identifier, is_name
 

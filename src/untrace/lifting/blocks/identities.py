@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.ir import Equation
+from untrace.lifting.controls import preferred
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Rhs, is_literal, preferred
+from untrace.lifting.printing import Rhs, is_literal
 from untrace.lifting.spelling import spell_aval_struct
 
 

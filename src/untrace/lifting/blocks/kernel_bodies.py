@@ -5,8 +5,9 @@ from __future__ import annotations
 from untrace import jaxapi
 from untrace.ir import Equation
 from untrace.lifting.blocks.state import pallas, statement, view_of
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Rhs, control
+from untrace.lifting.printing import Rhs
 
 
 @control("program_id", "num_programs")

@@ -14,9 +14,10 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
 from untrace.lifting.blocks.state import closure, memory_text, pallas, scratch_text
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.names.naming import input_hints
-from untrace.lifting.printing import Group, Rhs, control, fail, grouped
+from untrace.lifting.printing import Group, Rhs, fail, grouped
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.syntax.names import Scope, identifier
 

@@ -15,9 +15,10 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Literal, Value
 from untrace.lifting.blocks.control import n_unhoisted, scan_is_canonical
+from untrace.lifting.controls import preferred
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.names.naming import Names, block_name, input_hints
-from untrace.lifting.printing import Group, Rhs, grouped, preferred
+from untrace.lifting.printing import Group, Rhs, grouped
 from untrace.optional import gives, optional
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
 from untrace.lifting.bind import jaxpr_text, one_or_more
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Group, Rhs, control, grouped
+from untrace.lifting.printing import Group, Rhs, grouped
 from untrace.lifting.spelling import spell_primitive
 
 

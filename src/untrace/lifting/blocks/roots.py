@@ -14,8 +14,9 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.blocks.control import hoists_in_order
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Function, Group, Rhs, control, grouped
+from untrace.lifting.printing import Function, Group, Rhs, grouped
 
 NOT_GIVEN = ""
 """In place of the name of a linear map, where a function is not given one."""

@@ -14,8 +14,9 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
 from untrace.lifting.blocks.control import hoists_in_order
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, plain_results
-from untrace.lifting.printing import Group, Rhs, control, unpacked
+from untrace.lifting.printing import Group, Rhs, unpacked
 from untrace.lifting.rules.table import rule
 from untrace.syntax.names import is_name
 

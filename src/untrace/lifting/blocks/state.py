@@ -12,9 +12,10 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.names.naming import block_name
-from untrace.lifting.printing import Function, Group, Rhs, control, is_literal
+from untrace.lifting.printing import Function, Group, Rhs, is_literal
 from untrace.lifting.rules.table import rule
 from untrace.lifting.spelling import spell_aval_struct
 from untrace.syntax.names import identifier

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from untrace.ir import Equation
+from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Rhs, control, unpacked
+from untrace.lifting.printing import Rhs, unpacked
 
 CALL = "idiom"
 PRIMITIVE: Any = SimpleNamespace(name=CALL, multiple_results=True)

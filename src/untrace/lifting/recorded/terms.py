@@ -292,3 +292,16 @@ def dict_term(items: Iterable[tuple[Any, Term]], bases: Iterable[Term] = ()) -> 
         entries.append([f"{quoted(key)}: ", *placed(term, LAMBDA)])
     parts = [part for entry in entries for part in (", ", *entry)]
     return Term(["{", *parts[1:], "}"])
+
+
+def is_global(term: Term) -> bool:
+    """Tell whether an expression begins with a name of the module."""
+    return type(term.parts[0]) is Global
+
+
+def is_bound(term: Term) -> bool:
+    """Tell whether an expression sees a value of the function around it.
+
+    The parameters of a lambda have their names already.
+    """
+    return any(not ref.name.text for ref in term.all_refs())

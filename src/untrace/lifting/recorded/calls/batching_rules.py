@@ -14,10 +14,10 @@ from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.open_rules import open_rules
 from untrace.lifting.recorded.calls.rule_arguments import kind
-from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
+from untrace.lifting.recorded.calls.rule_places import place_rules
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import Term
+from untrace.lifting.recorded.terms import Term, is_global
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.recovery.apart import run_apart, struct, trace_primal
 from untrace.recovery.functions import innermost, positional
@@ -63,7 +63,7 @@ def batching_term(
         if is_sequential:
             break
         run = _rule_run(function, body, bodies, program)
-        with open_rules(function, program):
+        with open_rules(function, program.open_customs):
             rule = define(function.vmap_rule, run, writer, keeps_defaults=True)
         if place_rules(made, "def_vmap", [rule], [], writer):
             break  # else a variant of the same text has another rule

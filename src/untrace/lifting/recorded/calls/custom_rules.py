@@ -24,7 +24,7 @@ from untrace.lifting.recorded.calls.rule_arguments import (
     kind,
     positional_arguments,
 )
-from untrace.lifting.recorded.calls.rule_places import is_global, place_rules
+from untrace.lifting.recorded.calls.rule_places import place_rules
 from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.functions.function_arguments import passed_term
@@ -42,6 +42,7 @@ from untrace.lifting.recorded.terms import (
     Term,
     call,
     display,
+    is_global,
     keyword,
     text_term,
 )
@@ -165,7 +166,7 @@ def _defined(
         customs[key] = made  # its rules may call it
         names.append(function_name(innermost(function) or function.fun))
         try:
-            with open_rules(function, writer.program):
+            with open_rules(function, writer.program.open_customs):
                 defined = _rules(function, body, bodies, fixed, writer)
         finally:
             names.pop()
@@ -346,7 +347,7 @@ def _with_zeros(
         cases[zeros] = define(rule, run, writer, fixed=first, keeps_defaults=True)
     name = function_name(innermost(function) or function.fun)
     are_all = len(tried) + 1 >= 2 ** sum(can) - 1
-    return chosen_rule(name, general, cases, program, are_all)
+    return chosen_rule(name, general, cases, program.lifter, are_all)
 
 
 def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:

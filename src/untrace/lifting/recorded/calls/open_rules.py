@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.recovery.functions import innermost
 
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
-
 # Rules of rules that are written; the proof follows them about as deep.
 MAX_NESTED = 1
 
 
 @contextmanager
-def open_rules(function: Any, program: Program) -> Generator[None]:
+def open_rules(function: Any, opened: list[int]) -> Generator[None]:
     """Note that the rules of a function are written within this context.
+
+    Args:
+      function: The function.
+      opened: The `id` of those whose rules are, and of their code.
 
     Raises:
       Unwritable: If they are within themselves, too often to come to an end.
     """
-    opened = program.open_customs
     code = getattr(innermost(function), "__code__", function)
     is_same = opened.count(id(function)) > MAX_NESTED
     if is_same or opened.count(id(code)) > jaxapi.MAX_RULE_REPEATS:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from untrace.lifting.recorded.terms import Global, Term, joined, placed
+from untrace.lifting.recorded.terms import (
+    Global,
+    Term,
+    is_bound,
+    is_global,
+    joined,
+    placed,
+)
 from untrace.lifting.recorded.tree import Statement
 from untrace.syntax.precedence import ATOM
 
@@ -47,16 +54,3 @@ def place_rules(
     term = Term([*placed(made, ATOM), f".{method}(", *given, ")"])
     writer.draft.statements.append(Statement(None, term, True))
     return True
-
-
-def is_global(term: Term) -> bool:
-    """Tell whether an expression begins with a name of the module."""
-    return type(term.parts[0]) is Global
-
-
-def is_bound(term: Term) -> bool:
-    """Tell whether an expression sees a value of the function around it.
-
-    The parameters of a lambda have their names already.
-    """
-    return any(not ref.name.text for ref in term.all_refs())

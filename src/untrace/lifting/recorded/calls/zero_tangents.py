@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import jax
 
+from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.calls.rule_places import is_bound, is_global
-from untrace.lifting.recorded.terms import Global, Term
+from untrace.lifting.recorded.terms import Global, Term, is_bound, is_global
 from untrace.recovery.record import Body
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
 
 Zeros = tuple[bool, ...]
 MAX_SHOWN = 8
@@ -41,7 +37,7 @@ def chosen_rule(
     name: str,
     general: Term,
     cases: Mapping[Zeros, Term],
-    program: Program,
+    lifter: Lifter,
     are_all: bool,
 ) -> Term:
     """Define a rule that calls another one for each case of zero tangents.
@@ -50,7 +46,7 @@ def chosen_rule(
       name: What the function is called that it is the rule of.
       general: The rule for all tangents.
       cases: Other rules, by which of the leaves of the tangents are zero.
-      program: Holds the functions of the module.
+      lifter: Holds the functions of the module.
       are_all: Whether there is no other case, but for those in which the rule raises.
 
     Returns:
@@ -63,7 +59,6 @@ def chosen_rule(
     others = {zeros: rule for zeros, rule in zip(cases, names[1:]) if rule != names[0]}
     if not others and are_all:
         return general
-    lifter = program.lifter
     zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
     leaves = f"{lifter.imports.module('jax')}.tree.leaves(tangents)"
     if not others:
