@@ -65,7 +65,8 @@ def lift_recorded(
         except UnknownArray as error:
             array, opened = error.array, program.open_calls
             if not (
-                program.hands_on(error)
+                plan.hoist(array, opened)
+                or program.hands_on(error)
                 or plan.dissolve(array, opened)
                 or plan.expose(array, opened)
             ):

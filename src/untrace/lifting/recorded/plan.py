@@ -25,6 +25,7 @@ from untrace.lifting.recorded.functions.handing_on import (
     made_inside,
     used_outside,
 )
+from untrace.lifting.recorded.functions.hoisting import moved_out
 from untrace.lifting.recorded.functions.merging import Merged
 from untrace.lifting.recorded.functions.needs import (
     Need,
@@ -67,6 +68,8 @@ class Plan:
       handed_on: What functions return besides their results.
       made: Where arrays were made, by identity; empty until that is asked for.
       n_looked: In how many runs they were looked for.
+      hoisted: Calls inside a transformed function that are made before it, in order, by
+        the call of that.
       dropped: Calls made apart from what is around them, which nothing needs.
       short: Which runs of a framework's functions are no functions of their own.
       apart: Runs that the recording does not have, such as those of derivative rules.
@@ -119,6 +122,7 @@ class Plan:
     )
     made: dict[int, Made] = field(default_factory=dict[int, Made])
     n_looked: int = 0
+    hoisted: dict[Call, list[Call]] = field(default_factory=dict[Call, "list[Call]"])
     dropped: set[Call] = field(default_factory=set[Call])
     short: dict[int, bool] = field(default_factory=dict[int, bool])
     apart: TracedApart = field(default_factory=TracedApart)
@@ -308,6 +312,28 @@ class Plan:
         if extra:
             item = _with_more(item, extra)
         return narrowed(item, self.needs.get(recorded, ()))
+
+    def hoist(self, array: Any, opened: Collection[Call]) -> bool:
+        """Compute an array before the transformed function inside which it was computed.
+
+        Returns:
+          Whether it was, and depends on none of its arguments.
+        """
+        is_more = False
+        waiting = [array]
+        for value in waiting:  # which grows by what it is computed from
+            each = (moved_out(run, value, opened) for run in self.roots())
+            before, maker = next(filter(None, each), (None, None))
+            if before is None or maker is None:
+                continue
+            moved = self.hoisted.setdefault(before, [])
+            if maker not in moved:
+                is_more = True
+                moved.append(maker)
+                waiting += arrays_in([*maker.args, *maker.kwargs.values()])
+        for calls in self.hoisted.values():
+            calls.sort(key=lambda item: item.span.first if item.span else 0)
+        return is_more
 
     def hand_on(
         self,

@@ -58,8 +58,11 @@ def write_call(item: Call, writer: Writer) -> None:
       Restart: If it has to be written again at once.
     """
     program = writer.program
-    if item in program.plan.dropped or _is_constant(item):
+    plan = program.plan
+    if item in plan.dropped or _is_constant(item) or _is_made(item, writer):
         return
+    for inner in plan.hoisted.get(item, ()):
+        write_call(inner, writer)
     n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
     trail, turn = writer.trail, writer.turn
     program.n_apart += item.is_apart
@@ -85,6 +88,14 @@ def write_call(item: Call, writer: Writer) -> None:
         program.n_apart -= item.is_apart
 
 
+def _is_made(item: Call, writer: Writer) -> bool:
+    """Whether a call was made before the function that it stands in."""
+    moved = writer.program.plan.hoisted.values()
+    return any(item in calls for calls in moved) and all(
+        writer.find(id(array)) is not None for array in arrays_in(item.result)
+    )
+
+
 def _is_constant(item: Call) -> bool:
     """Whether a call was evaluated while the program was traced: its result is known."""
     return item.is_eager and not any(
@@ -105,7 +116,8 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
     if program.n_apart:
         return False
     if isinstance(error, UnknownArray) and (
-        program.hands_on(error)
+        plan.hoist(error.array, opened)
+        or program.hands_on(error)
         or plan.dissolve(error.array, opened)
         or plan.expose(error.array, opened)
     ):

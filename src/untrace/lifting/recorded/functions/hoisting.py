@@ -1,0 +1,63 @@
+"""What is computed inside a transformed function, and does not depend on its arguments.
+
+An object may keep what it has computed, such as the parts of its array. If that happens
+first in a function that is mapped, and the object is from outside, the parts may be used
+outside later, since they are no values of the mapped function. They are computed before
+it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from untrace.lifting.recorded.naming.values import arrays_in
+from untrace.recovery.record import Body, Call
+
+
+def moved_out(
+    body: Body, array: Any, opened: Collection[Call]
+) -> tuple[Call, Call] | None:
+    """Return the call to move so that an array is known outside, and before which one.
+
+    Args:
+      body: A run.
+      array: What is used where no name holds it.
+      opened: The calls of Python functions around the place where it is used.
+
+    Returns:
+      The outermost call of a transformation around the call that made the array, and
+      that call; None if it was not made so.
+    """
+    around = _around(body, array)
+    if around is None:
+        return None
+    *outer, maker = around
+    for depth, item in enumerate(outer):
+        if item.is_own:
+            if depth and item not in opened:  # the program itself is the outermost call
+                return None
+        elif _is_known_before(item, array):
+            return item, maker
+    return None
+
+
+def _around(body: Body, array: Any) -> tuple[Call, ...] | None:
+    """Return the public call that made an array, after the calls around it."""
+    for item in body.calls:
+        for run in item.bodies:
+            inner = _around(run, array)
+            if inner is not None:
+                return item, *inner
+        if not item.is_own and any(made is array for made in arrays_in(item.result)):
+            return (item,)
+    return None
+
+
+def _is_known_before(transformed: Call, array: Any) -> bool:
+    """Tell whether an array is a value of the function that makes a call."""
+    span = transformed.span
+    return span is not None and any(
+        bind.trace is span.trace and any(made is array for made in bind.results)
+        for bind in span.log[span.first : span.last]
+    )

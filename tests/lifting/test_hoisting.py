@@ -1,0 +1,80 @@
+"""Level "api": what was computed inside a transformed function and is used outside."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 5, dtype=np.float32)
+
+
+def written_from_calls(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.is_verified, str(src.report)
+    assert "from its equations" not in str(src), str(src)
+    return str(src)
+
+
+class Features:
+    """Keeps the parts of its array when they are first asked for."""
+
+    def __init__(self, array):
+        self.array = array
+        self._parts = None
+
+    @property
+    def parts(self):
+        if self._parts is None:
+            front = jnp.reshape(self.array[:2], (2, 1))
+            back = jnp.sin(self.array[2:]) * 2.0
+            self._parts = [front, back]
+        return self._parts
+
+
+def test_parts_that_an_object_keeps_are_computed_before_the_mapped_function():
+    def rotate(array, angles):
+        features = Features(array)
+
+        def turned(angle):
+            front, back = features.parts
+            return front * angle, back + angle
+
+        first = jax.vmap(turned)(angles)
+        front, back = features.parts
+        return first, front.sum() + back.sum()
+
+    text = written_from_calls(rotate, X, X)
+    before, _, after = text.partition("def turned(angle)")
+    assert "= jnp.reshape(array[:2], (2, 1))" in before
+    assert "= jnp.sin(array[2:]) * 2.0" in before
+    assert "jnp.sin" not in after
+    assert "jax.vmap(turned)(angles)" in after
+
+
+def test_and_before_the_function_that_is_differentiated():
+    def fit(array, scale):
+        features = Features(array)
+
+        def loss(scale):
+            front, back = features.parts
+            return jnp.sum(front * scale) + jnp.sum(back) * scale
+
+        slope = jax.grad(loss)(scale)
+        return slope * features.parts[1]
+
+    text = written_from_calls(fit, X, np.float32(2.0))
+    assert text.count("jnp.sin(array[2:])") == 1
+
+
+def test_and_in_a_function_that_is_called():
+    @functools.partial(jax.jit, static_argnums=0)
+    def scaled(n, array):
+        features = Features(array)
+        first = jax.vmap(lambda row: row * features.parts[0])(array)
+        return first * n + features.parts[0].sum()
+
+    text = written_from_calls(lambda x: scaled(2, x) + scaled(3, x), X)
+    assert "jax.vmap(" in text
