@@ -119,3 +119,17 @@ def test_functions_that_control_flow_has_bound(name, maker):
 
     text = recover(program, X[1], *args)
     assert f"functools.partial(jax.lax.{name}, " in text
+
+
+def test_keywords_that_are_bound_to_public_functions_stay():
+    highest = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+    text = recover(
+        lambda w, xs: jax.vmap(highest, (None, 0))(w, xs), jnp.eye(3), X[None]
+    )
+    assert "partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)" in text
+    text = recover(
+        lambda w, xs: jnp.vectorize(highest, signature="(n,n),(n)->(n)")(w, xs),
+        jnp.eye(3),
+        X[None],
+    )
+    assert "jnp.vectorize(" in text and "precision=" in text

@@ -109,7 +109,8 @@ def _partial(
     """Write what binds arguments of a public or transformed function."""
     inner = callable_term(function.func, bodies, writer)
     args, kwargs = list(function.args), dict(function.keywords)
-    layer = peel(function.func)
+    # A public function has all its parameters, jitted as it may be.
+    layer = None if public_name(function.func) else peel(function.func)
     if layer is not None and layer.kind == "transformed":
         args, kwargs = _left(layer.value, args, kwargs, bodies, writer)
     elif layer is not None and layer.kind == "custom":
