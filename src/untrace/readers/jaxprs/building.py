@@ -13,6 +13,7 @@ from untrace.errors import ParseError
 from untrace.jaxapi import printed, short_type
 from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
+from untrace.readers.jaxprs.dropped import with_names_of_dropped
 from untrace.readers.jaxprs.params import Params
 from untrace.readers.jaxprs.syntax import (
     Binder,
@@ -30,7 +31,7 @@ def build(tree: Printed, text: str) -> Any:
     Raises:
       ParseError: If the tree is none, or does not hold all of it.
     """
-    tree = with_constants_as_inputs(tree)
+    tree = with_names_of_dropped(with_constants_as_inputs(tree))
     builder = Builder(text, tree.shared)
     block = tree.block
     binders = [*block.constvars, *block.invars]
