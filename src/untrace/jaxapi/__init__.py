@@ -163,6 +163,7 @@ from untrace.jaxapi.made import is_linearized as is_linearized
 from untrace.jaxapi.made import is_made as is_made
 from untrace.jaxapi.made import plain_map as plain_map
 from untrace.jaxapi.matrices import sparse_settings as sparse_settings
+from untrace.jaxapi.module_types import CodePlace as CodePlace
 from untrace.jaxapi.params import (
     FLAT_PYTREES,
     FLAT_TREES,
@@ -184,6 +185,9 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
+from untrace.jaxapi.placing import code_at as code_at
+from untrace.jaxapi.placing import traceback_of as traceback_of
+from untrace.jaxapi.placing import with_traceback as with_traceback
 from untrace.jaxapi.primitives import EVAL_JAXPR as EVAL_JAXPR
 from untrace.jaxapi.primitives import primitive_name as primitive_name
 from untrace.jaxapi.process import (

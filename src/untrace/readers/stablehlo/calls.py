@@ -96,13 +96,12 @@ class Call:
     def computation(self, index: int = 0) -> Callable[..., Any]:
         """Return a region over scalars as JAX takes it: `lax.add` if it does only that."""
         block = self.operation.regions[index]
-        if len(block.operations) == 1 and len(block.arguments) == 2:
-            (only,) = block.operations
-            if only.operands == block.arguments and only.results == block.returned:
-                kind = self.checked(block.arguments[0].type).dtype
-                table = MONOIDS_OF_BOOLS if kind.kind == "b" else MONOIDS
-                if only.name in table and not only.attributes:
-                    return table[only.name]
+        only = _only_operation(block)
+        if only is not None and only.operands == block.arguments:
+            kind = self.checked(block.arguments[0].type).dtype
+            table = MONOIDS_OF_BOOLS if kind.kind == "b" else MONOIDS
+            if only.name in table and not only.attributes:
+                return table[only.name]
         function = self.region(index)
 
         def computed(one: Any, other: Any) -> Any:
@@ -132,6 +131,15 @@ class Call:
             f"cannot read `{self.name}` in `{self._function}`{where}: it {why}. "
             + (then or f"Replace it by operations that JAX has; {SEE}")
         )
+
+
+def _only_operation(block: Block) -> Operation | None:
+    """Return the operation that a block returns if it does nothing else."""
+    only, *others = block.operations or (None,)
+    if only is None or any(one.name != "sdy.sharding_constraint" for one in others):
+        return None
+    last = others[-1] if others else only  # each constrains what stands before it
+    return only if last.results == block.returned else None
 
 
 SEE = "docs/stablehlo.md lists what is read."

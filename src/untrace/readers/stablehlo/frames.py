@@ -27,6 +27,7 @@ from untrace.jaxapi.module_types import (
     Value,
 )
 from untrace.readers.stablehlo.calls import Call
+from untrace.readers.stablehlo.collectives import COLLECTIVES, manual_computation
 from untrace.readers.stablehlo.control import CONTROL, branches, composite
 from untrace.readers.stablehlo.custom_calls import custom_call
 from untrace.readers.stablehlo.elementwise import ELEMENTWISE
@@ -37,6 +38,7 @@ from untrace.readers.stablehlo.refusals import why_refused
 from untrace.readers.stablehlo.regions import REGIONS
 from untrace.readers.stablehlo.scopes import relative_scopes
 from untrace.readers.stablehlo.shapes import SHAPES, is_wide
+from untrace.readers.stablehlo.sources import made_at
 from untrace.readers.stablehlo.static_shapes import STATIC_SHAPES
 
 Values = MutableMapping[int, Any]
@@ -46,6 +48,7 @@ TEMPLATES: dict[str, Callable[..., Any]] = {
     **STATIC_SHAPES,
     **REGIONS,
     **CONTROL,
+    **COLLECTIVES,
     "stablehlo.custom_call": custom_call,
 }
 
@@ -116,7 +119,7 @@ class Frame:
             todo = [n for n in made if n in needed and not self._is_known(n, values)]
             if not todo and not has_effects(operation):
                 continue
-            with _named(operation, scopes):
+            with _named(operation, scopes), made_at(operation.place.frames):
                 for number in todo:
                     if number in idioms and number not in values:
                         idiom = idioms[number]
@@ -278,12 +281,20 @@ class Frame:
             return self._fusion(call, args, values, depth)
         if call.name == "stablehlo.case":
             return self._case(call, args, values, depth)
+        if call.name == "sdy.manual_computation":
+            (block,) = call.operation.regions
+            return manual_computation(call, self._apart(call, block, depth), *args)
         if call.name == "stablehlo.composite":
             return composite(call, self._call(call["decomposition"]), *args)
         template = TEMPLATES.get(call.name)
         if template is None:
             raise call.refused(*why_refused(call.name))
         return template(call, *args)
+
+    def _apart(self, call: Call, block: Block, depth: int) -> Callable[..., Any]:
+        """Return a region that takes nothing from outside but its arguments."""
+        scopes = call.operation.place.scopes
+        return lambda *args: self.region(block, ChainMap(), depth, scopes)(*args)
 
     def _fusion(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
         """State what XLA has fused by what it is made of."""
