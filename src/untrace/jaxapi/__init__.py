@@ -100,6 +100,11 @@ from untrace.jaxapi.exports import (
     linear_in,
     scope_constraints,
 )
+from untrace.jaxapi.exports import InconclusiveError as InconclusiveError
+from untrace.jaxapi.exports import dimension_as_value as dimension_as_value
+from untrace.jaxapi.exports import is_symbolic as is_symbolic
+from untrace.jaxapi.exports import largest_size as largest_size
+from untrace.jaxapi.exports import smallest_size as smallest_size
 from untrace.jaxapi.frames import UserFrame as UserFrame
 from untrace.jaxapi.frames import forward_frames as forward_frames
 from untrace.jaxapi.frames import innermost as innermost

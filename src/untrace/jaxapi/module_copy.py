@@ -76,7 +76,7 @@ def _unescaped(text: str) -> str:
 
 
 _COMPLEX = {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
-_TENSOR = re.compile(r"tensor<((?:\d+x)*)([A-Za-z]\w*|complex<f\d+>)>")
+_TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([A-Za-z]\w*|complex<f\d+>)>")
 
 
 def _dtype(name: str) -> np.dtype[Any] | None:
@@ -109,7 +109,8 @@ def parse_type(text: str) -> Type:
     dtype = _dtype(match[2]) if match else None
     if match is None or dtype is None:
         return Text(text)
-    return TensorType(tuple(int(size) for size in match[1].split("x")[:-1]), dtype)
+    sizes = match[1].split("x")[:-1]
+    return TensorType(tuple(None if n == "?" else int(n) for n in sizes), dtype)
 
 
 _FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {

@@ -19,9 +19,9 @@ class ModuleError(Exception):
 
 
 class TensorType(NamedTuple):
-    """An array: `tensor<4x3xf32>`."""
+    """An array: `tensor<4x3xf32>`; a size that varies is None, `?` in MLIR."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     dtype: np.dtype[Any]
 
 

@@ -1,13 +1,14 @@
-# pyright: reportPrivateImportUsage=false
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
 """Equations that come from where a text says, and not from the code that reads it."""
 
 from __future__ import annotations
 
 import _thread
 import ast
+import contextlib
 import queue
 import types
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from jax._src import source_info_util as _source_info_util
@@ -49,6 +50,16 @@ def traceback_of(codes: Sequence[types.CodeType]) -> Any:
     return made.get()
 
 
-def with_traceback(traceback: Any) -> Any:
-    """Return a context in which equations come from where a traceback says."""
-    return _source_info_util.user_context(traceback)
+@contextlib.contextmanager
+def with_traceback(traceback: Any) -> Generator[None, None, None]:
+    """Return a context in which equations come from where a traceback says.
+
+    JAX's own would add that to exceptions, too, as if the code had run.
+    """
+    held = _source_info_util._source_info_context
+    before = held.context
+    held.context = before.replace(traceback=traceback)
+    try:
+        yield
+    finally:
+        held.context = before

@@ -68,6 +68,25 @@ def same(call: Call, x: Any) -> Any:
     return x
 
 
+def dynamic_reduce_window(call: Call, x: Any, init: Any) -> Any:
+    """State a reduction of windows whose sizes are operands, by a function by its name."""
+    call.ignore("called_computations", "api_version", "backend_config")
+    (block,) = call.blocks.values()
+    function = call.monoid(block)
+    if function is None:
+        raise call.refused("reduces by a function that is none of JAX's own")
+    sizes = [call.constant(i) for i in range(2, 6)]
+    padding = [tuple(pair) for pair in call.constant(6)]
+    window, strides, *dilations = sizes
+    return lax.reduce_window(x, init, function, window, strides, padding, *dilations)
+
+
+def shape_assertion(call: Call, *_: Any) -> Any:
+    """State nothing: JAX makes what checks the sizes again when it exports the program."""
+    call.ignore("error_message", "has_side_effect", "api_version", "backend_config")
+    return []
+
+
 def _mhlo(function: Callable[..., Any]) -> Template:
     """State what older releases of the exchange format kept under a name of MHLO."""
 
@@ -89,6 +108,8 @@ TARGETS: dict[str, Template] = {
     "ApproxTopK": approx_top_k,
     "Sharding": same,
     "annotate_device_placement": same,
+    "shape_assertion": shape_assertion,
+    "stablehlo.dynamic_reduce_window": dynamic_reduce_window,
     "mhlo.acos": _mhlo(lax.acos),
     "mhlo.acosh": _mhlo(lax.acosh),
     "mhlo.asin": _mhlo(lax.asin),

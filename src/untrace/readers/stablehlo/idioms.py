@@ -31,6 +31,7 @@ from untrace.readers.stablehlo.numbering import (
 )
 from untrace.readers.stablehlo.random import draws
 from untrace.readers.stablehlo.shapes import is_wide, struct
+from untrace.readers.stablehlo.sizes import is_dynamic
 
 
 class Idioms:
@@ -111,6 +112,8 @@ class Idioms:
         """Return an idiom if some of what a candidate gives are values of the module."""
         types = [self.numbering.type(number) for number in operands]
         if not all(isinstance(kind, TensorType) for kind in types):
+            return None
+        if any(map(is_dynamic, types)):
             return None
         if any(map(is_wide, types)) and not jaxapi.is_wide():
             return None
