@@ -96,6 +96,7 @@ def judged(names: Iterable[str], judge: Callable[..., Sequence[str]]) -> None:
       names: The names of the cases.
       judge: Takes a name, a function of arrays and those arrays; returns the answer.
     """
+    sys.argv = sys.argv[:1]  # packages have commands of their own
     for name in names:
         case = load_all()[name]
         missing = not_installed(case)

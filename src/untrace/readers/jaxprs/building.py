@@ -6,7 +6,8 @@ these must be those that are printed. Nothing of the text is executed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Generator, Sequence
 from typing import Any, NoReturn
 
 from untrace.errors import ParseError
@@ -58,6 +59,17 @@ class Builder:
         self.alike: dict[Any, Any] = {}
         self._active: set[int] = set()
         self._short: dict[Any, str] = {}
+        self.mesh: Any = None
+
+    @contextlib.contextmanager
+    def region(self, mesh: Any) -> Generator[None, None, None]:
+        """Enter what is done on each device of a mesh, where types mean others."""
+        before = self.mesh, self.types
+        self.mesh, self.types = mesh, Types(mesh.axis_names)
+        try:
+            yield
+        finally:
+            self.mesh, self.types = before
 
     def fail(self, problem: str, at: int, advice: str = "") -> NoReturn:
         """Say that something in the text cannot be made."""
@@ -124,7 +136,7 @@ class Builder:
           avals: The types of its inputs.
           needed: Results that must be weak.
         """
-        key = (id(block), tuple(avals), needed)
+        key = (id(block), tuple(avals), needed, self.mesh)
         found = self._made.get(key)
         if found is None:
             if id(block) in self._active:
