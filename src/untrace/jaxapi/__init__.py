@@ -191,6 +191,7 @@ from untrace.jaxapi.params import (
     tree_structure,
 )
 from untrace.jaxapi.placing import code_at as code_at
+from untrace.jaxapi.placing import text_line as text_line
 from untrace.jaxapi.placing import traceback_of as traceback_of
 from untrace.jaxapi.placing import with_traceback as with_traceback
 from untrace.jaxapi.primitives import EVAL_JAXPR as EVAL_JAXPR

@@ -50,6 +50,24 @@ def traceback_of(codes: Sequence[types.CodeType]) -> Any:
     return made.get()
 
 
+class TextSourceInfo(_source_info_util.SourceInfo):
+    """Where an equation comes from that was read from a text: a line of it."""
+
+    __slots__ = ("line", "text")
+
+    def __init__(self, line: int, text: str) -> None:
+        """Take the number of a line, from 1, and what it says."""
+        super().__init__(None, _source_info_util.NameStack())
+        self.line = line
+        self.text = text
+
+
+def text_line(source_info: Any) -> tuple[int, str] | None:
+    """Return the line of a text that an equation was read from, if it was."""
+    is_read = isinstance(source_info, TextSourceInfo)
+    return (source_info.line, source_info.text) if is_read else None
+
+
 @contextlib.contextmanager
 def with_traceback(traceback: Any) -> Generator[None, None, None]:
     """Return a context in which equations come from where a traceback says.

@@ -31,6 +31,7 @@ from jax.export import SymbolicScope, symbolic_shape
 
 from untrace.jaxapi.jaxprs import Jaxpr, close_jaxpr, split_jaxpr
 from untrace.jaxapi.params import HiPrimitive
+from untrace.jaxapi.placing import TextSourceInfo
 from untrace.jaxapi.primitives import own_primitives
 
 # Modules whose primitives are looked for only if a text names one that is not known.
@@ -330,9 +331,11 @@ def equation(
     outputs: list[Any],
     params: dict[str, Any],
     effects: Any,
+    line: tuple[int, str],
 ) -> Any:
-    """Return an equation of a jaxpr."""
-    return _core.new_jaxpr_eqn(inputs, outputs, primitive, params, effects)
+    """Return an equation of a jaxpr, which stands in a line of a text."""
+    info = TextSourceInfo(*line)
+    return _core.new_jaxpr_eqn(inputs, outputs, primitive, params, effects, info)
 
 
 def assembled(

@@ -153,7 +153,9 @@ class BlockBuilder(Calls):
         outputs = [self.bind(b, aval) for b, aval in zip(eqn.binders, results)]
         params = dict(params)  # JAX changes some in place
         self.equations.append(
-            printed.equation(primitive, inputs, outputs, params, effects)
+            printed.equation(
+                primitive, inputs, outputs, params, effects, self.builder.line(eqn.at)
+            )
         )
 
     def key(self, eqn: Equation, atoms: list[Any]) -> Any:

@@ -7,7 +7,9 @@ these must be those that are printed. Nothing of the text is executed.
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_right
 from collections.abc import Generator, Sequence
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from untrace.errors import ParseError
@@ -45,10 +47,25 @@ def build(tree: Printed, text: str) -> Any:
     return printed.closed(builder.block(block, avals, ()))
 
 
+class Lines:
+    """The lines of a text, by where they begin."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+
+    def at(self, place: int) -> tuple[int, str]:
+        """Return the number of the line at a place, from 1, and what it says."""
+        row = bisect_right(self._starts, place) - 1
+        return row + 1, self._lines[row].strip()
+
+
 class Builder:
     """What is known while the jaxprs of one text are made."""
 
-    def __init__(self, text: str, shared: dict[str, Block]) -> None:
+    def __init__(
+        self, text: str, shared: dict[str, Block], lines: Lines | None = None
+    ) -> None:
         self.text = text
         self.shared = shared
         self.types = Types()
@@ -60,6 +77,11 @@ class Builder:
         self._active: set[int] = set()
         self._short: dict[Any, str] = {}
         self.mesh: Any = None
+        self.lines = lines or Lines(text)
+
+    def line(self, at: int) -> tuple[int, str]:
+        """Return the line of a place in the text: its number, from 1, and what it says."""
+        return self.lines.at(at)
 
     @contextlib.contextmanager
     def region(self, mesh: Any) -> Generator[None, None, None]:
@@ -77,7 +99,7 @@ class Builder:
 
     def inner(self, tree: Printed) -> Any:
         """Return the open jaxpr of one that stands with its own shared ones."""
-        return Builder(self.text, tree.shared).from_text(tree.block)
+        return Builder(self.text, tree.shared, self.lines).from_text(tree.block)
 
     # -- types
 
