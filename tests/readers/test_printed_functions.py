@@ -75,6 +75,30 @@ def test_a_batching_rule_says_that_it_is_not_known():
         jax.vmap(function)(np.ones((2, 3), np.float32))
 
 
+HOST = """{ lambda ; a:f32[3]. let
+    b:f32[3] = pure_callback[
+      callback=_FlatCallback(callback_func=<ufunc 'sin'>, in_tree=PyTreeDef(((*,), {})))
+      result_avals=(ShapedArray(float32[3]),)
+      sharding=None
+      vmap_method=None
+    ] a
+    debug_callback[callback=<function f at 0x7f> effect=Debug partitioned=False] b
+  in (b,) }"""
+RULE = """{ lambda ; a:f32[3] b:f32[3]. let
+    c:f32[3] d:f32[3] = custom_vmap_call[
+      call={ lambda ; e:f32[3] f:f32[3]. let g:f32[3] = mul e f in (g, f) }
+      in_tree=PyTreeDef(([], ({'a': *}, *)))
+      out_tree=PyTreeDef((*, *))
+      rule=<function <lambda> at 0x7f>
+    ] a b
+  in (c, d) }"""
+
+
+@pytest.mark.parametrize("text", [HOST, RULE])
+def test_texts_with_functions_are_read(text):
+    assert untrace.parse(text).eqns
+
+
 RANGE = """{ lambda ; a:f32[64] b:i32[28,1] c:f32[28]. let
     d:f32[64] = scatter-add[
       dimension_numbers=ScatterDimensionNumbers(update_window_dims=range(0, 0),

@@ -99,6 +99,20 @@ TEXT = """{ lambda ; a:f32[8]. let
       out_specs=(P('x',),)
     ] a
   in (b,) }"""
+VARYING = """{ lambda ; a:f32[16,8]. let
+    b:f32[4,8] = shard_map[
+      check_vma=True
+      in_specs=(P('x', 'y'),)
+      jaxpr={ lambda ; c:f32[4,4]{V:(x,y)}. let
+          d:f32[]{V:(x,y)} = pvary[axes=('x', 'y')] 2.0:f32[]
+          e:f32[4,4]{V:(x,y)} = mul c d
+          f:f32[4,4]{V:y} = psum_invariant[axes=('x',)] e
+        in (f,) }
+      mesh=AbstractMesh('x': 4, 'y': 2, axis_types=(Auto, Auto))
+      newly_manual_axes=frozenset({'x', 'y'})
+      out_specs=(P(None, 'y'),)
+    ] a
+  in (b,) }"""
 BROKEN = {
     "another size": (("'x': 4", "'x': 3"), "f32"),
     "no mesh": (("mesh=AbstractMesh('x': 4, axis_types=(Auto,))", ""), "`mesh`"),
@@ -114,7 +128,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", [*BROKEN])
 def test_what_is_wrong_with_a_shard_map_is_said(name):
-    assert len(untrace.parse(TEXT).eqns) == 1
+    assert len(untrace.parse(TEXT).eqns) == len(untrace.parse(VARYING).eqns) == 1
     change, message = BROKEN[name]
     with pytest.raises(untrace.ParseError, match=message) as raised:
         untrace.parse(TEXT.replace(*change))

@@ -184,9 +184,14 @@ def has_composites(module: Module) -> bool:
 def _checked(kind: Any) -> TensorType:
     """Return the type of an argument, and refuse all but arrays."""
     if not isinstance(kind, TensorType):
+        then = "Only arrays of a known number of axes are taken."
+        if "token" in kind:
+            then = (
+                "JAX orders by it what the program does on the host: lower the function "
+                "without ordered effects, such as `jax.debug.print(..., ordered=True)`."
+            )
         raise LoadError(
-            f"cannot read the module: an argument is of type {kind}. Only arrays of a "
-            "known number of axes are taken."
+            f"cannot read the module: an argument is of type {kind}. {then}"
         )
     return kind
 
