@@ -1,7 +1,7 @@
 """What an equation of `shard_map` is made of: types on each device, and its context."""
 
 # These are JAX's private hooks; `tests/readers` checks each on every version.
-# pyright: reportPrivateUsage=false
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
 
 from __future__ import annotations
 
