@@ -3,6 +3,7 @@
     python -m tests.corpus.from_stablehlo --corpus harness --step 40
     python -m tests.corpus.from_stablehlo --corpus programs --step 20 --values
     python -m tests.corpus.from_stablehlo --corpus harness --via export --verbose
+    python -m tests.corpus.from_stablehlo --corpus packages --timeout 120
 
 Every case is lowered by JAX, its text (or its exported bytes) is read, and the jaxpr is
 lowered again. Where that is not the same StableHLO, both modules run at the arguments of
@@ -25,9 +26,13 @@ import numpy as np
 
 from tests.corpus import harness, programs
 from tests.corpus.interpreted import limited, said
+from tests.corpus.packages import apart
+from tests.corpus.packages.run import chosen
 from untrace.errors import LoadError
 from untrace.jaxapi.modules import compiled_values
 from untrace.readers.stablehlo.agreement import (
+    BUT_FOR_HOST,
+    BUT_FOR_SHARDINGS,
     SAME_MODULE,
     SAME_VALUES,
     agreement,
@@ -36,8 +41,8 @@ from untrace.readers.stablehlo.agreement import (
 )
 from untrace.readers.stablehlo.read import read_module
 
-GOOD = (SAME_MODULE, SAME_VALUES)
-NOT_OURS = ("not lowered", "does not run", "no time")
+GOOD = (SAME_MODULE, BUT_FOR_SHARDINGS, BUT_FOR_HOST, SAME_VALUES)
+NOT_OURS = ("not lowered", "does not run", "no time", "not installed", "case fails")
 
 
 class Outcome(NamedTuple):
@@ -121,30 +126,50 @@ def values_of(reading: Any, given: list[Any] | None) -> str:
     return "equal" if same else "different"
 
 
-def of_harness(step: int, offset: int, via: str, is_valued: bool) -> Iterator[Outcome]:
+def of_harness(
+    step: int, offset: int, via: str, is_valued: bool, _: float
+) -> Iterator[Outcome]:
     """Compare every `step`-th case of JAX's harness."""
     for case in harness.sampled(step, offset):
         args = tuple(case.dyn_args_maker(np.random.RandomState(0)))
         yield compared(case.fullname, case.dyn_fun, args, via, is_valued)
 
 
-def of_programs(step: int, offset: int, via: str, is_valued: bool) -> Iterator[Outcome]:
+def of_programs(
+    step: int, offset: int, via: str, is_valued: bool, _: float
+) -> Iterator[Outcome]:
     """Compare every `step`-th documented program, derivative or batch."""
     for case in programs.chosen(kinds="", step=step, offset=offset):
         with case.context():
             yield compared(case.name, case.function, case.args, via, is_valued)
 
 
-CORPORA = {"harness": of_harness, "programs": of_programs}
+def of_packages(
+    step: int, offset: int, via: str, is_valued: bool, timeout_s: float
+) -> Iterator[Outcome]:
+    """Compare every `step`-th program of the packages, each package in its own process."""
+    command = ["-m", "tests.corpus.from_stablehlo", "--via", via]
+    command += ["--values"] * is_valued
+    for answer in apart.answers(command, chosen(step=step, offset=offset), timeout_s):
+        yield Outcome(*answer)
+
+
+CORPORA = {"harness": of_harness, "programs": of_programs, "packages": of_packages}
 
 
 def outcomes(
-    name: str, step: int, offset: int = 0, via: str = "text", is_valued: bool = False
+    name: str,
+    step: int,
+    offset: int = 0,
+    via: str = "text",
+    is_valued: bool = False,
+    timeout_s: float = 300,
 ) -> Iterator[Outcome]:
     """Compare every `step`-th case of a corpus; free compiled code from time to time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for position, outcome in enumerate(CORPORA[name](step, offset, via, is_valued)):
+        cases = CORPORA[name](step, offset, via, is_valued, timeout_s)
+        for position, outcome in enumerate(cases):
             if position % 300 == 299:
                 jax.clear_caches()
             yield outcome
@@ -158,21 +183,33 @@ def main() -> None:
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--via", choices=["text", "names", "export"], default="text")
     parser.add_argument("--values", action="store_true", help="run all modules")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds a program")
     parser.add_argument("--verbose", action="store_true", help="print every case")
+    parser.add_argument("--case", action="append", help="only this one of a package")
     options = parser.parse_args()
+    if options.case:
+        via, is_valued = options.via, options.values
+        apart.judged(options.case, lambda *case: compared(*case, via, is_valued))
+        return
     is_good = True
-    for name in options.corpus or CORPORA:
+    for name in options.corpus or ("harness", "programs"):
         counts: collections.Counter[str] = collections.Counter()
         values: collections.Counter[str] = collections.Counter()
         start = time.time()
         with limited(0):
             for outcome in outcomes(
-                name, options.step, options.offset, options.via, options.values
+                name,
+                options.step,
+                options.offset,
+                options.via,
+                options.values,
+                options.timeout,
             ):
                 counts[outcome.verdict] += 1
                 values[outcome.values] += 1
                 is_same = (
-                    outcome.verdict == SAME_MODULE and outcome.values != "different"
+                    outcome.verdict.startswith(SAME_MODULE)
+                    and outcome.values != "different"
                 )
                 if options.verbose or not is_same:
                     print(*outcome, flush=True)

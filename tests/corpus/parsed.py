@@ -2,15 +2,19 @@
 
     python -m tests.corpus.parsed --corpus harness --step 40
     python -m tests.corpus.parsed --corpus programs --verbose
+    python -m tests.corpus.parsed --corpus packages --timeout 120
 
 Verdicts are those of the verifier, on `parse(str(jaxpr))` and the jaxpr:
 
   identical          Constants, whose values are not printed, are arguments of both.
   inner constants    Constants of inner jaxprs are arguments, too, of one alone.
-  same text          They differ, and JAX prints both alike: the text does not tell.
+  same text          They differ, and JAX prints both alike, but for functions on the
+                     host and batching rules: the text does not tell.
   not in the text    A `ParseError` says what is not printed.
   unprintable        JAX itself raises when it prints the jaxpr.
   untraceable        JAX itself cannot trace the case.
+  not installed      The package of the case is not there, or it does not run.
+  no time            It took longer than `--timeout`, on programs of packages.
   different, error   A fault of ours.
 """
 
@@ -29,6 +33,8 @@ import numpy as np
 
 from tests.corpus import harness, programs
 from tests.corpus.interpreted import Outcome, said
+from tests.corpus.packages import apart
+from tests.corpus.packages.run import chosen
 from untrace import jaxapi
 from untrace.errors import ParseError
 from untrace.readers.jaxprs import grammar, parse, syntax, tokens
@@ -65,7 +71,8 @@ def compared(name: str, jaxpr: Any, text: str) -> Outcome:
     if difference is None:
         return Outcome(name, "identical")
     n_inner = len(inner_constants(expected))
-    if n_inner and len(found.in_avals) == len(expected.in_avals) + n_inner:
+    # One of a jaxpr that several others call may be several arguments.
+    if n_inner and len(found.in_avals) >= len(expected.in_avals) + n_inner:
         return Outcome(name, "inner constants", f"{n_inner}")
     shown = " ".join(str(difference).split())[:300]
     is_same = shape_of(str(found)) == shape_of(str(expected))
@@ -106,10 +113,12 @@ def _plain(value: Any, shared: dict[str, Any], names: dict[str, int]) -> Any:
         text = _ADDRESS.sub("", value.text)
         return _plain(shared[text], shared, {}) if text in shared else text
     if isinstance(value, syntax.Equation):
-        params = {
-            k: _plain(v, shared if _is_jaxpr(k) else {}, names)
+        params = {  # variables and shared jaxprs may have the same names
+            k: _plain(v, shared, {}) if _is_jaxpr(k) else _plain(v, {}, names)
             for k, v in value.params.items()
             if not k.startswith("ft_")  # how transformations group what they carry
+            and k
+            not in ("callback", "rule")  # functions, which are printed as addresses
         }
         operands = [_plain(v, shared, names) for v in value.operands]
         binders = [_plain(v, shared, names) for v in value.binders]
@@ -120,7 +129,9 @@ def _plain(value: Any, shared: dict[str, Any], names: dict[str, int]) -> Any:
         kwargs = {k: _plain(v, shared, names) for k, v in value.kwargs.items()}
         return value.name, [_plain(v, shared, names) for v in value.args], kwargs
     if isinstance(value, tuple | list):
-        return [_plain(item, shared, names) for item in value]
+        fields = getattr(value, "_fields", ())  # all but where they stand in the text
+        items = value[:-1] if fields[-1:] == ("at",) else value
+        return [_plain(item, shared, names) for item in items]
     return repr(value)
 
 
@@ -139,7 +150,7 @@ def with_constants_as_arguments(jaxpr: Any) -> Any:
     return jaxapi.close_jaxpr(jaxapi.constvars_as_inputs(body))
 
 
-def of_harness(step: int, offset: int) -> Iterator[Outcome]:
+def of_harness(step: int, offset: int, _: float) -> Iterator[Outcome]:
     """Judge every `step`-th case of JAX's harness."""
     for case in harness.sampled(step, offset):
 
@@ -150,7 +161,7 @@ def of_harness(step: int, offset: int) -> Iterator[Outcome]:
         yield judged(case.fullname, trace)
 
 
-def of_programs(step: int, offset: int) -> Iterator[Outcome]:
+def of_programs(step: int, offset: int, _: float) -> Iterator[Outcome]:
     """Judge every `step`-th of the documented programs, their derivatives and batches."""
     for case in programs.chosen(kinds="", step=step, offset=offset):
 
@@ -161,14 +172,28 @@ def of_programs(step: int, offset: int) -> Iterator[Outcome]:
             yield judged(case.name, trace)
 
 
-CORPORA = {"harness": of_harness, "programs": of_programs}
+def of_packages(step: int, offset: int, timeout_s: float) -> Iterator[Outcome]:
+    """Judge every `step`-th program of the packages, each package in its own process."""
+    command = ["-m", "tests.corpus.parsed"]
+    for answer in apart.answers(command, chosen(step=step, offset=offset), timeout_s):
+        yield Outcome(*answer)
 
 
-def outcomes(name: str, step: int, offset: int = 0) -> Iterator[Outcome]:
+def of_function(name: str, function: Any, args: tuple[Any, ...]) -> Outcome:
+    """Judge a function of arrays."""
+    return judged(name, lambda: jax.make_jaxpr(function)(*args))
+
+
+CORPORA = {"harness": of_harness, "programs": of_programs, "packages": of_packages}
+
+
+def outcomes(
+    name: str, step: int, offset: int = 0, timeout_s: float = 300
+) -> Iterator[Outcome]:
     """Judge every `step`-th case of a corpus; free compiled code from time to time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for position, outcome in enumerate(CORPORA[name](step, offset)):
+        for position, outcome in enumerate(CORPORA[name](step, offset, timeout_s)):
             if position % 500 == 499:
                 jax.clear_caches()
             yield outcome
@@ -180,12 +205,17 @@ def main() -> None:
     parser.add_argument("--corpus", choices=CORPORA, action="append")
     parser.add_argument("--step", type=int, default=1, help="take every STEP-th case")
     parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=300, help="seconds a program")
     parser.add_argument("--verbose", action="store_true", help="print every case")
+    parser.add_argument("--case", action="append", help="only this one of a package")
     options = parser.parse_args()
+    if options.case:
+        apart.judged(options.case, of_function)
+        return
     has_faults = False
-    for name in options.corpus or CORPORA:
+    for name in options.corpus or ("harness", "programs"):
         counts: collections.Counter[str] = collections.Counter()
-        for outcome in outcomes(name, options.step, options.offset):
+        for outcome in outcomes(name, options.step, options.offset, options.timeout):
             counts[outcome.verdict] += 1
             if options.verbose or outcome.verdict not in ("identical", "untraceable"):
                 print(*outcome, flush=True)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 
 from tests.readers.pasted import pasted
 from tests.readers.printed_texts import RELEASES, texts
+from tests.readers.test_printed_functions import DROPPED, HOST, RANGE, RULE
+from tests.readers.test_printed_shard_maps import TEXT, VARYING
 from untrace import ParseError, parse
 
 CHARACTERS = "abcxyz0123456789 \n\t{}[]()<>=:;,.'\"\\_-+*#~@^é\0"
@@ -44,12 +46,14 @@ WORDS = (
     *("f64[3]", "f32[b, 2*b]", "f32[b^99]", "GatherScatterMode.CLIP", "PyTreeDef(*)"),
 )
 
+FURTHER = (DROPPED, HOST, RANGE, RULE, TEXT, VARYING)
+
 
 def originals() -> list[str]:
     """Return the texts that are mutated: shorter ones, of all releases and threads."""
     printed = [text for release in RELEASES for _, text in texts(release)]
     shown = [each.text for each in pasted()]
-    return [text for text in (*shown, *printed) if len(text) < 1500]
+    return [text for text in (*shown, *printed, *FURTHER) if len(text) < 1500]
 
 
 def mutated(count: int, seed: int) -> Iterator[str]:

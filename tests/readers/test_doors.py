@@ -121,3 +121,11 @@ def test_what_is_compiled_is_refused():
         untrace.source(compiled)
     with pytest.raises(TypeError, match="bytes; pass a function, a jaxpr"):
         untrace.source(b"\0")
+
+
+def test_tools_name_the_line_of_the_text(path):
+    given = np.array([-1, 1, 2], np.float32), np.ones(3, np.float32)
+    found = str(untrace.nan_origin(path)(*given))
+    assert "NaN at line 4 of the text" in found
+    assert "c:f32[3] = log a" in found
+    assert "line 6 of the text" in str(untrace.watch(TEXT)(*given))

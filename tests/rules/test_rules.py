@@ -23,7 +23,7 @@ from untrace.verification.compare import compare
 # Registered by `sharded` and `state`, and tested with them.
 ELSEWHERE = frozenset(
     [
-        *("freeze", "free_ref", "axis_index", "pbroadcast"),
+        *("freeze", "free_ref", "axis_index", "dim_as_value", "pbroadcast"),
         *("psum", "psum_invariant", "unreduced_psum"),
         *("pmax", "unreduced_pmax", "pmin", "unreduced_pmin"),
         *("pvary", "reduced_vary_cast", "preduced", "vary_unreduced_cast"),

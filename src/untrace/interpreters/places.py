@@ -20,7 +20,8 @@ class Origin:
 
     Attributes:
       file: The path of the file; "" if the equation has no traceback.
-      line: The line, from 1; 0 if it is not known.
+      line: The line, from 1; 0 if it is not known. Without a file: of the text that the
+        equation was read from.
       function: The function that it is in.
       text: The line as it is in the file.
       scopes: The name stack: `jax.named_scope`s and transformations.
@@ -44,6 +45,8 @@ class Origin:
     def place(self) -> str:
         """The file, without its folder, and the line."""
         name = self.file.replace("\\", "/").rpartition("/")[2]
+        if not name and self.line:
+            return f"line {self.line} of the text"
         return f"{name}:{self.line}" if name else "an unknown line"
 
     def __str__(self) -> str:
@@ -71,13 +74,13 @@ def origin_of(equation: Any, path: Sequence[Place]) -> Origin:
             frame = frames[0]
             break
     stacks = [str(info.name_stack) for info in reversed(around)]
-    text = ""
+    line, text = (frame is None and jaxapi.text_line(equation.source_info)) or (0, "")
     if frame is not None:
         text = linecache.getline(frame.file, frame.place[0]).strip()
         calls.add(_called(frame.file, frame.place))
     return Origin(
         frame.file if frame else "",
-        frame.place[0] if frame else 0,
+        frame.place[0] if frame else line,
         frame.function if frame else "",
         text,
         "/".join(stack for stack in stacks if stack),

@@ -101,6 +101,11 @@ from untrace.jaxapi.exports import (
     linear_in,
     scope_constraints,
 )
+from untrace.jaxapi.exports import InconclusiveError as InconclusiveError
+from untrace.jaxapi.exports import dimension_as_value as dimension_as_value
+from untrace.jaxapi.exports import is_symbolic as is_symbolic
+from untrace.jaxapi.exports import largest_size as largest_size
+from untrace.jaxapi.exports import smallest_size as smallest_size
 from untrace.jaxapi.frames import UserFrame as UserFrame
 from untrace.jaxapi.frames import forward_frames as forward_frames
 from untrace.jaxapi.frames import innermost as innermost
@@ -164,6 +169,7 @@ from untrace.jaxapi.made import is_linearized as is_linearized
 from untrace.jaxapi.made import is_made as is_made
 from untrace.jaxapi.made import plain_map as plain_map
 from untrace.jaxapi.matrices import sparse_settings as sparse_settings
+from untrace.jaxapi.module_types import CodePlace as CodePlace
 from untrace.jaxapi.params import (
     FLAT_PYTREES,
     FLAT_TREES,
@@ -185,6 +191,10 @@ from untrace.jaxapi.params import (
     plain_attribute,
     tree_structure,
 )
+from untrace.jaxapi.placing import code_at as code_at
+from untrace.jaxapi.placing import text_line as text_line
+from untrace.jaxapi.placing import traceback_of as traceback_of
+from untrace.jaxapi.placing import with_traceback as with_traceback
 from untrace.jaxapi.primitives import EVAL_JAXPR as EVAL_JAXPR
 from untrace.jaxapi.primitives import primitive_name as primitive_name
 from untrace.jaxapi.process import (

@@ -8,6 +8,7 @@ import hashlib
 from typing import Any
 
 import jax.export
+from jax._src import core as _core
 from jax._src.interpreters import mlir as _mlir
 from jax._src.lib.mlir import ir as _ir
 
@@ -75,3 +76,19 @@ def exported_call(call_jaxpr: Any, bwd: Any) -> Any:
     debug = getattr(bwd, "debug_info", None)
     is_jax_rule = debug is not None and debug.func_name == "f_flat_vjp_bwd"
     return eqn.params["exported"] if is_whole and is_jax_rule else None
+
+
+def is_symbolic(size: Any) -> bool:
+    """Whether a size is a symbolic dimension."""
+    return isinstance(size, SymbolicDim)
+
+
+def dimension_as_value(size: Any) -> Any:
+    """Return a symbolic dimension as an array."""
+    return _core.dimension_as_value(size)
+
+
+InconclusiveError: type[Exception] = _core.InconclusiveDimensionOperation
+"""Raised by comparisons of sizes that some sizes answer in one way and some in another."""
+largest_size = _core.max_dim
+smallest_size = _core.min_dim

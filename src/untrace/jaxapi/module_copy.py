@@ -15,8 +15,10 @@ from jax._src.lib.mlir import ir as _ir
 from jax._src.lib.mlir.dialects import chlo as _chlo
 from jax._src.lib.mlir.dialects import hlo as _hlo
 
+from untrace.jaxapi.module_meshes import Mesh, meshes_in, of_mesh
 from untrace.jaxapi.module_types import (
     Block,
+    CodePlace,
     Function,
     Module,
     ModuleError,
@@ -31,21 +33,50 @@ from untrace.jaxapi.module_types import (
 )
 
 _NAMED = re.compile(r'loc\("((?:[^"\\]|\\.)*)"(?=[()])')
-_IN_FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_FRAME = re.compile(
+    r'(?:"(?P<function>(?:[^"\\]|\\.)*)"\()?"(?P<file>(?:[^"\\]|\\.)*)"'
+    r":(?P<line>\d+):(?P<column>\d+)(?: to (?P<end_line>\d*):(?P<end_column>\d+))?"
+)
+_ESCAPED = re.compile(r"\\(\\|[0-9A-Fa-f]{2})")
 
 
 def place_of(location: str) -> Place:
+    """Read a location as MLIR prints it.
+
+    >>> place_of('loc("jit(f)/mul"("f"("/tmp/a.py":3:4 to :9)))').frames[0][:4]
+    ('/tmp/a.py', 'f', 3, 4)
+    """
     named = _NAMED.match(location)
-    in_file = _IN_FILE.search(location)
     scopes = named[1] if named else ""
-    if in_file is None:
+    # A callee stands before its caller.
+    found = _FRAME.finditer(location, named.end() if named else 0)
+    frames = tuple(map(_frame, found))
+    if not frames:
         return Place(scopes)
-    file = "" if in_file[1] == "-" else in_file[1]
-    return Place(scopes, file, int(in_file[2]), int(in_file[3]))
+    first = frames[0]
+    if first.file == "-":  # the text that is parsed
+        return Place(scopes, "", first.line, first.column)
+    return Place(scopes, first.file, first.line, first.column, frames)
+
+
+def _frame(found: re.Match[str]) -> CodePlace:
+    line, column = int(found["line"]), int(found["column"])
+    end_line = int(found["end_line"] or line)
+    end_column = int(found["end_column"] or column)
+    function = _unescaped(found["function"] or "")
+    return CodePlace(
+        _unescaped(found["file"]), function, line, column, end_line, end_column
+    )
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(
+        lambda found: "\\" if found[1] == "\\" else chr(int(found[1], 16)), text
+    )
 
 
 _COMPLEX = {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
-_TENSOR = re.compile(r"tensor<((?:\d+x)*)([A-Za-z]\w*|complex<f\d+>)>")
+_TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([A-Za-z]\w*|complex<f\d+>)>")
 
 
 def _dtype(name: str) -> np.dtype[Any] | None:
@@ -78,7 +109,8 @@ def parse_type(text: str) -> Type:
     dtype = _dtype(match[2]) if match else None
     if match is None or dtype is None:
         return Text(text)
-    return TensorType(tuple(int(size) for size in match[1].split("x")[:-1]), dtype)
+    sizes = match[1].split("x")[:-1]
+    return TensorType(tuple(None if n == "?" else int(n) for n in sizes), dtype)
 
 
 _FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -181,8 +213,10 @@ class ModuleCopy:
         self.types: dict[str, Type] = {}
         self.values: dict[Any, Value] = {}
         self.known: dict[str, Any] = {}
+        self.meshes: dict[str, Mesh] = {}
 
     def module(self, module: Any, source: Any) -> Module:
+        self.meshes = meshes_in(module)
         functions: dict[str, Function] = {}
         filled: dict[int, Any] = {}
         for operation in module.body.operations:
@@ -341,7 +375,8 @@ class ModuleCopy:
                 fields = tuple((f, self.field(getattr(cast, f))) for f in names)
                 self.known[text] = Record(name, fields)
             else:
-                self.known[text] = Text(text)
+                named = of_mesh(attribute, self.meshes)
+                self.known[text] = Text(text) if named is None else named
         return self.known[text]
 
     def field(self, value: Any) -> Any:

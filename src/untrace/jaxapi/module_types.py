@@ -19,9 +19,9 @@ class ModuleError(Exception):
 
 
 class TensorType(NamedTuple):
-    """An array: `tensor<4x3xf32>`."""
+    """An array: `tensor<4x3xf32>`; a size that varies is None, `?` in MLIR."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     dtype: np.dtype[Any]
 
 
@@ -67,16 +67,33 @@ class Value:
     type: Type
 
 
+class CodePlace(NamedTuple):
+    """A part of a file that was being executed, and the function that it is in.
+
+    Lines count from 1, columns from 0; the end is exclusive, and the beginning where it
+    is not known.
+    """
+
+    file: str
+    function: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
 class Place(NamedTuple):
     """Where an operation comes from: its name stack, and a file, as far as known.
 
-    `file` is empty for a position in the text that was parsed.
+    `file` is empty for a position in the text that was parsed. `frames` are those of the
+    code that made it, innermost first.
     """
 
     scopes: str = ""
     file: str = ""
     line: int = 0
     column: int = 0
+    frames: tuple[CodePlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,6 +31,7 @@ from jax.export import SymbolicScope, symbolic_shape
 
 from untrace.jaxapi.jaxprs import Jaxpr, close_jaxpr, split_jaxpr
 from untrace.jaxapi.params import HiPrimitive
+from untrace.jaxapi.placing import TextSourceInfo
 from untrace.jaxapi.primitives import own_primitives
 
 # Modules whose primitives are looked for only if a text names one that is not known.
@@ -133,12 +134,40 @@ def _primitives_of(module: Any) -> Iterator[Any]:
 
 
 def array_type(
-    shape: tuple[Any, ...], dtype: Any, is_weak: bool = False, memory: str = ""
+    shape: tuple[Any, ...],
+    dtype: Any,
+    is_weak: bool = False,
+    memory: str = "",
+    parts: Sequence[Any] = (),
 ) -> Any:
-    """Return the aval of an array; KeyError if there is no such memory."""
+    """Return the aval of an array; KeyError if there is no such memory.
+
+    `parts` are the axes of the mesh of this context that each dimension is spread over.
+    """
     known = {space.name.lower(): space for space in _core.MemorySpace}
     space = known[memory] if memory else _core.MemorySpace.Device
-    return _core.ShapedArray(shape, dtype, weak_type=is_weak, memory_space=space)
+    how: Any = {"weak_type": is_weak, "memory_space": space}
+    mesh = jax.sharding.get_abstract_mesh()
+    if not mesh.empty:
+        spec = jax.sharding.PartitionSpec(*(parts or (None,) * len(shape)))
+        how["sharding"] = jax.sharding.NamedSharding(mesh, spec)
+    return _core.ShapedArray(shape, dtype, **how)
+
+
+def literal_type(aval: Any) -> Any:
+    """Return the type of a literal: numbers of Python are typed by no mesh.
+
+    Where a program runs on each device of a mesh, JAX's own numbers are.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or not (mesh.explicit_axes or is_weak(aval)):
+        return aval
+    return _core.ShapedArray(aval.shape, aval.dtype, weak_type=is_weak(aval))
+
+
+def mesh_axes() -> tuple[str, ...]:
+    """Return the names of the axes of the mesh of this context, if there is one."""
+    return jax.sharding.get_abstract_mesh().axis_names
 
 
 def with_weak_type(aval: Any, is_weak: bool) -> Any:
@@ -302,9 +331,11 @@ def equation(
     outputs: list[Any],
     params: dict[str, Any],
     effects: Any,
+    line: tuple[int, str],
 ) -> Any:
-    """Return an equation of a jaxpr."""
-    return _core.new_jaxpr_eqn(inputs, outputs, primitive, params, effects)
+    """Return an equation of a jaxpr, which stands in a line of a text."""
+    info = TextSourceInfo(*line)
+    return _core.new_jaxpr_eqn(inputs, outputs, primitive, params, effects, info)
 
 
 def assembled(

@@ -14,8 +14,9 @@ import io
 import linecache
 import tokenize
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from untrace import jaxapi
@@ -29,19 +30,30 @@ MAX_LENGTH = 160
 _no_warnings = jaxapi.ThreadFilter("ignore")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _File:
     """The lines of a file, and what they compile to.
 
     Attributes:
       lines: As `linecache` holds them.
-      codes: What tells code objects apart, of all in the file.
+      codes: All code objects in the file.
+      identities: What tells them apart.
       tree: The syntax tree.
     """
 
     lines: list[str]
-    codes: frozenset[Any]
+    codes: tuple[types.CodeType, ...]
+    identities: frozenset[Any]
     tree: ast.Module
+
+    @cached_property
+    def by_place(self) -> dict[Any, types.CodeType]:
+        """The code objects, by the qualified name and the places of instructions."""
+        return {
+            (code.co_qualname, place): code
+            for code in reversed(self.codes)
+            for place in code.co_positions()
+        }
 
 
 @optional(gives(""))
@@ -67,6 +79,23 @@ def quote_as(code: types.CodeType, original: types.CodeType) -> None:
 _ORIGINALS: dict[int, tuple[types.CodeType, types.CodeType]] = {}
 
 
+def code_with(filename: str, function: str, place: Sequence[int]) -> Any:
+    """Return the code of a function that does something at a place in a file.
+
+    Args:
+      filename: The path of the file.
+      function: The qualified name of the function.
+      place: First line and column, last line and column.
+
+    Returns:
+      The code object; None if the file has none, or is none of Python.
+    """
+    file = _read(filename)
+    row, column, end_row, end_column = place
+    where = function, (row, end_row, column, end_column)
+    return file.by_place.get(where) if file is not None else None
+
+
 def _position(code: types.CodeType, lasti: int) -> tuple[int, int]:
     """Return the line of an instruction, and its column in bytes."""
     positions = listing_of(code).positions
@@ -84,7 +113,7 @@ def _confirmed(code: types.CodeType) -> _File | None:
         if is_checked:
             linecache.checkcache(code.co_filename)
         file = _read(code.co_filename)
-        if file is not None and known in file.codes:
+        if file is not None and known in file.identities:
             return file
     return None
 
@@ -102,7 +131,8 @@ def _read(filename: str) -> _File | None:
             tree = parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    made = _File(lines, frozenset(map(_identity, _codes(module))), tree)
+    codes = tuple(_codes(module))
+    made = _File(lines, codes, frozenset(map(_identity, codes)), tree)
     if len(_FILES) >= MAX_FILES:
         _FILES.clear()
     _FILES[filename] = made

@@ -42,7 +42,7 @@ def judge(case: Case, level: str) -> Finding:
     found = Finding(case.name, case.package, level, jax.__version__)
     with warnings.catch_warnings(), jax.enable_x64(case.x64):
         warnings.simplefilter("ignore")
-        missing = [d for d in (case.package, *case.needs) if not _is_installed(d)]
+        missing = not_installed(case)
         if missing:
             found.outcome, found.detail = "not installed", ", ".join(missing)
             return found
@@ -294,6 +294,11 @@ def _imports(text: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.partition(".")[0])
     return names
+
+
+def not_installed(case: Case) -> list[str]:
+    """List the distributions of a case that are not there."""
+    return [d for d in (case.package, *case.needs) if not _is_installed(d)]
 
 
 def _is_installed(distribution: str) -> bool:

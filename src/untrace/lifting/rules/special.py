@@ -90,3 +90,4 @@ rule(
 rule("create_token", "jax.lax.create_token()")
 rule("after_all", "jax.lax.after_all({operands})")
 rule("dce_sink", "jax.lax.dce_sink({0})", prevent_mlir_dce=False)
+rule("dim_as_value", "jnp.asarray({dim})")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace.jaxapi import printed
-from untrace.readers.jaxprs import old_spellings, references, rules
+from untrace.readers.jaxprs import old_spellings, references, rules, shard_maps
 from untrace.readers.jaxprs.bodies import CALLS, bodies
 from untrace.readers.jaxprs.calls import Calls
 from untrace.readers.jaxprs.defaults import with_defaults
@@ -153,7 +153,9 @@ class BlockBuilder(Calls):
         outputs = [self.bind(b, aval) for b, aval in zip(eqn.binders, results)]
         params = dict(params)  # JAX changes some in place
         self.equations.append(
-            printed.equation(primitive, inputs, outputs, params, effects)
+            printed.equation(
+                primitive, inputs, outputs, params, effects, self.builder.line(eqn.at)
+            )
         )
 
     def key(self, eqn: Equation, atoms: list[Any]) -> Any:
@@ -174,12 +176,16 @@ class BlockBuilder(Calls):
         if None in kinds:
             return None
         binders = [(binder.type, binder.name in needed) for binder in eqn.binders]
-        return eqn.primitive, eqn.written, tuple(binders), tuple(kinds)
+        mesh = self.builder.mesh
+        return eqn.primitive, eqn.written, tuple(binders), tuple(kinds), mesh
 
     def made_equation(self, eqn: Equation) -> tuple[Any, ...]:
         """Return operands, primitive, params, types of results and effects."""
         builder = self.builder
         eqn = old_spellings.modern(eqn, builder)
+        if eqn.primitive == "shard_map":
+            inputs = self.operands(eqn)
+            return inputs, *shard_maps.made(eqn, inputs, builder)
         if "indices" in eqn.params:
             primitive, inputs, params = references.access(eqn, self)
         else:

@@ -6,13 +6,17 @@ these must be those that are printed. Nothing of the text is executed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from bisect import bisect_right
+from collections.abc import Generator, Sequence
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from untrace.errors import ParseError
 from untrace.jaxapi import printed, short_type
 from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
+from untrace.readers.jaxprs.dropped import with_names_of_dropped
 from untrace.readers.jaxprs.params import Params
 from untrace.readers.jaxprs.syntax import (
     Binder,
@@ -30,7 +34,7 @@ def build(tree: Printed, text: str) -> Any:
     Raises:
       ParseError: If the tree is none, or does not hold all of it.
     """
-    tree = with_constants_as_inputs(tree)
+    tree = with_names_of_dropped(with_constants_as_inputs(tree))
     builder = Builder(text, tree.shared)
     block = tree.block
     binders = [*block.constvars, *block.invars]
@@ -43,10 +47,25 @@ def build(tree: Printed, text: str) -> Any:
     return printed.closed(builder.block(block, avals, ()))
 
 
+class Lines:
+    """The lines of a text, by where they begin."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+
+    def at(self, place: int) -> tuple[int, str]:
+        """Return the number of the line at a place, from 1, and what it says."""
+        row = bisect_right(self._starts, place) - 1
+        return row + 1, self._lines[row].strip()
+
+
 class Builder:
     """What is known while the jaxprs of one text are made."""
 
-    def __init__(self, text: str, shared: dict[str, Block]) -> None:
+    def __init__(
+        self, text: str, shared: dict[str, Block], lines: Lines | None = None
+    ) -> None:
         self.text = text
         self.shared = shared
         self.types = Types()
@@ -57,6 +76,22 @@ class Builder:
         self.alike: dict[Any, Any] = {}
         self._active: set[int] = set()
         self._short: dict[Any, str] = {}
+        self.mesh: Any = None
+        self.lines = lines or Lines(text)
+
+    def line(self, at: int) -> tuple[int, str]:
+        """Return the line of a place in the text: its number, from 1, and what it says."""
+        return self.lines.at(at)
+
+    @contextlib.contextmanager
+    def region(self, mesh: Any) -> Generator[None, None, None]:
+        """Enter what is done on each device of a mesh, where types mean others."""
+        before = self.mesh, self.types
+        self.mesh, self.types = mesh, Types(mesh.axis_names)
+        try:
+            yield
+        finally:
+            self.mesh, self.types = before
 
     def fail(self, problem: str, at: int, advice: str = "") -> NoReturn:
         """Say that something in the text cannot be made."""
@@ -64,7 +99,7 @@ class Builder:
 
     def inner(self, tree: Printed) -> Any:
         """Return the open jaxpr of one that stands with its own shared ones."""
-        return Builder(self.text, tree.shared).from_text(tree.block)
+        return Builder(self.text, tree.shared, self.lines).from_text(tree.block)
 
     # -- types
 
@@ -123,7 +158,7 @@ class Builder:
           avals: The types of its inputs.
           needed: Results that must be weak.
         """
-        key = (id(block), tuple(avals), needed)
+        key = (id(block), tuple(avals), needed, self.mesh)
         found = self._made.get(key)
         if found is None:
             if id(block) in self._active:

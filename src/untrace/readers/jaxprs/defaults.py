@@ -31,15 +31,29 @@ def with_defaults(
     ):
         params = {**silent, **params}
     for name, value in params.items():
-        if isinstance(value, Raw | Call):
-            shown = value.text if isinstance(value, Raw) else f"{value.name}(...)"
+        unknown = _unknown_in(value)
+        if unknown is not None:
+            is_raw = isinstance(unknown, Raw)
+            shown = unknown.text if is_raw else f"{unknown.name}(...)"
+            inside = "" if unknown is value else "..."
             builder.fail(
-                f"what `{name}={shown[:60]}` of `{eqn.primitive}` is, is not printed",
-                value.at,
+                f"what `{name}={inside}{shown[:60]}` of `{eqn.primitive}` is, is not "
+                "printed",
+                unknown.at,
                 "Programs that hold functions or objects of their own cannot be read "
                 "from their text alone.",
             )
     return params
+
+
+def _unknown_in(value: Any) -> Raw | Call | None:
+    """Return what in a value is known only by how it is printed, if there is such."""
+    if isinstance(value, Raw | Call):
+        return value
+    if type(value) is tuple:
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return next((one for one in map(_unknown_in, items) if one is not None), None)
+    return None
 
 
 def _broadcast(
@@ -112,6 +126,23 @@ def _custom_lin(
     )
 
 
+def _reshard(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
+) -> dict[str, Any]:
+    """The type of the result says how it is sharded, over the mesh that is entered."""
+    if "dst_sharding" in params:
+        return params
+    if not printed.mesh_axes() or not eqn.binders or not eqn.binders[0].type:
+        builder.fail(
+            "the mesh of this `reshard` is not printed",
+            eqn.at,
+            "Enter it by `jax.set_mesh` or `jax.sharding.use_abstract_mesh`.",
+        )
+    binder = eqn.binders[0]
+    sharding = builder.type(binder.type, binder.at).sharding
+    return {"concrete_mesh": None, **params, "dst_sharding": sharding}
+
+
 Special = Callable[[Equation, dict[str, Any], Sequence[Any], Any], dict[str, Any]]
 _SPECIAL: dict[str, Special] = {
     "broadcast_in_dim": _broadcast,
@@ -121,4 +152,5 @@ _SPECIAL: dict[str, Special] = {
     "custom_jvp_call": _custom_call,
     "custom_lin": _custom_lin,
     "custom_vjp_call": _custom_call,
+    "reshard": _reshard,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
 from untrace.readers.jaxprs.syntax import Block, Equation, Printed
@@ -23,6 +24,13 @@ class Making(Protocol):
 
     @property
     def alike(self) -> dict[Any, Any]: ...
+
+    @property
+    def mesh(self) -> Any: ...
+
+    def region(self, mesh: Any) -> AbstractContextManager[None]: ...
+
+    def line(self, at: int) -> tuple[int, str]: ...
 
     def fail(self, problem: str, at: int, advice: str = "") -> NoReturn: ...
 

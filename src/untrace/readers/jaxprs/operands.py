@@ -56,7 +56,7 @@ class Operands:
             except OverflowError as error:
                 builder.fail(f"{error}", atom.at)
         is_weak = is_weak or printed.is_rounded(atom.value, aval.dtype)
-        aval = printed.with_weak_type(aval, is_weak)
+        aval = printed.literal_type(printed.with_weak_type(aval, is_weak))
         try:
             return printed.literal(atom.value, aval)
         except (TypeError, ValueError, OverflowError) as error:

@@ -163,6 +163,8 @@ class Params:
             return value if device is None else device
         if value.name in ("P", "PartitionSpec"):
             kind: Any = jax.sharding.PartitionSpec
+        elif value.name == "range" and all(type(item) is int for item in value.args):
+            kind = range
         else:
             kind = printed.PARAM_CLASSES.get(value.name)
         args = [self.value(item, param, eqn) for item in value.args]

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from untrace import jaxapi
 from untrace.errors import LoadError
 from untrace.jaxapi import unprinted
+from untrace.readers.jaxprs.callbacks import CALLBACKS, with_callback
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Equation
 
@@ -27,6 +28,10 @@ def with_rules(
     if eqn.primitive == "reduce" and "jaxpr" in params:
         name = getattr(eqn.params.get("computation"), "text", "")
         return {**params, "computation": _computation(params["jaxpr"], name)}
+    if eqn.primitive in CALLBACKS:
+        return with_callback(eqn, params, avals, builder)
+    if eqn.primitive == "custom_vmap_call" and "call" in params:
+        return {**params, **_batched(eqn, params, avals, builder)}
     if eqn.primitive not in ("custom_jvp_call", "custom_vjp_call"):
         return params
     if "call_jaxpr" not in params:
@@ -89,14 +94,46 @@ def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:
     return unprinted.rule_params(with_vjp, given, eqn.primitive)
 
 
-def _refusing(name: str, called: Any) -> Any:
+def _batched(
+    eqn: Equation, params: dict[str, Any], avals: Sequence[Any], builder: Making
+) -> dict[str, Any]:
+    """Return the params of `custom_vmap` that are not printed, or not as they are."""
+    call = params["call"]
+    function = jax.custom_batching.custom_vmap(lambda *args: _of(call, args))
+    shown = getattr(eqn.params.get("rule"), "text", "")
+    named = _FUNCTION.match(shown)
+    name = named[1] if named else "rule"
+    function.def_vmap(_refusing(name, None, "the batching rule", "batching rules"))
+    made = unprinted.rule_params(function, avals, eqn.primitive)
+    if made is None:
+        builder.fail(f"`{eqn.primitive}` cannot be made of what it calls", eqn.at)
+    trees = {
+        key: params[key]
+        for key in ("in_tree", "out_tree")
+        if getattr(params.get(key), "num_leaves", -1) == made[key].num_leaves
+    }
+    made = {key: made[key] for key in ("in_tree", "out_tree", "rule")}
+    return {**made, **trees}
+
+
+def _of(call: Any, args: Sequence[Any]) -> Any:
+    results = jaxapi.as_function(call)(*args)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _refusing(
+    name: str,
+    called: Any,
+    what: str = "the derivative",
+    kind: str = "derivative rules",
+) -> Any:
     """Return a rule that is not known, under the name that is printed."""
 
     def refuse(*args: Any) -> NoReturn:
         raise LoadError(
-            f"the derivative of `{name}` is not known: the printed jaxpr, from which it "
-            "was read, does not hold derivative rules"
+            f"{what} of `{name}` is not known: the printed jaxpr, from which it "
+            f"was read, does not hold {kind}"
         )
 
-    refuse.__name__ = getattr(called, "text", "rule")
+    refuse.__name__ = getattr(called, "text", name if called is None else "rule")
     return refuse

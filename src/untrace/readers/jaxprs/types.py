@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import jax.numpy as jnp
 
-from untrace.jaxapi import FLOAT0, printed
+from untrace.jaxapi import FLOAT0, printed, shard_maps
 
 _ARRAY = re.compile(
     r"(?P<weak>~?)(?P<dtype>\w+)(?:<(?P<mark>[^<>]*)>)?"
     r"\[(?P<shape>[^\[\]]*)\](?:\{(?P<note>[^{}]*)\})?"
 )
+_SHARDED = re.compile(r"([^,@()]+)(?:@(\w+|\([\w, ]+\)))?(?:,|\Z)")
+_VARYING = re.compile(r"V:(\w+|\([\w, ]+\))")
 _REFERENCE = re.compile(r"(?:Ref|AbstractRef)(?:<[^<>]*>)?\{(?P<content>.*)\}")
 _SYMBOLIC = re.compile(r"(?:[A-Za-z_]\w{0,30}|\d{1,9}|\^[1-9]\b|[-+*(), ]){1,100}")
 _SHORT = re.compile(r"(bf|f|i|u|c)(\d\w*)")
@@ -51,7 +54,9 @@ def dtype_named(name: str) -> Any:
 class Types:
     """The types of one text, where symbols of one name are the same dimension."""
 
-    def __init__(self) -> None:
+    def __init__(self, axes: Collection[str] = ()) -> None:
+        """Know no type; `axes`: those of the mesh on whose devices the types are."""
+        self._axes = axes
         self._known: dict[str, Any] = {}
         self._scope: Any = None
 
@@ -76,21 +81,47 @@ class Types:
         if array is None:
             raise ValueError(f"`{text}` is no type that is known")
         note = array["note"] or ""
-        if note not in ("", "weak_type=True", "weak_type"):
-            raise ValueError(f"a type that varies over a mesh, `{text}`, is not read")
+        axes = _VARYING.fullmatch(note) if self._axes else None
+        if axes is None and note not in ("", "weak_type=True", "weak_type"):
+            raise ValueError(f"the mesh that `{text}` varies over is not printed")
         if array["dtype"] == "key":
             dtype = printed.key_dtype(array["mark"] or "")
         else:
             dtype = dtype_named(array["dtype"])
         if dtype is None:
             raise ValueError(f"there is no type of elements `{array['dtype']}`")
-        is_weak = bool(array["weak"] or note)
+        is_weak = bool(array["weak"] or (note and not axes))
         memory = "" if array["dtype"] == "key" else array["mark"] or ""
         try:
-            shape = self.shape(array["shape"])
-            return printed.array_type(shape, dtype, is_weak, memory)
+            text, parts = self._parts(array["shape"])
+            shape = self.shape(text)
+            found = printed.array_type(shape, dtype, is_weak, memory, parts)
+            return found if axes is None else self._varying(found, axes[1])
         except KeyError:
             raise ValueError(f"there is no memory `{memory}`") from None
+
+    def _parts(self, text: str) -> tuple[str, list[Any]]:
+        """Return a shape without the axes that it is sharded over, and these."""
+        if "@" not in text:
+            return text, []
+        sizes: list[str] = []
+        parts: list[Any] = []
+        for found in _SHARDED.finditer(text):
+            sizes.append(found[1].strip())
+            axes = tuple(re.findall(r"\w+", found[2] or ""))
+            if not {*axes} <= {*printed.mesh_axes()}:
+                raise ValueError(
+                    f"the mesh that `[{text}]` is sharded over is not printed: enter "
+                    "it by `jax.set_mesh` or `jax.sharding.use_abstract_mesh`"
+                )
+            parts.append(axes if len(axes) > 1 else axes[0] if axes else None)
+        return ",".join(sizes), parts
+
+    def _varying(self, aval: Any, text: str) -> Any:
+        axes = [axis.strip() for axis in text.strip("()").split(",")]
+        if not {*axes} <= {*self._axes}:
+            raise ValueError(f"the mesh has no axes `{text}`")
+        return shard_maps.varying(aval, axes)
 
     def shape(self, text: str) -> tuple[Any, ...]:
         """Return the dimensions that a text lists.
@@ -101,10 +132,6 @@ class Types:
         items = [item.strip() for item in text.split(",")] if text.strip() else []
         if all(item.isdecimal() and len(item) < 20 for item in items):
             return tuple(map(int, items))
-        if "@" in text:
-            raise ValueError(
-                f"a type that is sharded over a mesh, `[{text}]`, is not read"
-            )
         if not _SYMBOLIC.fullmatch(text):
             raise ValueError(f"`[{text}]` is no shape")
         if self._scope is None:

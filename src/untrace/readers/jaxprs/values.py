@@ -30,7 +30,7 @@ _NUMPY: dict[str, Any] = {
         *("float16", "float32", "float64", "complex64", "complex128"),
     )
 }
-_TEXTS = ("name", "fmt", "policy")  # params that are texts, or are known by them
+_TEXTS = ("name", "fmt", "msg", "policy")  # params that are texts, or known by them
 
 
 class Sum(NamedTuple):
@@ -65,9 +65,12 @@ def _param(parser: Cursor, name: str) -> Any:
     parser.skip_lines()
     if parser.begins_block():
         return parser.block()
-    if parser.word == "(" and _holds_blocks(parser):
-        return _blocks(parser)
     try:
+        if parser.word == "(" and _holds_blocks(parser):
+            blocks = _blocks(parser)
+            if blocks is not None:
+                return blocks
+            parser.place, parser.depth = first, depth
         value = _value(parser)
         if _is_over(parser):
             return value
@@ -132,7 +135,8 @@ def _holds_blocks(parser: Cursor) -> bool:
     return words[place] == ")" and n_names > 0
 
 
-def _blocks(parser: Cursor) -> Blocks:
+def _blocks(parser: Cursor) -> Blocks | None:
+    """Read jaxprs up to `)`; None if other values stand among them."""
     at = parser.start
     parser.take("(")
     found: list[Block | Name] = []
@@ -141,6 +145,8 @@ def _blocks(parser: Cursor) -> Blocks:
         if parser.is_name():
             found.append(Name(parser.word, parser.start))
             parser.advance()
+        elif parser.word == ",":
+            return None
         else:
             found.append(parser.block())
         parser.skip_lines()

@@ -24,12 +24,14 @@ from untrace.jaxapi.modules import (
     written_module,
 )
 from untrace.readers.stablehlo.differences import first_difference
-from untrace.readers.stablehlo.identities import is_sharded
+from untrace.readers.stablehlo.identities import calls_host, is_sharded
 from untrace.readers.stablehlo.numbering import NO_EFFECT, Numbering, TooLargeError
 from untrace.readers.stablehlo.shapes import is_wide as is_wide_type
+from untrace.readers.stablehlo.sizes import has_dynamic
 
 SAME_MODULE = "same StableHLO"
 BUT_FOR_SHARDINGS = "same StableHLO but for shardings"
+BUT_FOR_HOST = "same StableHLO but for functions on the host"
 SAME_VALUES = "same values"
 MAX_NUMBERED = 4_000_000
 
@@ -55,9 +57,10 @@ def agreement(
 
     Returns:
       "same StableHLO" (followed by " but for shardings" if there are some, which are not
-      kept); "same values": bitwise, at these arguments; or "different: ",
-      followed by what differs. "different: not proved" is said of modules that are not
-      the same and that could not be run.
+      kept, or by " but for functions on the host", which are not in a module); "same
+      values": bitwise, at these arguments; or "different: ", followed by what differs.
+      "different: not proved" is said of modules that are not the same and that could not
+      be run.
     """
     if not isinstance(module, Module):
         module = parse_module(module)
@@ -72,8 +75,14 @@ def agreement(
         for mode in modes:
             with jax.enable_x64(mode):
                 found = module_difference(module, jaxpr, platform)
+            if not found and calls_host(module):
+                return BUT_FOR_HOST
             if not found:
                 return BUT_FOR_SHARDINGS if is_sharded(module) else SAME_MODULE
+        if has_dynamic(module):
+            return f"different: not proved, since its sizes are not known; {found}"
+        if calls_host(module):
+            return f"different: not proved, since it calls the host; {found}"
         with jax.enable_x64(is_wide):
             again = lowered_again(jaxpr, platform)
             if is_trusted:
@@ -83,6 +92,8 @@ def agreement(
 
 def module_difference(module: Module, jaxpr: Any, platform: str = "cpu") -> str:
     """Say what differs between a module and a jaxpr that is lowered; nothing if they agree."""
+    if has_dynamic(module):
+        return exported_difference(module, jaxpr, platform)
     found = structural_difference(module, lowered_again(jaxpr, platform))
     return found and exported_difference(module, jaxpr, platform) and found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,21 @@ class Call:
         function: str,
         region: Callable[[Block], Function],
         constants: Sequence[Any] = (),
+        blocks: Mapping[str, Block] | None = None,
     ) -> None:
         """Take an operation, the function that it is in, and what makes a region run.
 
-        `constants` are the operands that are known, and None for each other one.
+        `constants` are the operands that are known, and None for each other one; `blocks`
+        those of the functions that the operation names.
         """
+        self.blocks = blocks or {}
         self.operation = operation
         self.name = operation.name
         self._constants = constants
         self._function = function
         self._region = region
         self._asked: set[str] = set()
+        self._shape: tuple[Any, ...] | None = None
 
     def __getitem__(self, name: str) -> Any:
         """Return an attribute; an operation without it is refused."""
@@ -61,6 +65,15 @@ class Call:
             )
         return known.tolist()
 
+    def shaped(self, index: int) -> Call:
+        """Return the call with the shape of its result, which an operand says."""
+        (value,) = self.operation.results
+        kind = self.checked(value.type)
+        if None in kind.shape:
+            sizes = tuple(self.constant(index))
+            self._shape = sizes
+        return self
+
     def ignore(self, *names: str) -> None:
         """Let attributes pass that say nothing about values."""
         self._asked.update(names)
@@ -78,7 +91,7 @@ class Call:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the first result."""
-        return self.type.shape
+        return self.type.shape if self._shape is None else self._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -95,14 +108,9 @@ class Call:
 
     def computation(self, index: int = 0) -> Callable[..., Any]:
         """Return a region over scalars as JAX takes it: `lax.add` if it does only that."""
-        block = self.operation.regions[index]
-        if len(block.operations) == 1 and len(block.arguments) == 2:
-            (only,) = block.operations
-            if only.operands == block.arguments and only.results == block.returned:
-                kind = self.checked(block.arguments[0].type).dtype
-                table = MONOIDS_OF_BOOLS if kind.kind == "b" else MONOIDS
-                if only.name in table and not only.attributes:
-                    return table[only.name]
+        known = self.monoid(self.operation.regions[index])
+        if known is not None:
+            return known
         function = self.region(index)
 
         def computed(one: Any, other: Any) -> Any:
@@ -111,6 +119,14 @@ class Call:
             return function(one, other)[0]
 
         return computed
+
+    def monoid(self, block: Block) -> Callable[[Any, Any], Any] | None:
+        """Return the function of JAX that a block of two scalars is, if it is one."""
+        only = _only_operation(block)
+        if only is None or only.operands != block.arguments or only.attributes:
+            return None
+        kind = self.checked(block.arguments[0].type).dtype
+        return (MONOIDS_OF_BOOLS if kind.kind == "b" else MONOIDS).get(only.name)
 
     def checked(self, kind: Any) -> TensorType:
         """Return the type of an array, and refuse all others."""
@@ -132,6 +148,15 @@ class Call:
             f"cannot read `{self.name}` in `{self._function}`{where}: it {why}. "
             + (then or f"Replace it by operations that JAX has; {SEE}")
         )
+
+
+def _only_operation(block: Block) -> Operation | None:
+    """Return the operation that a block returns if it does nothing else."""
+    only, *others = block.operations or (None,)
+    if only is None or any(one.name != "sdy.sharding_constraint" for one in others):
+        return None
+    last = others[-1] if others else only  # each constrains what stands before it
+    return only if last.results == block.returned else None
 
 
 SEE = "docs/stablehlo.md lists what is read."

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 from jax import lax
+from jax.experimental import io_callback
 
+from untrace.errors import LoadError
 from untrace.jaxapi.module_types import Record
 from untrace.readers.stablehlo.calls import Call
+from untrace.readers.stablehlo.identities import HOST_CALL
 from untrace.readers.stablehlo.shapes import struct
 
 Template = Callable[..., Any]
@@ -28,7 +32,7 @@ def custom_call(call: Call, *operands: Any) -> Any:
     raise call.refused(
         f"calls `{target}`, which lives outside the module",
         "Only functions that JAX brings along are called (LAPACK, ApproxTopK, those that "
-        "mark shardings); callbacks, kernels and libraries of others cannot be read "
+        "mark shardings); kernels and libraries of others cannot be read "
         "from a module.",
     )
 
@@ -68,6 +72,57 @@ def same(call: Call, x: Any) -> Any:
     return x
 
 
+def dynamic_reduce_window(call: Call, x: Any, init: Any) -> Any:
+    """State a reduction of windows whose sizes are operands, by a function by its name."""
+    call.ignore("called_computations", "api_version", "backend_config")
+    (block,) = call.blocks.values()
+    function = call.monoid(block)
+    if function is None:
+        raise call.refused("reduces by a function that is none of JAX's own")
+    sizes = [call.constant(i) for i in range(2, 6)]
+    padding = [tuple(pair) for pair in call.constant(6)]
+    window, strides, *dilations = sizes
+    return lax.reduce_window(x, init, function, window, strides, padding, *dilations)
+
+
+def host_call(call: Call, *operands: Any) -> Any:
+    """State the call of a function on the host, which is not in the module.
+
+    Those of one number are one function; a stand-in says that it is not known.
+    """
+    call.ignore("backend_config", "operand_layouts", "result_layouts", "api_version")
+    given = call["mhlo.backend_config"]
+    number = given.plain().get("index") if isinstance(given, Record) else None
+    if number is None:
+        raise call.refused("calls a function on the host that has no number")
+    host = _unknown_host_function(int(number))
+    types = [struct(kind) for kind in call.types]
+    if not call.get("has_side_effect"):
+        return jax.pure_callback(host, types, *operands)
+    if types:
+        return io_callback(host, types, *operands)
+    jax.debug.callback(host, *operands)
+    return []
+
+
+@functools.lru_cache(maxsize=1024)
+def _unknown_host_function(number: int) -> Callable[..., NoReturn]:
+    def unknown(*_: Any) -> NoReturn:
+        raise LoadError(
+            "a function that the program calls on the host is not known: the module, "
+            "from which it was read, does not hold functions of the host"
+        )
+
+    unknown.__name__ = unknown.__qualname__ = f"unknown_host_function_{number}"
+    return unknown
+
+
+def shape_assertion(call: Call, *_: Any) -> Any:
+    """State nothing: JAX makes what checks the sizes again when it exports the program."""
+    call.ignore("error_message", "has_side_effect", "api_version", "backend_config")
+    return []
+
+
 def _mhlo(function: Callable[..., Any]) -> Template:
     """State what older releases of the exchange format kept under a name of MHLO."""
 
@@ -89,6 +144,9 @@ TARGETS: dict[str, Template] = {
     "ApproxTopK": approx_top_k,
     "Sharding": same,
     "annotate_device_placement": same,
+    HOST_CALL: host_call,
+    "shape_assertion": shape_assertion,
+    "stablehlo.dynamic_reduce_window": dynamic_reduce_window,
     "mhlo.acos": _mhlo(lax.acos),
     "mhlo.acosh": _mhlo(lax.acosh),
     "mhlo.asin": _mhlo(lax.asin),

@@ -27,6 +27,7 @@ from untrace.jaxapi.module_types import (
     Value,
 )
 from untrace.readers.stablehlo.calls import Call
+from untrace.readers.stablehlo.collectives import COLLECTIVES, manual_computation
 from untrace.readers.stablehlo.control import CONTROL, branches, composite
 from untrace.readers.stablehlo.custom_calls import custom_call
 from untrace.readers.stablehlo.elementwise import ELEMENTWISE
@@ -37,6 +38,14 @@ from untrace.readers.stablehlo.refusals import why_refused
 from untrace.readers.stablehlo.regions import REGIONS
 from untrace.readers.stablehlo.scopes import relative_scopes
 from untrace.readers.stablehlo.shapes import SHAPES, is_wide
+from untrace.readers.stablehlo.sizes import (
+    MAX_ITEMS,
+    Sizes,
+    computed,
+    has_dynamic,
+    is_symbolic,
+)
+from untrace.readers.stablehlo.sources import made_at
 from untrace.readers.stablehlo.static_shapes import STATIC_SHAPES
 
 Values = MutableMapping[int, Any]
@@ -46,6 +55,7 @@ TEMPLATES: dict[str, Callable[..., Any]] = {
     **STATIC_SHAPES,
     **REGIONS,
     **CONTROL,
+    **COLLECTIVES,
     "stablehlo.custom_call": custom_call,
 }
 
@@ -91,6 +101,7 @@ class Frame:
         self.arguments = numbering.arguments(function.name, function.block.arguments)
         numbering.function(module, function, self.arguments, self.numbers)
         self.operands = Operands(module, numbering, self.numbers)
+        self.is_dynamic = has_dynamic(module)
 
     def run(self, *args: Any) -> list[Any]:
         """Evaluate the function."""
@@ -116,7 +127,7 @@ class Frame:
             todo = [n for n in made if n in needed and not self._is_known(n, values)]
             if not todo and not has_effects(operation):
                 continue
-            with _named(operation, scopes):
+            with _named(operation, scopes), made_at(operation.place.frames):
                 for number in todo:
                     if number in idioms and number not in values:
                         idiom = idioms[number]
@@ -134,15 +145,62 @@ class Frame:
         return [self.value(number, values) for number in wanted]
 
     def _is_known(self, number: int, values: Values) -> bool:
-        return number in values or isinstance(self.numbering.keys[number], Constant)
+        if number in values or isinstance(self.numbering.keys[number], Constant):
+            return True
+        sizes = self.sizes(number, values)
+        return sizes is not None and is_symbolic(sizes.items)
+
+    def sizes(
+        self, number: int, values: Values, known: dict[int, Any] | None = None
+    ) -> Sizes | None:
+        """Return a value as integers and symbolic dimensions; None if it is none of them."""
+        if not self.is_dynamic:
+            return None
+        known = {} if known is None else known
+        if number not in known:
+            known[number] = None  # until it is found
+            known[number] = self._sizes(number, values, known)
+        return known[number]
+
+    def _sizes(
+        self, number: int, values: Values, known: dict[int, Any]
+    ) -> Sizes | None:
+        kind, key = self.numbering.type(number), self.numbering.keys[number]
+        given = values.get(number)
+        if isinstance(given, Sizes) or not isinstance(kind, TensorType):
+            return given if isinstance(given, Sizes) else None
+        if isinstance(key, Constant):
+            content = self._constant(number)
+            is_small = content.size <= MAX_ITEMS and kind.dtype.kind in "iub"
+            return Sizes(content.astype(object), kind.dtype) if is_small else None
+        made = self.numbering.made(number)
+        if made is None or not made.operands or made.regions:
+            return None
+        if made.name == "stablehlo.get_dimension_size":
+            array = values.get(made.operands[0])
+            if array is None or isinstance(array, Sizes):
+                return None
+            item = array.shape[int(dict(made.attributes)["dimension"][1])]
+            return Sizes(np.array(item, object), kind.dtype)
+        operands = [self.sizes(one, values, known) for one in made.operands]
+        given = [one.items for one in operands if one is not None]
+        if len(given) < len(operands):
+            return None
+        attributes = dict(made.attributes)
+        items = computed(made.name, attributes, kind, given)
+        return None if items is None else Sizes(items, kind.dtype)
 
     def value(self, number: int, values: Values) -> Any:
         """Return a value that is known, or a constant, which each block makes itself."""
         key = self.numbering.keys[number]
         own = values.maps[0] if isinstance(values, ChainMap) else values
         if number in (own if isinstance(key, Constant) else values):
-            return values[number]
+            found = values[number]
+            return found.as_array() if isinstance(found, Sizes) else found
         if not isinstance(key, Constant):
+            sizes = self.sizes(number, values)
+            if sizes is not None:
+                return sizes.as_array()
             raise LoadError(
                 f"cannot read `{self.function.name}`: a value is used before it is made. "
                 "Please report the module."
@@ -157,6 +215,13 @@ class Frame:
             return content.reshape(shape)
         made = values[number] = lax.full(shape, content[0], dtype)
         return made
+
+    def _known(self, number: int, values: Values) -> Any:
+        """Return the content of a value that is known, or the sizes that it is."""
+        if isinstance(self.numbering.keys[number], Constant):
+            return self._constant(number)
+        sizes = self.sizes(number, values)
+        return None if sizes is None else sizes.items
 
     def _constant(self, number: int) -> Any:
         """Return the content of a value that is known; None if it is not."""
@@ -235,10 +300,12 @@ class Frame:
         for value in (*operation.operands, *operation.results):
             if is_wide(value.type) and not jaxapi.is_wide():
                 raise WideError
-        args = [self.value(number, values) for number in self.operands.of(operation)]
-        scopes = operation.place.scopes
+        numbers = self.operands.of(operation)
         if operation.name in CALLS:
-            return self._call(operation.attributes["callee"])(*args)
+            given = [self._passed(number, values) for number in numbers]
+            return self._call(operation.attributes["callee"])(*given)
+        args = [self.value(number, values) for number in numbers]
+        scopes = operation.place.scopes
         if operation.name == "sdy.sharding_constraint":
             return args
         bound: list[int] = []
@@ -250,7 +317,8 @@ class Frame:
             lambda block: self.region(
                 block, values, depth, scopes, bound, block is operation.regions[-1]
             ),
-            [self._constant(self.numbers[value]) for value in operation.operands],
+            [self._known(self.numbers[value], values) for value in operation.operands],
+            self._named_blocks(operation),
         )
         try:
             results = self._stated(call, args, values, depth)
@@ -273,17 +341,38 @@ class Frame:
         self._check(call, results)
         return results
 
+    def _named_blocks(self, operation: Operation) -> dict[str, Block]:
+        """Return the blocks of the functions that an operation computes with."""
+        names: Any = operation.attributes.get("called_computations") or ()
+        functions = self.module.functions
+        return {name: functions[name].block for name in names if name in functions}
+
+    def _passed(self, number: int, values: Values) -> Any:
+        """Return an argument of a function: a value, or sizes as such."""
+        sizes = self.sizes(number, values)
+        if sizes is not None and is_symbolic(sizes.items):
+            return sizes
+        return self.value(number, values)
+
     def _stated(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
         if call.name == "mhlo.fusion":
             return self._fusion(call, args, values, depth)
         if call.name == "stablehlo.case":
             return self._case(call, args, values, depth)
+        if call.name == "sdy.manual_computation":
+            (block,) = call.operation.regions
+            return manual_computation(call, self._apart(call, block, depth), *args)
         if call.name == "stablehlo.composite":
             return composite(call, self._call(call["decomposition"]), *args)
         template = TEMPLATES.get(call.name)
         if template is None:
             raise call.refused(*why_refused(call.name))
         return template(call, *args)
+
+    def _apart(self, call: Call, block: Block, depth: int) -> Callable[..., Any]:
+        """Return a region that takes nothing from outside but its arguments."""
+        scopes = call.operation.place.scopes
+        return lambda *args: self.region(block, ChainMap(), depth, scopes)(*args)
 
     def _fusion(self, call: Call, args: list[Any], values: Values, depth: int) -> Any:
         """State what XLA has fused by what it is made of."""
@@ -332,10 +421,17 @@ class Frame:
         """Refuse results of other types than the module has."""
         wanted = [call.checked(value.type) for value in call.operation.results]
         found = [TensorType(np.shape(x), np.dtype(x.dtype)) for x in results]
-        if wanted != found:
+        if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
             raise call.refused(
                 f"has results {_types(wanted)}, and what JAX makes of it has {_types(found)}"
             )
+
+
+def _fits(wanted: TensorType, found: TensorType) -> bool:
+    """Whether a type is another one, of which some sizes may not be known."""
+    if wanted.dtype != found.dtype or len(wanted.shape) != len(found.shape):
+        return False
+    return all(a is None or a == b for a, b in zip(wanted.shape, found.shape))
 
 
 def _n_results(idiom: Idiom) -> int:

@@ -28,6 +28,18 @@ _EFFECTS = {
 }
 
 
+HOST_CALL = "xla_ffi_python_cpu_callback"
+"""What a function of Python on the host is called by."""
+
+
+def calls_host(module: Module) -> bool:
+    """Whether a module calls functions on the host."""
+    return any(
+        operation.attributes.get("call_target_name") == HOST_CALL
+        for operation in module.operations()
+    )
+
+
 def has_effects(operation: Operation) -> bool:
     """Whether an operation does more than compute its results."""
     return operation.name in _EFFECTS or bool(

@@ -12,15 +12,26 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
+from jax import lax
+from jax.sharding import PartitionSpec
+
 from untrace import jaxapi
 from untrace.jaxapi.module_types import Block, Module, TensorType
 from untrace.jaxapi.modules import lowered_module
 from untrace.readers.stablehlo.candidates import candidates
+from untrace.readers.stablehlo.collectives import Mesh, abstract_mesh, meshes_of
 from untrace.readers.stablehlo.frames import Frame, Idiom, used_values
 from untrace.readers.stablehlo.loops import scan_candidate
-from untrace.readers.stablehlo.numbering import Constant, Numbering, TooLargeError
+from untrace.readers.stablehlo.numbering import (
+    NO_EFFECT,
+    Constant,
+    Numbering,
+    TooLargeError,
+)
 from untrace.readers.stablehlo.random import draws
 from untrace.readers.stablehlo.shapes import is_wide, struct
+from untrace.readers.stablehlo.sizes import is_dynamic
 
 
 class Idioms:
@@ -31,14 +42,19 @@ class Idioms:
         self.numbering = numbering
         self.is_artefact = is_artefact
         self._lowered: dict[Any, Module | None] = {}
+        self._on_axes: dict[Module, dict[int, str]] = {}
 
     def find(self, frame: Frame, block: Block, depth: int) -> list[Idiom]:
         """Return the idioms that give values of a block, inner ones first."""
         return [*self._found(frame, block, depth)]
 
     def _found(self, frame: Frame, block: Block, depth: int) -> Iterator[Idiom]:
+        axes = self.axis_indices(frame.module)
         for operation in block.operations:
             operands = tuple(frame.numbers[value] for value in operation.operands)
+            for number in (frame.numbers[value] for value in operation.results):
+                if number in axes:
+                    yield Idiom(_index_along(axes[number]), (), {number: 0})
             if operation.name == "stablehlo.while":
                 loop = scan_candidate(frame, operation, depth)
                 if loop is not None:
@@ -56,6 +72,36 @@ class Idioms:
                 if found is not None:
                     yield found
 
+    def axis_indices(self, module: Module) -> dict[int, str]:
+        """Return the numbers of the places of a device along the axes of the meshes."""
+        if module not in self._on_axes:
+            found: dict[int, str] = {}
+            for mesh in meshes_of(module):
+                for name, _ in mesh:
+                    number = self._axis_index(mesh, name)
+                    if number is not None and not self._is_plain(number):
+                        found[number] = name
+            self._on_axes[module] = found
+        return self._on_axes[module]
+
+    def _axis_index(self, mesh: Mesh, name: str) -> int | None:
+        """Number what `lax.axis_index` is lowered to for each device of a mesh."""
+        mapped = jax.shard_map(
+            _index_along(name),
+            mesh=abstract_mesh(mesh),
+            in_specs=(),
+            out_specs=[PartitionSpec()],
+            check_vma=False,
+        )
+        module = self._of(mapped, [])
+        for one in module.operations() if module is not None else ():
+            if module is not None and one.name == "sdy.manual_computation":
+                ((number,), _) = self.numbering.inlined(
+                    module, one.regions[0], [], {}, 0, NO_EFFECT
+                )
+                return number
+        return None
+
     def proved(
         self,
         function: Callable[..., Sequence[Any]],
@@ -66,6 +112,8 @@ class Idioms:
         """Return an idiom if some of what a candidate gives are values of the module."""
         types = [self.numbering.type(number) for number in operands]
         if not all(isinstance(kind, TensorType) for kind in types):
+            return None
+        if any(map(is_dynamic, types)):
             return None
         if any(map(is_wide, types)) and not jaxapi.is_wide():
             return None
@@ -113,3 +161,7 @@ class Idioms:
                 return lowered_module(function, given, is_artefact=self.is_artefact)
         except Exception:  # a candidate that JAX does not take for these types is none
             return None
+
+
+def _index_along(axis: str) -> Callable[[], list[Any]]:
+    return lambda: [lax.axis_index(axis)]

@@ -9,6 +9,7 @@ from untrace.errors import LoadError, UnverifiedWarning
 from untrace.jaxapi.module_types import ModuleError
 from untrace.jaxapi.modules import module_of_hlo, module_text
 from untrace.readers.stablehlo.agreement import (
+    BUT_FOR_HOST,
     BUT_FOR_SHARDINGS,
     SAME_MODULE,
     SAME_VALUES,
@@ -23,7 +24,7 @@ from untrace.readers.stablehlo.recognise import (
     is_lowered,
 )
 
-PROVED = (SAME_MODULE, BUT_FOR_SHARDINGS, SAME_VALUES)
+PROVED = (SAME_MODULE, BUT_FOR_SHARDINGS, BUT_FOR_HOST, SAME_VALUES)
 
 
 def read(program: Any) -> Any:
@@ -87,6 +88,11 @@ def told(found: str) -> str:
         return (
             "Read from StableHLO: lowering it again gives the same module but for its "
             "shardings, which are not kept."
+        )
+    if found == BUT_FOR_HOST:
+        return (
+            "Read from StableHLO: lowering it again gives the same module but for the "
+            "functions that it calls on the host, which are not in it."
         )
     if found == SAME_VALUES:
         return (

@@ -329,6 +329,8 @@ class Numbering:
         ]
         taken = {key for key, _ in called}
         taken |= SHARDINGS
+        if operation.attributes.get("call_target_name") == "shape_assertion":
+            taken.add("error_message")  # names arguments
         rest = {k: v for k, v in operation.attributes.items() if k not in taken}
         inner = (*regions, *(region for _, region in called))
         has_effect = has_effects(operation) or any(r.effect != NO_EFFECT for r in inner)

@@ -12,6 +12,7 @@ from untrace.jaxapi.module_types import Module, Operation, TensorType, Value
 from untrace.readers.stablehlo.elementwise import IMPLIES_BROADCASTS
 from untrace.readers.stablehlo.identities import exact
 from untrace.readers.stablehlo.numbering import Constant, Made, Numbering
+from untrace.readers.stablehlo.static_shapes import DATA_OPERANDS
 
 _PREDICATE = TensorType((), np.dtype(bool))
 
@@ -34,6 +35,9 @@ class Operands:
         if operation.name == "stablehlo.while":
             bound = self.numbering.unchanged(self.module, operation.regions[1])
             return [n for i, n in enumerate(numbers) if i not in bound]
+        name = str(operation.attributes.get("call_target_name", operation.name))
+        if name in DATA_OPERANDS:
+            return numbers[: DATA_OPERANDS[name]]
         if operation.name in IMPLIES_BROADCASTS:
             return self._before_broadcasts(numbers)
         if self.numbering.taken(operation, numbers) is not None:

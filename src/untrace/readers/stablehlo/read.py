@@ -7,7 +7,6 @@ cannot express is refused, with the place of the operation.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +23,21 @@ from untrace.readers.stablehlo.identities import CALLS
 from untrace.readers.stablehlo.idioms import Idioms
 from untrace.readers.stablehlo.numbering import Numbering, TooLargeError
 from untrace.readers.stablehlo.shapes import is_wide, struct
+from untrace.readers.stablehlo.sizes import (
+    argument_types,
+    has_dynamic,
+    renamed,
+    with_sizes,
+)
 
 MAX_CALLED = 2_000_000
 """How many operations there may be when every call is written out."""
 
+EXPORTED = "_wrapped_jax_export_main"
+"""The function of a program whose sizes vary: they are its first arguments."""
 INLINED = re.compile(
     r"(closed_call|core_call|None|custom_jvp_call)([_.]\d+)?|.*_computation(\.\d+)?"
+    rf"|{EXPORTED}"
 )
 """Functions that JAX makes for its own ends."""
 
@@ -143,14 +151,25 @@ def _traced(module: Module, is_artefact: bool) -> Any:
     types = [_checked(value.type) for value in main.block.arguments]
     if any(map(is_wide, types)) and not jaxapi.is_wide():
         raise WideError
+    if has_dynamic(module):
+        types = argument_types(module, main.block.arguments)
     name = _name(module)
     return jaxapi.trace_named(
         functions.frame(main).run,
         [struct(kind) for kind in types],
         name,
-        main.argument_paths,
+        _argument_paths(module),
         main.result_paths,
     )
+
+
+def _argument_paths(module: Module) -> tuple[str, ...]:
+    """Return what the arguments are called, which the function may say that `main` calls."""
+    paths = module.main.argument_paths
+    inner = module.functions.get(EXPORTED)
+    if any(paths) or inner is None:
+        return paths
+    return inner.argument_paths[-len(paths) or len(inner.argument_paths) :]
 
 
 def has_composites(module: Module) -> bool:
@@ -163,13 +182,16 @@ def has_composites(module: Module) -> bool:
 
 
 def _checked(kind: Any) -> TensorType:
-    """Return the type of an argument, and refuse all but arrays of static shapes."""
+    """Return the type of an argument, and refuse all but arrays."""
     if not isinstance(kind, TensorType):
-        then = "Only arrays are taken"
-        if "?" in kind:
-            then = "Lower or export the function for shapes that are known"
+        then = "Only arrays of a known number of axes are taken."
+        if "token" in kind:
+            then = (
+                "JAX orders by it what the program does on the host: lower the function "
+                "without ordered effects, such as `jax.debug.print(..., ordered=True)`."
+            )
         raise LoadError(
-            f"cannot read the module: an argument is of type {kind}. {then}."
+            f"cannot read the module: an argument is of type {kind}. {then}"
         )
     return kind
 
@@ -204,7 +226,8 @@ class _Functions:
             run = self.frame(function).run
             if not INLINED.fullmatch(name):
                 n_arguments = len(function.block.arguments)
-                run = jax.jit(_renamed(run, self._plain(name), n_arguments))
+                named = renamed(run, self._plain(name), n_arguments)
+                run = with_sizes(named) if has_dynamic(self.module) else jax.jit(named)
             self.jitted[name] = run
         return self.jitted[name]
 
@@ -213,18 +236,3 @@ class _Functions:
         base = re.sub(r"_\d+$", "", name)
         known = base if base in self.module.functions else name
         return re.sub(r"\.\d+$", "", known)
-
-
-def _renamed(
-    run: Callable[..., list[Any]], name: str, n_arguments: int
-) -> Callable[..., list[Any]]:
-    """Return a function of a name, whose arguments are called as MLIR prints them."""
-
-    def function(*args: Any) -> list[Any]:
-        return run(*args)
-
-    function.__name__ = function.__qualname__ = name
-    kind = inspect.Parameter.POSITIONAL_ONLY
-    named = [inspect.Parameter(f"arg{i}", kind) for i in range(n_arguments)]
-    function.__signature__ = inspect.Signature(named)  # pyright: ignore
-    return function

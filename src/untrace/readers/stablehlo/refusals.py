@@ -24,9 +24,8 @@ _NONE = ("is an operation that JAX has no counterpart of", "")
 REFUSALS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         (
-            *("all_gather", "all_reduce", "all_to_all", "collective_broadcast"),
-            *("collective_permute", "collective_reduce", "cross-replica-sum"),
-            *("partition_id", "reduce_scatter", "replica_id"),
+            *("collective_broadcast", "collective_reduce", "cross-replica-sum"),
+            "replica_id",
         ),
         _DEVICES,
     ),
@@ -38,7 +37,5 @@ REFUSALS: dict[str, tuple[str, str]] = {
 
 def why_refused(name: str) -> tuple[str, str]:
     """Return why an operation is not read, and what to do instead."""
-    if name == "sdy.manual_computation":
-        return _DEVICES
     dialect, _, plain = name.partition(".")
     return REFUSALS.get(plain, _NONE) if dialect == "stablehlo" else _NONE

@@ -14,6 +14,8 @@ _DIFFERENTIATING = frozenset(
     {"grad", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"}
 )
 
+_REASON = "the derivative of `{}` is its library's alone"
+
 
 def lost_derivative(item: Call) -> str:
     """Say which primitive's derivative a call asks for that no file has; "" if none."""
@@ -26,7 +28,7 @@ def lost_derivative(item: Call) -> str:
     span = item.span
     for bind in span.log[span.first : span.last]:
         if jaxapi.library_of(bind.primitive) and _is_refused(bind):
-            return f"the derivative of `{bind.primitive.name}` is its library's alone"
+            return _REASON.format(bind.primitive.name)
     return ""
 
 
@@ -39,9 +41,21 @@ def lost_in(body: Body) -> str:
     return ""
 
 
+def computes_lost(body: Body) -> str:
+    """Say which primitive of that kind a run computes, differentiated or not."""
+    for item in body.calls:
+        span = item.span
+        for bind in span.log[span.first : span.last] if span else ():
+            if jaxapi.library_of(bind.primitive) and _is_other(bind):
+                return _REASON.format(bind.primitive.name)
+    return ""
+
+
 def _is_refused(bind: Bind) -> bool:
-    if not any(map(jaxapi.is_differentiated, bind.args)):
-        return False
+    return any(map(jaxapi.is_differentiated, bind.args)) and _is_other(bind)
+
+
+def _is_other(bind: Bind) -> bool:
     avals = [jaxapi.aval_of(arg) for arg in bind.args]
     results = [jaxapi.aval_of(result) for result in bind.results]
     return jaxapi.differentiates_otherwise(bind.primitive, bind.params, avals, results)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.lifting.recorded.calls.lost_derivatives import lost_in
+from untrace.lifting.recorded.calls.lost_derivatives import computes_lost, lost_in
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import Global, Term, call, joined
@@ -51,7 +51,11 @@ def perturbed_rules(
 
     Raises:
       Unwritable: If a function is among the arguments, which the helper cannot pass on.
+      LiftingError: If the rules differentiate what no file can.
     """
+    lost = computes_lost(body)  # which its rules differentiate, as it is
+    if lost:
+        raise LiftingError(lost)
     if len(fixed) < len(function.nondiff_argnums):
         raise Unwritable("rules that are told of symbolic zeros are passed functions")
     fwd, bwd = rules(function)

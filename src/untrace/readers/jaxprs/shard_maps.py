@@ -1,0 +1,84 @@
+"""Make the equations of `shard_map`, whose jaxprs are made for each device of a mesh.
+
+A mesh is printed without its devices, and so it has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jax.sharding import AbstractMesh, AxisType
+
+from untrace.jaxapi import printed, shard_maps
+from untrace.readers.jaxprs.bodies import resolved
+from untrace.readers.jaxprs.making import Making
+from untrace.readers.jaxprs.syntax import Call, Equation, Raw
+
+_AXIS = r"'([^']*)': (\d{1,9})"
+_MESH = re.compile(
+    rf"(?:Abstract)?Mesh\(({_AXIS}(?:, {_AXIS})*), axis_types=\(([\w, ]*)\)\)"
+)
+NEEDED = ("check_vma", "in_specs", "jaxpr", "mesh", "newly_manual_axes", "out_specs")
+
+
+def made(eqn: Equation, inputs: list[Any], builder: Making) -> tuple[Any, ...]:
+    """Return the primitive, params, types of results and effects of an equation.
+
+    Raises:
+      ParseError: If the text does not hold all of it, or it is not possible.
+    """
+    missing = [name for name in NEEDED if name not in eqn.params]
+    if missing:
+        builder.fail(
+            f"what `{missing[0]}` of `shard_map` is, is not printed",
+            eqn.at,
+            "Releases of JAX before 0.8 print other params of `shard_map`.",
+        )
+    mesh = read_mesh(eqn.params["mesh"])
+    if mesh is None:
+        builder.fail("this mesh of `shard_map` is not understood", eqn.at)
+    rest = {k: v for k, v in eqn.params.items() if k not in ("jaxpr", "mesh")}
+    params = builder.params.read(eqn._replace(params=rest), {})
+    manual = _names(params["newly_manual_axes"])
+    block = resolved(eqn.params["jaxpr"], dict(builder.shared))
+    if manual is None or block is None or not manual <= {*mesh.axis_names}:
+        builder.fail("this `shard_map` is not understood", eqn.at)
+    checks = params["check_vma"] is True
+    avals = [atom.aval for atom in inputs]
+    given = shard_maps.per_device(mesh, manual, checks, params["in_specs"], avals)
+    with shard_maps.on_each_device(mesh, manual, checks), builder.region(mesh):
+        jaxpr = builder.block(block, given, ())
+    params |= {"jaxpr": jaxpr, "mesh": mesh, "newly_manual_axes": manual}
+    local = printed.result_types(jaxpr)
+    results = shard_maps.of_all_devices(mesh, checks, params["out_specs"], local)
+    effects = shard_maps.effects_outside(jaxpr, mesh)
+    return printed.primitive_named("shard_map"), params, results, effects
+
+
+def read_mesh(value: Any) -> AbstractMesh | None:
+    """Read a mesh as JAX prints it.
+
+    >>> read_mesh(Raw("AbstractMesh('x': 4, axis_types=(Auto,))", 0)).shape_tuple
+    (('x', 4),)
+    """
+    found = _MESH.fullmatch(value.text) if isinstance(value, Raw) else None
+    if found is None:
+        return None
+    axes = re.findall(_AXIS, found[1])
+    kinds = [word for word in re.split(r"[ ,]+", found[found.re.groups]) if word]
+    known: Mapping[str, AxisType] = AxisType.__members__
+    if len(kinds) != len(axes) or not {*kinds} <= {*known}:
+        return None
+    names, sizes = zip(*axes)
+    types = tuple(known[kind] for kind in kinds)
+    return AbstractMesh(tuple(map(int, sizes)), names, axis_types=types)
+
+
+def _names(value: Any) -> frozenset[str] | None:
+    """Return the axes in `frozenset({...})`."""
+    if not isinstance(value, Call) or value.name != "frozenset":
+        return None
+    found = frozenset(*value.args)
+    return found if all(isinstance(name, str) for name in found) else None
