@@ -22,13 +22,21 @@ from untrace.errors import SaveError
 from untrace.ir import Block
 from untrace.lifting.dimensions import is_symbolic
 from untrace.lifting.spelling.arrays import write_sidecar
+from untrace.lifting.spelling.sidecar import pack, sidecar_digest
 from untrace.optional import Decision
 from untrace.options import Options
-from untrace.printable import printable_lines
+from untrace.printable import printable, printable_lines
 from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.report import VERDICTS, Report
 from untrace.verification.retrace import execute
+
+
+PRINTED_CHARS = 1 << 16
+"""Most characters of compressed constants in a text that is printed."""
+
+MOST_COMPRESSED = 4
+"""Bytes that a character of compressed text may stand for, to try at all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,8 +67,46 @@ class Source:
 
     def __str__(self) -> str:
         if not self._text:
-            self._text.append(self.module.text(self._header()))
+            self._text.append(self.printed())
         return self._text[0]
+
+    def printed(
+        self, limit_chars: int = PRINTED_CHARS, command: str = ""
+    ) -> str:
+        """Return the file as one text, which needs no other file where that is possible.
+
+        Small constants are written out, and large ones as compressed text.
+
+        Args:
+          limit_chars: Most characters of compressed text (>= 0). What would be longer is
+            left out, which the first line says.
+          command: What saves the file with its constants, for that line.
+
+        Returns:
+          The text. If constants are left out, it looks for them in a sidecar, as the
+          saved file does.
+        """
+        stored = self.module.stored
+        if not stored:
+            return self.module.text(self._header())
+        size_bytes = sum(array.nbytes for array in stored.values())
+        if size_bytes <= limit_chars * MOST_COMPRESSED:
+            packed = pack(stored)
+            if len(packed) <= limit_chars:
+                return self.module.with_packed(packed, self._header())
+        command = command or f'src.save("{self.name}.py")'
+        missing = (
+            f"INCOMPLETE: its constants, {_size(size_bytes)}, are saved by:\n"
+            f"{printable(command)}"
+        )
+        sidecar = f"{self.name}.safetensors"
+        header = f"{missing}\n\n{self._header()}"
+        return self.module.with_sidecar(sidecar, sidecar_digest(stored), header)
+
+    @property
+    def text(self) -> str:
+        """The file, as `str` gives it."""
+        return str(self)
 
     def _header(self) -> str:
         name = self.module.name
@@ -148,6 +194,19 @@ class Source:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))
+
+
+def _size(size_bytes: int) -> str:
+    """Write a size for people.
+
+    >>> _size(999), _size(160_000), _size(1_250_000)
+    ('999 bytes', '160 kB', '1.2 MB')
+    """
+    if size_bytes < 1000:
+        return f"{size_bytes} bytes"
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1000:.0f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"
 
 
 def write_text(path: Path, text: str) -> None:

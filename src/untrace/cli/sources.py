@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Any, NoReturn
 
+import click
+from click.core import ParameterSource
 from rich.console import Console
 
 from untrace.cli.messages import DIFFERENT, ERR, VERIFIED, explained, say
+
+
+TERMINAL_CHARS = 1 << 12
+PIPED_CHARS = 1 << 22
+"""Most characters of compressed constants that are printed."""
 
 
 def deliver(src: Any, output: str | None) -> NoReturn:
@@ -15,10 +23,31 @@ def deliver(src: Any, output: str | None) -> NoReturn:
     from untrace.highlight import to_terminal
 
     if output is None:
-        to_terminal(str(src), Console(highlight=False, soft_wrap=True))
+        console = Console(highlight=False, soft_wrap=True)
+        limit = TERMINAL_CHARS if console.is_terminal else PIPED_CHARS
+        text = src.printed(limit, again("-o", f"{src.name}.py"))
+        to_terminal(text, console)
     else:
         _save(src, output)
     _report(src)
+
+
+def again(*more: str) -> str:
+    """Write the command that runs, with more arguments."""
+    context = click.get_current_context()
+    words = [context.command_path]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, tuple) else (value,)
+        for one in values:
+            if isinstance(parameter, click.Option):
+                words.append(parameter.opts[-1] if one else parameter.secondary_opts[0])
+            if not isinstance(one, bool):
+                words.append(shlex.quote(str(one)))
+    return " ".join([*words, *map(shlex.quote, more)])
 
 
 def _save(src: Any, output: str) -> None:
