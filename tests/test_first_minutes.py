@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import untrace
 from untrace.cli import main, sources
+from untrace.isolated import flags_for
 from untrace.static_check import check_file
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32)
@@ -78,9 +79,11 @@ def test_text_that_lacks_constants_says_what_saves_them(large, monkeypatch, tmp_
     first, command = (ast.get_docstring(ast.parse(done.stdout)) or "").split("\n")[:2]
     assert first == "INCOMPLETE: its constants, 160 kB, are saved by:"
     assert command.endswith(f"show {large.name} 'f(x)' --level lax -o f.py")
-    assert run("show", *command.split("show ")[1].replace("'", "").split()).exit_code == 0
+    assert (
+        run("show", *command.split("show ")[1].replace("'", "").split()).exit_code == 0
+    )
     # The printed text is the saved one but for those lines: the sidecar is its own.
-    saved = (tmp_path / "f.py").read_text()
+    saved = (tmp_path / "f.py").read_text().partition("\n\n# Marks")[0]
     assert saved == done.stdout.replace(f"{first}\n{command}\n\n", "")
 
 
@@ -88,3 +91,101 @@ def test_printed_source_that_lacks_constants_says_so():
     source = untrace.source(lambda x: x @ WEIGHTS)(jnp.ones(40))
     assert '"""INCOMPLETE' in source.printed(limit_chars=10)
     assert 'src.save("' in source.printed(limit_chars=10)
+
+
+# ---- a saved file is verified -------------------------------------------------------
+
+EDITED = """\
+import jax, jax.numpy as jnp
+@jax.jit
+def layer(x):
+    return jnp.tanh(x) * 2.0
+def model(x, y):
+    for _ in range({n}):
+        x = jnp.sin(x) + y
+    return jnp.exp(layer(x)), x
+x = jnp.ones(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("* 2.0", "* 3.0", "The first that differs is equation 6 of 8, `mul f32[3]`"),
+        ("jnp.tanh(x)", "jnp.cos(x)", "is equation 5 of 8, `cos f32[3]`, line "),
+        ("np.ones(3,", "np.ones(4,", "Its inputs have other types."),
+        ("jnp.exp(layer(x)), x", "x, jnp.exp(layer(x))", "what the function returns"),
+        ("jnp.exp(layer(x))", "layer(x)", "It ends after 7 of 8 equations."),
+        ("jnp.exp(", "1 + jnp.exp(", "equation 9 of 9 (8 were recorded), `add"),
+    ],
+)
+def test_verify_names_the_first_equation_that_differs(tmp_path, old, new, message):
+    model = written(tmp_path / "model_to_edit.py", EDITED.format(n=2))
+    saved = tmp_path / "saved.py"
+    assert run("show", model, "model(x, x)", "-o", saved).exit_code == 0
+    text = saved.read_text()
+    assert old in text
+    saved.write_text(text.replace(old, new))
+    done = run("verify", saved, "--no-isolated")
+    assert done.exit_code == 1 and message in done.stderr, done.stderr
+    if ", line " in message:
+        assert f": return {new} * 2.0." in done.stderr
+
+
+def test_verify_narrows_a_long_program_down(tmp_path):
+    model = written(tmp_path / "model_long.py", EDITED.format(n=100))
+    saved = tmp_path / "saved.py"
+    assert run("show", model, "model(x, x)", "-o", saved).exit_code == 0
+    assert saved.read_text().count("\n# ") <= 5
+    saved.write_text(saved.read_text().replace("+ y", "- y", 1))
+    done = run("verify", saved, "--no-isolated")
+    assert "one of equations 1 to 5 of 204" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("end", ["# Marks of", "# Marks of 3 equations\n# 0", "# x"])
+def test_marks_that_were_edited_are_not_asked(tmp_path, end):
+    saved = untrace.source(jnp.sin)(1.0).save(tmp_path / "saved.py")
+    text = saved.read_text().partition("# Marks")[0].replace("jnp.sin", "jnp.cos")
+    saved.write_text(f"{text}{end}\n")
+    done = run("verify", saved, "--no-isolated")
+    assert done.exit_code == 1 and "was edited since" in done.stderr
+
+
+def test_verify_imports_what_lies_beside_the_file(tmp_path):
+    written(
+        tmp_path / "state_of_mine.py",
+        "from typing import Any, NamedTuple\nclass State(NamedTuple):\n    k: Any\n",
+    )
+    model = "import jax.numpy as jnp\nfrom state_of_mine import State\n"
+    model += "def f(s):\n    return State(jnp.sin(s.k))\ns = State(jnp.ones(3))\n"
+    saved = tmp_path / "saved.py"
+    path = written(tmp_path / "model_with_state.py", model)
+    assert run("show", path, "f(s)", "--keep-types", "-o", saved).exit_code == 0
+    assert "from state_of_mine import State" in saved.read_text()
+    sys.modules.pop("state_of_mine")
+    before = list(sys.path)
+    for where in ("--isolated", "--no-isolated"):
+        done = run("verify", saved, where)
+        assert done.exit_code == 0, done.stderr
+    assert sys.path[-len(before) :] == before[-len(sys.path) :]
+
+
+SHARDED = """\
+import jax, jax.numpy as jnp
+mesh = jax.make_mesh((4,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P())
+def f(x):
+    return jax.lax.psum(x.sum(), "i")
+x = jnp.ones(8)
+"""
+
+
+def test_verify_simulates_the_devices_that_a_file_needs(tmp_path, monkeypatch):
+    model = written(tmp_path / "sharded_model.py", SHARDED)
+    saved = tmp_path / "saved.py"
+    assert run("show", model, "f(x)", "-o", saved).exit_code == 0
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    done = run("verify", saved)
+    assert done.exit_code == 0, done.stderr
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    assert flags_for(saved) == {}

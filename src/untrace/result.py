@@ -28,9 +28,9 @@ from untrace.options import Options
 from untrace.printable import printable, printable_lines
 from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
+from untrace.verification.marks import marks_of
 from untrace.verification.report import VERDICTS, Report
 from untrace.verification.retrace import execute
-
 
 PRINTED_CHARS = 1 << 16
 """Most characters of compressed constants in a text that is printed."""
@@ -70,9 +70,7 @@ class Source:
             self._text.append(self.printed())
         return self._text[0]
 
-    def printed(
-        self, limit_chars: int = PRINTED_CHARS, command: str = ""
-    ) -> str:
+    def printed(self, limit_chars: int = PRINTED_CHARS, command: str = "") -> str:
         """Return the file as one text, which needs no other file where that is possible.
 
         Small constants are written out, and large ones as compressed text.
@@ -142,11 +140,12 @@ class Source:
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             with keeping_sidecar(target, needs_one=bool(self.module.stored)) as sidecar:
-                text = str(self)
                 if self.module.stored:
                     digest = write_sidecar(sidecar, self.module.stored)
                     text = self._text_with_sidecar(sidecar.name, digest)
-                write_text(target, text)
+                else:
+                    text = str(self)
+                write_text(target, "\n".join([text, *self._marks()]))
         except OSError as error:
             raise SaveError(
                 f"cannot write {target}: {error.strerror or error}. Nothing was left behind; "
@@ -156,6 +155,11 @@ class Source:
 
     def _text_with_sidecar(self, name: str, digest: str) -> str:
         return self.module.with_sidecar(name, digest, self._header())
+
+    def _marks(self) -> list[str]:
+        """The last lines of a saved file, which tell `verify` where it was edited."""
+        traced = _fingerprinted(self.captured, self.report)
+        return [] if traced is None else ["", *marks_of(traced).lines(), ""]
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its function, to be called as the original is.
@@ -273,9 +277,16 @@ def header_text(name: str, captured: Captured, report: Report) -> str:
 
 def fingerprint_line(name: str, captured: Captured, report: Report) -> str:
     """Write the paragraph by which a saved file can be checked again."""
-    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
-    if not report.is_verified or any(map(is_symbolic, avals)):
-        return ""  # the example inputs of the file have sizes
-    traced = captured.jaxpr if report.traced is None else report.traced
+    traced = _fingerprinted(captured, report)
+    if traced is None:
+        return ""
     made_on = f"jax {jaxapi.jax_version()}"
     return f"Fingerprint of `{name}` on {made_on}:\n{fingerprint(traced, report.interface)}"
+
+
+def _fingerprinted(captured: Captured, report: Report) -> Any:
+    """The jaxpr by which a saved file can be checked again, if it can."""
+    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
+    if not report.is_verified or any(map(is_symbolic, avals)):
+        return None  # the example inputs of the file have sizes
+    return captured.jaxpr if report.traced is None else report.traced

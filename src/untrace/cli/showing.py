@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -251,7 +252,7 @@ def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
     rights. Look at files of others first: --no-run reads them and lists what they do
     beyond computing (exit status 1), or finds nothing (0).
     """
-    from untrace.isolated import verify_isolated
+    from untrace.isolated import flags_for, verify_isolated
     from untrace.saved import verify_file
 
     if no_run:
@@ -261,6 +262,8 @@ def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
         status.update("verifying")
         with explained():
             path = Path(file)
+            if not isolated:
+                os.environ.update(flags_for(path))  # before JAX looks for devices
             verdict = verify_isolated(path, timeout) if isolated else verify_file(path)
     say(str(verdict), "green" if verdict.is_verified else "red")
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)

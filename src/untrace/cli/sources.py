@@ -12,7 +12,6 @@ from rich.console import Console
 
 from untrace.cli.messages import DIFFERENT, ERR, VERIFIED, explained, say
 
-
 TERMINAL_CHARS = 1 << 12
 PIPED_CHARS = 1 << 22
 """Most characters of compressed constants that are printed."""

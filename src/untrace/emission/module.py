@@ -13,9 +13,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace._version import __version__
+from untrace.emission.stored import with_call
 from untrace.errors import LiftingError
 from untrace.lifting.lift import Listing
-from untrace.emission.stored import with_call
 from untrace.lifting.spelling.arrays import sidecar_loader
 from untrace.lifting.spelling.sidecar import packed_lines, unpacker_function
 from untrace.printable import printable

@@ -56,7 +56,7 @@ def load_arrays(text):
     content = zlib.decompress(base64.b85decode(text))
 '''
 
-_PARSER = '''\
+_PARSER = """\
     start = 8 + int.from_bytes(content[:8], "little")
     arrays = {{}}
     for name, entry in json.loads(content[8:start]).items():
@@ -65,7 +65,7 @@ _PARSER = '''\
         first, last = (start + offset for offset in entry["data_offsets"])
         arrays[name] = {numpy}.frombuffer(content[first:last], dtype).reshape(shape)
     return arrays
-'''
+"""
 
 _CALL = "\n\n{constants} = load_arrays({filename}, {digest})\n"
 
