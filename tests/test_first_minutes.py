@@ -1,18 +1,24 @@
 """What people do first with the command line and the functions, done as they do it."""
 
 import ast
+import dataclasses
 import os
+import re
 import subprocess
 import sys
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from click.testing import CliRunner
 
 import untrace
 from untrace.cli import main, sources
 from untrace.isolated import flags_for
+from untrace.recovery.recorder import Recorder
 from untrace.static_check import check_file
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32)
@@ -189,3 +195,70 @@ def test_verify_simulates_the_devices_that_a_file_needs(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.stderr
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
     assert flags_for(saved) == {}
+
+
+# ---- what a file imports, and what is refused ---------------------------------------
+
+
+class Cache(NamedTuple):
+    k: Any
+    v: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Momentum:
+    value: Any
+
+
+def update(cache, momentum, x):
+    momentum = Momentum(momentum.value * 0.9 + x)
+    return Cache(jnp.sin(cache.k), cache.v), momentum, optax.EmptyState()
+
+
+@pytest.mark.parametrize("level", ["api", "lax", "traced", "idioms", "at lower level"])
+def test_files_import_no_classes_unless_they_are_to_be_kept(level, monkeypatch):
+    given = Cache(jnp.ones(3), jnp.ones(3)), Momentum(jnp.ones(3)), jnp.ones(3)
+
+    def made(**options):
+        if level in ("traced", "idioms"):
+            traced = jax.jit(update).trace(*given)
+            wanted = "lax" if level == "traced" else "api"
+            return untrace.source(traced, level=wanted, **options)
+        return untrace.source(update, level=level, **options)(*given)
+
+    if level == "at lower level":
+        level = "api"
+        monkeypatch.setattr(Recorder, "recording", None)
+    text = made().module.body
+    assert "class Cache(NamedTuple)" in text
+    assert "optax" not in text and __name__ not in text
+    kept = made(keep_types=True).text
+    assert f"from {__name__} import Cache, Momentum" in kept
+
+
+def scaled(x, n=2):
+    return x * n
+
+
+@pytest.mark.parametrize(
+    "static",
+    [{"static_argnames": "zzz"}, {"static_argnums": 7}, {"static_argnums": "n"}],
+)
+@pytest.mark.parametrize("tool", [untrace.source, untrace.nan_origin, untrace.watch])
+def test_static_arguments_are_refused_as_by_jit(static, tool):
+    with pytest.raises((TypeError, ValueError)) as expected:
+        jax.jit(scaled, **static)
+    with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+        tool(scaled, **static)(1.0)
+
+
+def test_static_arguments_of_a_jaxpr_are_refused():
+    with pytest.raises(ValueError, match="traced already has none"):
+        untrace.source(jax.make_jaxpr(scaled)(1.0), static_argnames="n")
+
+
+def test_a_compiled_function_is_refused_and_says_what_to_pass():
+    compiled = jax.jit(scaled).lower(1.0).compile()
+    with pytest.raises(TypeError, match=r"pass the function, or the result of.*lower"):
+        untrace.source(compiled)

@@ -15,7 +15,8 @@ from untrace.capture import Captured
 from untrace.capture.capture import capture
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
-from untrace.capture.stand_ins import with_stand_ins
+from untrace.capture.signature import check_static
+from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import user_code
 from untrace.checks import check_options
 from untrace.errors import UntraceError, reason
@@ -123,7 +124,8 @@ def source(
       CaptureError: If the arguments cannot be traced.
       LiftingError: If an equation cannot be written; the message says which and why.
       LoadError: If a text or file cannot be read; `ParseError` says where.
-      ValueError: If an option has an unknown value, or contradicts another.
+      ValueError: If an option has an unknown value, or contradicts another; or what
+        `jax.jit` raises for static arguments that the function does not have.
 
     >>> import jax.numpy as jnp
     >>> src = source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
@@ -180,6 +182,7 @@ def source(
         isolated=isolated,
     )
     check_options(options, function, anonymous)
+    check_static(function, static_argnums, static_argnames)
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
 
@@ -197,6 +200,7 @@ def source(
         def at_lower_level(note: str) -> Source:
             notes = (*captured.notes, note)
             lower = replace(captured, recording=None, variant=None, notes=notes)
+            lower = lower if keep_types else without_types(lower)
             return writing(
                 lambda: from_equations(lower, replace(named(), level="lax"), progress)
             )
@@ -222,7 +226,8 @@ def source(
             return finished(captured)
     if jaxapi.is_traced(function):
         with _apart():
-            return finished(capture_traced(function))
+            captured = capture_traced(function)
+            return finished(captured if keep_types else without_types(captured))
 
     def traced(
         args: tuple[Any, ...], kwargs: Mapping[str, Any], is_recorded: bool
@@ -244,7 +249,7 @@ def source(
             return replace(captured, recording=bodies[0])
         if keep_types:
             return captured
-        return replace(captured, result=with_stand_ins(captured.result))
+        return without_types(captured)
 
     def first_traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
         """Trace once; without recording it if the function fails only while recorded."""

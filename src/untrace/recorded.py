@@ -11,7 +11,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
-from untrace.capture.stand_ins import with_stand_ins
+from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import MAX_FRAMES
 from untrace.checking import check_module
 from untrace.emission import emit
@@ -122,9 +122,7 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
 def _without_calls(captured: Captured, options: Options) -> Captured:
     """Leave the equations, whose file imports no class that is not to be kept."""
     captured = replace(captured, recording=None)
-    if options.keep_types:
-        return captured
-    return replace(captured, result=with_stand_ins(captured.result))
+    return captured if options.keep_types else without_types(captured)
 
 
 def _best(captured: Captured, options: Options, progress: Progress) -> Source:
