@@ -9,6 +9,7 @@ import sys
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -262,3 +263,134 @@ def test_a_compiled_function_is_refused_and_says_what_to_pass():
     compiled = jax.jit(scaled).lower(1.0).compile()
     with pytest.raises(TypeError, match=r"pass the function, or the result of.*lower"):
         untrace.source(compiled)
+
+
+# ---- options do what they say, or say that they do nothing ---------------------------
+
+
+@jax.named_scope("norm")
+def norm(x):
+    return x / jnp.sqrt(jnp.sum(x**2))
+
+
+@jax.jit
+def squashed(x):
+    with jax.named_scope("squash"):
+        return jnp.tanh(x)
+
+
+def scoped(x):
+    with jax.named_scope("outer"):
+        x = jnp.sin(x)
+        with jax.named_scope("deep"):
+            x = norm(x) + 1.0
+        x = squashed(x)
+    for i in range(3):
+        with jax.named_scope("layer"):
+            x = jnp.cos(x) + i
+    return jax.grad(lambda x: norm(x).sum())(x)
+
+
+def scopes_of(jaxpr):
+    """The scopes of all equations, in order."""
+    for eqn in jaxpr.eqns:
+        yield str(eqn.source_info.name_stack)
+        for inner in jax.extend.core.jaxprs_in_params(eqn.params):
+            yield from scopes_of(inner)
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_scopes_and_types_are_written_at_every_level(level):
+    x = jnp.ones(3)
+    source = untrace.source(scoped, level=level, scopes=True, types=True)(x)
+    assert source.report.strength == "identical"
+    assert "  # f32[3]\n" in source.text
+    expected = list(scopes_of(jax.make_jaxpr(scoped)(x).jaxpr))
+    found = list(scopes_of(jax.make_jaxpr(source.load())(x).jaxpr))
+    if level == "api":
+        assert found == expected and source.text.count('named_scope("outer")') == 1
+    else:
+        assert {"outer", "outer/deep/norm", "layer"} <= {*found}
+    plain = untrace.source(scoped, level=level)(x).text
+    assert "named_scope" not in plain and "  # f32[3]\n" not in plain
+
+
+def test_types_are_one_option_by_two_names():
+    for level in ("api", "lax"):
+        texts = [
+            untrace.source(scoped, level=level, **options)(jnp.ones(3)).text
+            for options in ({"types": True}, {"comments": "types"})
+        ]
+        assert texts[0] == texts[1]
+
+
+PLAIN = """\
+import jax, jax.numpy as jnp
+def loss(p, x):
+    return jnp.mean((x @ p) ** 2)
+def step(p, x):
+    l, g = jax.value_and_grad(loss)(p, x)
+    return p - 0.1 * g, l
+p, x = jnp.ones(4), jnp.ones((8, 4))
+"""
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return written(tmp_path / "plain_model.py", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scopes"], "scopes=True changes nothing: the program enters no"),
+        (["--keep-types"], "keep_types=True changes nothing: "),
+        (["--reroll", "scan"], 'reroll="scan" changes nothing: no statements repeat'),
+        (["--reroll", "for"], 'reroll="for" changes nothing: no statements repeat'),
+        (["--expand", "vmap"], 'expand="vmap" changes nothing: the program makes no'),
+        (
+            ["--expand", "grad", "--level", "lax"],
+            'expand="grad" changes nothing: level',
+        ),
+        (["--reroll", "scan", "--level", "lax"], "written from equations"),
+        (["--symbolic"], "symbolic=True changes nothing: "),
+    ],
+)
+def test_an_option_that_changes_nothing_says_so(plain, options, said):
+    done = run("show", plain, "step(p, x)", *options)
+    assert done.exit_code == 0 and said in done.stderr, done.stderr
+
+
+def test_an_option_that_changes_something_says_nothing(plain):
+    done = run("show", plain, "step(p, x)", "--types", "--expand", "grad")
+    assert "changes nothing" not in done.stderr
+    assert "def value_and_grad_of_loss(p, x):" in done.stdout
+    assert "jax.value_and_grad" not in done.stdout
+
+
+def loss(p, x):
+    return jnp.mean(jnp.tanh(x @ p) ** 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jax.grad(loss),
+        jax.jit(jax.grad(loss)),
+        jax.grad(jax.jit(loss)),
+        jax.vmap(jax.grad(loss), (None, 0)),
+        lambda p, x: p - jax.grad(loss)(p, x),
+        lambda p, x: p - jax.grad(jax.jit(loss))(p, x),
+    ],
+)
+def test_an_expanded_gradient_has_no_name_of_a_function_that_returns_no_gradient(
+    function,
+):
+    source = untrace.source(function, expand="grad")(jnp.ones(4), jnp.ones((8, 4)))
+    module = ast.parse(source.text)
+    functions = {f.name: f for f in module.body if isinstance(f, ast.FunctionDef)}
+    assert "grad_of_loss" in functions
+    for name, node in functions.items():
+        if name.startswith("loss"):
+            assert "transpose" not in ast.unparse(node)
+            assert ast.unparse(node).count("jnp.mean") == 1, source.text

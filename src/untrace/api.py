@@ -21,6 +21,7 @@ from untrace.capture.user_code import user_code
 from untrace.checks import check_options
 from untrace.errors import UntraceError, reason
 from untrace.extension import load_entry_points
+from untrace.idle import with_idle_notes
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
 from untrace.lifting.recorded.naming.transformed import program_name
@@ -73,7 +74,8 @@ def source(
       isolated: Verify once more, in a fresh process that has imported JAX and nothing
         else: what this process has changed (replaced functions, settings, environment
         variables) does not count there. The text is executed there, too.
-      types: Write the type of every result as a trailing comment.
+      types: Write the type of every result as a trailing comment, as
+        `comments="types"` does.
       scopes: Write `jax.named_scope` where the original had it; it does not change the
         equations, but names them in compiled programs and profiles.
       name: Name of the generated function; by default that of `function`, and
@@ -166,6 +168,10 @@ def source(
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
         level = "lax" if is_traced else "api"
     opened = frozenset((expand,) if isinstance(expand, str) else expand)
+    # Types are comments, by whatever name they were asked for.
+    types = types or comments in ("types", "both")
+    if types and level == "api":
+        comments = {"none": "types", "origin": "both"}.get(comments, comments)
     options = Options(
         level,
         verify,
@@ -215,6 +221,8 @@ def source(
         if refused:
             with deciding(refused):
                 made = written(captured)
+        is_recorded = captured.recording is not None
+        made = with_idle_notes(made, options, is_recorded)
         return replace(made, decisions=decisions)
 
     if jaxapi.is_jaxpr(function):
@@ -235,7 +243,7 @@ def source(
         bodies, record = recording(opened) if is_recorded else ([], None)
         # A recording holds tracers.
         leaks = jax.check_tracer_leaks(False) if is_recorded else nullcontext()
-        with leaks:
+        with leaks, jaxapi.noting_scopes(scopes):
             captured = capture(
                 function,
                 args,

@@ -31,8 +31,8 @@ from untrace.resizing import Search, Varied
 from untrace.result import Source
 
 NOTHING = (
-    "No dimension has a name: at other sizes the program takes another form, or its "
-    "shapes are made of no numbers."
+    "symbolic=True changes nothing: at other sizes the program takes another form, or "
+    "its shapes are made of no numbers."
 )
 
 

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from untrace.cli.messages import DIFFERENT, ERR, VERIFIED, explained, say
+from untrace.idle import idle_notes
 
 TERMINAL_CHARS = 1 << 12
 PIPED_CHARS = 1 << 22
@@ -64,6 +65,8 @@ def _save(src: Any, output: str) -> None:
 
 def _report(src: Any) -> NoReturn:
     report = src.report
+    for note in idle_notes(src):
+        say(note, "yellow")
     if src.parity is not None:
         style = "green" if src.parity.is_close else "bold red"
         ERR.print(str(src.parity), style=style, markup=False)

@@ -224,6 +224,7 @@ from untrace.jaxapi.settings import SETTINGS as SETTINGS
 from untrace.jaxapi.settings import STRICTER as STRICTER
 from untrace.jaxapi.settings import Setting as Setting
 from untrace.jaxapi.settings import current_setting as current_setting
+from untrace.jaxapi.settings import noting_scopes as noting_scopes
 from untrace.jaxapi.sharding import (
     ambient_mesh,
     formats,
