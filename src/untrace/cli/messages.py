@@ -16,6 +16,8 @@ from untrace.printable import printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
 
+_FILTERED = "JAX_TRACEBACK_FILTERING"
+
 ERR = Console(stderr=True, highlight=False)
 
 
@@ -57,9 +59,13 @@ def fail_in_user_code(what: str) -> NoReturn:
         for f in traceback.extract_tb(trace)
         if not f.filename.startswith((OWN_FOLDER, "<frozen"))
     ]
-    text = "".join(traceback.format_list(frames)) + "".join(
-        traceback.format_exception_only(kind, error)
-    )
+    text = "".join(traceback.format_list(frames))
+    if kind is not None and error is not None:
+        told = traceback.TracebackException(kind, error, None)
+        # JAX says that it has left out its frames, as we do.
+        notes = getattr(told, "__notes__", None) or []
+        told.__notes__ = [note for note in notes if _FILTERED not in note]
+        text += "".join(told.format_exception_only())
     say(f"untrace: an error in {what}:", "red")
     say(text.rstrip())
     sys.exit(USAGE)

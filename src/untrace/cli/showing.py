@@ -12,7 +12,13 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from untrace.cli.calls import evaluate, opened
+from untrace.cli.calls import (
+    Given,
+    evaluate,
+    function_at,
+    named_function,
+    opened,
+)
 from untrace.cli.messages import (
     DIFFERENT,
     ERR,
@@ -31,6 +37,12 @@ from untrace.stages import Stage, measured
 @click.command()
 @click.argument("target", metavar="FILE_OR_MODULE")
 @click.argument("call", metavar="['F(X, Y)']", required=False)
+@click.option(
+    "--args",
+    "types_given",
+    metavar="TYPES",
+    help="The arguments of a function, by their types: 'f32[8,128], i32[], n=3'.",
+)
 @click.option(
     "-o",
     "--output",
@@ -119,6 +131,7 @@ from untrace.stages import Stage, measured
 def show(
     target: str,
     call: str | None,
+    types_given: str | None,
     output: str | None,
     level: str | None,
     no_verify: bool,
@@ -141,20 +154,18 @@ def show(
 
     \b
     untrace show model.py 'train_step(params, batch)'
+    untrace show package.module:function --args 'f32[8,128], i32[]'
+    untrace show model.py:function
     untrace show issue.txt
 
     The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
-    outermost function is traced and not run. Without a call FILE holds a printed jaxpr,
-    StableHLO or an exported function, or is - for standard input; of jaxprs nothing is
-    executed, and of modules only what they compute, to compare it.
+    outermost function is traced and not run; jax, jnp and np are there in any case. The
+    arguments of FILE:FUNCTION are those of --args, where shapes are enough, or what
+    example_args() of the file returns. Without a function FILE was saved by untrace, or
+    holds a printed jaxpr, StableHLO or an exported function, or is - for standard input;
+    of jaxprs nothing is executed, and of modules only what they compute, to compare it.
     """
-    args, kwargs = (), {}
-    if call is not None:
-        function, args, kwargs = evaluate(target, call)
-    else:
-        function = opened(target)
-        if isinstance(function, Path):
-            _refuse(function)
+    function, args, kwargs = _given(target, call, types_given)
     with Status() as status, measured() as whole:
         make = _source(
             function,
@@ -174,13 +185,45 @@ def show(
             refuse=refuse,
             progress=status.update,
         )
-        with explained(call or ""):
+        with explained("" if _carries_inputs(function) else call or target):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
     if time_passes:
         ERR.print(_times(whole))
     if decisions:
         ERR.print(_decisions(src.decisions, refuse))
     deliver(src, output)
+
+
+def _given(target: str, call: str | None, types: str | None) -> Given:
+    """Return the function and its arguments, in whatever way they are named."""
+    named = named_function(target)
+    if named is not None and call is not None:
+        fail(f"give either {target} or a call, not both.")
+    if named is not None:
+        return function_at(*named, types)
+    if types is not None and call is None:
+        fail(f"give the function, too, as in: untrace show {target}:f --args '...'.")
+    if types is not None:
+        return function_at(target, str(call), types)
+    if call is not None:
+        return evaluate(target, call)
+    found = opened(target)
+    if not isinstance(found, Path):
+        return found, (), {}
+    name = _saved_name(found)
+    return _refuse(found) if name is None else function_at(target, name, None)
+
+
+def _saved_name(path: Path) -> str | None:
+    """The name of the function of a file that untrace saved, as its header says."""
+    from untrace.saved import main_name
+
+    if path.suffix != ".py":
+        return None
+    try:
+        return main_name(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):  # whoever loads it says what is wrong
+        return None
 
 
 def _refuse(path: Path) -> NoReturn:
