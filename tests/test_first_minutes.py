@@ -21,6 +21,10 @@ from untrace.cli import main, sources
 from untrace.isolated import flags_for
 from untrace.recovery.recorder import Recorder
 from untrace.static_check import check_file
+from untrace.verification.difference import Difference
+from untrace.verification.equivalence import equivalent
+from untrace.verification.report import Report
+from untrace.verification.summary import differences
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32)
 
@@ -394,3 +398,92 @@ def test_an_expanded_gradient_has_no_name_of_a_function_that_returns_no_gradient
         if name.startswith("loss"):
             assert "transpose" not in ast.unparse(node)
             assert ast.unparse(node).count("jnp.mean") == 1, source.text
+
+
+# ---- the verdict speaks to people ----------------------------------------------------
+
+
+def twice_wrapped(x):
+    dead = jnp.cos(x) + jnp.exp(x)
+    again = jnp.sin(x) + jnp.sin(x)
+    del dead
+    return squashed(x) + jax.jit(lambda t: t * 2)(again)
+
+
+def test_equivalent_is_told_in_sentences_with_lines():
+    x = jnp.ones(3)
+    report = untrace.source(twice_wrapped, expand="jit")(x).report
+    assert report.strength == "equivalent"
+    first = twice_wrapped.__code__.co_firstlineno
+    name = __file__.rpartition("/")[2]
+    assert report.differences == (
+        f"2 plain `jit` wrappers are opened: `squashed` ({name}:{first + 4}), "
+        f"`<lambda>` ({name}:{first + 4}).",
+        f"3 dead equations are gone: `cos` ({name}:{first + 1}), "
+        f"`exp` ({name}:{first + 1}), `add` ({name}:{first + 1}).",
+    )
+    lines = str(report).split("\n")
+    assert lines == ["Verified: traces to equivalent equations.", *report.differences]
+    text = untrace.source(twice_wrapped, expand="jit", anonymous=True)(x).text
+    assert "2 plain `jit` wrappers are opened.\n3 dead equations are gone.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (lambda x: x + 1, lambda x: (x * 2, x + 1)[1], "1 dead equation is added."),
+        (lambda x: x + 1, jax.jit(lambda x: x + 1), "1 plain `jit` wrapper is added."),
+        (
+            lambda x: jnp.sin(x) * jnp.cos(x),
+            lambda x: (lambda c: jnp.sin(x) * c)(jnp.cos(x)),
+            "Equations that do not need each other stand in another order.",
+        ),
+        (
+            lambda x: jnp.sin(x) * jnp.sin(x),
+            lambda x: (lambda s: s * s)(jnp.sin(x)),
+            "1 equation is not computed again: `sin`",
+        ),
+        (
+            jax.jit(lambda x: x + 1, donate_argnums=0),
+            jax.jit(lambda x: x + 1, donate_argnums=0),
+            "",
+        ),
+    ],
+)
+def test_every_kind_of_equivalence_has_a_sentence(before, after, said):
+    programs = [jax.make_jaxpr(f)(1.0) for f in (before, after)]
+    assert equivalent(*programs) is None
+    assert " ".join(differences(*programs)).startswith(said)
+
+
+def test_programs_with_keys_say_nothing_of_what_is_compared():
+    def drawn(key):
+        keys = jax.random.split(key, 4)
+        seeded = jax.random.normal(jax.random.key(3))
+        return seeded + sum(jax.random.normal(k) for k in keys)
+
+    for key in (jax.random.key(0), jax.random.PRNGKey(0)):
+        for level in ("api", "lax"):
+            assert "Not compared" not in untrace.source(drawn, level=level)(key).text
+
+
+def test_reasons_of_fallback_are_sentences(monkeypatch):
+    def broken(*args, **kwargs):
+        return ()[0]
+
+    monkeypatch.delenv("UNTRACE_STRICT", raising=False)
+    monkeypatch.setattr("untrace.recorded.lift_recorded", broken)
+    report = untrace.source(scaled)(1.0).report
+    assert report.is_verified
+    (note,) = [note for note in report.notes if note.startswith("Written from its")]
+    assert "a fault of untrace stopped that (IndexError: tuple index out of" in note
+    assert ", at test_first_minutes.py:" in note
+
+
+def test_what_differs_is_named_by_the_users_line():
+    eqn = jax.make_jaxpr(scaled)(1.0).eqns[0]
+    found = Difference("scan/jaxpr", (0, 1), "mul f32[] a 2.0", "", "literal differs")
+    found = dataclasses.replace(found, blamed=(None, eqn))
+    why = Report("different", found).why
+    line = scaled.__code__.co_firstlineno + 1
+    assert f"first at `mul` (test_first_minutes.py:{line}) in scan/jaxpr: lit" in why

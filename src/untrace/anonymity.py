@@ -111,7 +111,12 @@ def _anonymous(source: Source, options: Options) -> Source:
         with jaxapi.deep_recursion():
             report = check_module(module, captured, notes)
         unproved = tuple(map(_nameless, report.unproved))
-        report = replace(report, difference=None, line="", unproved=unproved)
+        told = tuple(
+            f"{one.partition(':')[0].rstrip('.')}." for one in report.differences
+        )
+        report = replace(
+            report, difference=None, line="", unproved=unproved, differences=told
+        )
     if captured.dimensions and not is_same_everywhere(module, captured, options):
         raise LiftingError("it is another program at other sizes when it is renamed")
     report = replace(report, n_equations=source.report.n_equations)

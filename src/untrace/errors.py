@@ -6,6 +6,7 @@ Every message says what happened, where in the user's program, and what to do ne
 from __future__ import annotations
 
 import re
+import traceback
 import types
 
 from untrace.folder import OWN_FOLDER
@@ -92,6 +93,19 @@ def reason(error: Exception) -> str:
     if not isinstance(error, LiftingError):
         text = f"{type(error).__name__}: {text}"
     return reworded(text)
+
+
+def fault(error: Exception) -> str:
+    """Say why something could not be written, whoever is to blame.
+
+    An error that is not raised on purpose says nothing about the user's program.
+    """
+    if isinstance(error, UntraceError):
+        return reason(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    said = reworded(f"{reason(error).rstrip('.')}{place}")
+    return f"a fault of untrace stopped that ({said})"
 
 
 def reworded(text: str) -> str:

@@ -16,7 +16,7 @@ from untrace.blame import lower, parting
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError, UnverifiedWarning, reason
+from untrace.errors import LiftingError, UnverifiedWarning, fault, reason
 from untrace.idiomatic import untrace_idioms
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
@@ -115,7 +115,7 @@ def _best(
     except Exception as error:  # a fault in a rule, which the tests are to find
         if is_strict():
             raise
-        note = f"Written from primitives wherever that is possible: {reason(error)}"
+        note = f"Written from primitives wherever that is possible: {fault(error)}"
         captured = replace(captured, notes=(*captured.notes, note))
         lowest = Steps(LOWEST_STEP, reason(error))
         first = _attempt(captured, options, block, lowest, progress)

@@ -15,7 +15,7 @@ from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import MAX_FRAMES
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError, reason, reworded
+from untrace.errors import LiftingError, fault
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
@@ -109,11 +109,11 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
                 lambda source: source.report.is_verified or not options.verify,
             )
         except Exception as error:  # the recorder stands on private names of JAX
-            why = reason(error)
+            why = fault(error)
         else:
             if source.report.is_verified or not options.verify:
                 return source
-            why = reworded("; ".join(source.report.difference_lines()))
+            why = source.report.why
     note = f"{FROM_EQUATIONS}: {why}"
     lower = replace(captured, notes=(*captured.notes, note))
     return untrace_captured(_without_calls(lower, options), options, progress)
@@ -164,7 +164,7 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             continue
         wrong = rewriter.lines_in(line) - plan.excluded
         plan.excluded |= wrong
-        why = reworded(report.difference_lines()[0])
+        why = report.why
         if not (wrong or _lower(lines, why, plan, program)):
             return source
 

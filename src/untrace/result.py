@@ -265,7 +265,7 @@ def _is_sidecar_of(sidecar: Path, target: Path) -> bool:
 
 def header_text(name: str, captured: Captured, report: Report) -> str:
     """Write the docstring of a generated file."""
-    lines = [VERDICTS[report.strength]]
+    lines = [VERDICTS[report.strength], *map(printable, report.differences)]
     if not report.is_verified:
         lines += report.difference_lines()
     notes = [*(f"Not compared: {text}." for text in report.unproved), *report.notes]

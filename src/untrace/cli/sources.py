@@ -74,6 +74,6 @@ def _report(src: Any) -> NoReturn:
         sys.exit(VERIFIED)
     style = "green" if report.is_verified else "bold red"
     n = report.n_equations
-    ERR.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
+    say(f"{n} equation{'s' * (n != 1)}. {report}", style)
     is_equal = src.parity is None or src.parity.is_close
     sys.exit(VERIFIED if report.is_verified and is_equal else DIFFERENT)
