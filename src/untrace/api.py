@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from untrace.capture.resized import resized
 from untrace.capture.signature import check_static
 from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import user_code
-from untrace.checks import check_options
+from untrace.checks import check_examples, check_options
 from untrace.errors import UntraceError, reason
 from untrace.extension import load_entry_points
 from untrace.idle import with_idle_notes
@@ -38,7 +39,7 @@ from untrace.torch_modules import WEIGHTS, is_torch_module, of_torch_module
 
 
 def source(
-    function: Any,
+    function: Any = None,
     *,
     level: str | None = None,
     verify: bool = True,
@@ -53,6 +54,7 @@ def source(
     anonymous: bool = False,
     annotate: str = "none",
     symbolic: bool = False,
+    example_inputs: str = "drawn",
     refuse: Collection[int] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
@@ -67,6 +69,7 @@ def source(
         StableHLO, an exported or lowered function; its text or bytes, or the path of a
         file in which it stands), which need no second call;
         or a `torch.nn.Module`, called with tensors of torch (see docs/torch.md).
+        Without one, `@source(level="lax")` is a decorator.
       level: "api": the calls that the function made, as they were written, with the
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
@@ -111,6 +114,9 @@ def source(
         numbers that its code compares with); only what is verified at each of them has a
         name, and the header lists them. At sizes that it does not list, a function may do
         something else.
+      example_inputs: "drawn": `example_args()` of the file makes arrays like those that
+        were given, and writes small ones out; "given" gives those themselves, large
+        ones from the sidecar.
       refuse: Numbers of decisions that are not to be taken: of all that only makes text
         better, such as to write a loop, to fold an expression, to leave out a result that
         nothing needs. `Source.decisions` lists them, the first is number 1.
@@ -134,6 +140,9 @@ def source(
     >>> src.report.strength
     'identical'
     """
+    if function is None:  # `@source(level="lax")`
+        given = {name: value for name, value in locals().items() if name != "function"}
+        return functools.partial(source, **given)
     load_entry_points()
     if is_torch_module(function):
         if static_argnums is not None or static_argnames is not None:
@@ -155,6 +164,7 @@ def source(
                 anonymous=anonymous,
                 annotate=annotate,
                 symbolic=symbolic,
+                example_inputs=example_inputs,
                 refuse=refuse,
                 progress=progress,
             ),
@@ -188,6 +198,7 @@ def source(
         isolated=isolated,
     )
     check_options(options, function, anonymous)
+    check_examples(example_inputs, anonymous)
     check_static(function, static_argnums, static_argnames)
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
@@ -199,7 +210,8 @@ def source(
     def written(captured: Captured) -> Source:
         notes = (*settings_notes(), *captured.notes)
         weights = getattr(function, WEIGHTS, ())
-        captured = replace(captured, notes=notes, weights=weights)
+        is_exact = captured.is_exact or example_inputs == "given"
+        captured = replace(captured, notes=notes, weights=weights, is_exact=is_exact)
         recover = from_equations if captured.recording is None else from_calls
         made = writing(lambda: recover(captured, named(), progress))
 

@@ -107,6 +107,14 @@ from untrace.stages import Stage, measured
     "at which that was verified (level api).",
 )
 @click.option(
+    "--inputs",
+    type=click.Choice(["drawn", "given"]),
+    default="drawn",
+    show_default=True,
+    help="What the saved file is run with: arrays like those of the call, or those "
+    "themselves, large ones in the sidecar.",
+)
+@click.option(
     "--anonymous",
     is_flag=True,
     help="Write no names of functions, variables, classes, keys or files.",
@@ -145,6 +153,7 @@ def show(
     keep_types: bool,
     annotate: str,
     symbolic: bool,
+    inputs: str,
     anonymous: bool,
     decisions: bool,
     refuse: tuple[int, ...],
@@ -181,6 +190,7 @@ def show(
             keep_types=keep_types,
             annotate=annotate,
             symbolic=symbolic,
+            example_inputs=inputs,
             anonymous=anonymous,
             refuse=refuse,
             progress=status.update,

@@ -42,6 +42,9 @@ N_ALWAYS = 9
 LONG = 120
 """Most characters of a longer one, which takes a line per row when it is formatted."""
 
+LONG_ROW = 78
+"""Most characters of a longer row, which takes a line per number when it is formatted."""
+
 
 def example_lines(
     captured: Captured,
@@ -168,7 +171,8 @@ def written_out(value: Any, imports: Imports) -> str | None:
     if jaxapi.is_key_array(value) and np.size(value) > limit:
         return None  # keys are split from one
     text = spell_typed_array(value, imports, inline_limit=limit)
-    is_long = text is not None and np.size(value) > N_ALWAYS and len(text) > LONG
+    limit = LONG_ROW if np.ndim(value) == 1 else LONG
+    is_long = text is not None and np.size(value) > N_ALWAYS and len(text) > limit
     return None if is_long else text
 
 
