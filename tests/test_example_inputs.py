@@ -112,3 +112,28 @@ def test_given_inputs_contradict_anonymous():
         untrace.source(jnp.sin, example_inputs="given", anonymous=True)
     with pytest.raises(ValueError, match="example_inputs must be one of"):
         untrace.source(jnp.sin, example_inputs="mine")
+
+
+def test_anonymous_files_hold_no_input_and_say_which_strings_are_left():
+    def scored(params, key, rate, rows):
+        y = jnp.einsum("bd,de->be", rows, params["my_layer"]["weights"])
+        return jax.lax.psum(y, "devices") * rate + jax.random.normal(key, y.shape)
+
+    function = jax.vmap(scored, (None, None, None, 0), axis_name="devices")
+    params = {"my_layer": {"weights": np.full((3, 2), 4.25, np.float32)}}
+    rows = np.linspace(1.234, 9.876, 60, dtype=np.float32).reshape(4, 5, 3)
+    times = np.linspace(1.234, 9.876, 8, dtype=np.float32)
+    for level in ("api", "lax"):
+        make = untrace.source(function, anonymous=True, level=level)
+        sine = untrace.source(jnp.sin, anonymous=True, level=level)
+        made = (
+            make(params, jax.random.key(17), 0.125, rows),
+            sine(times),
+            sine(times[:3]),
+        )
+        text = "".join(source.module.body for source in made)
+        for part in ("4.25", "17", "0.125", "1.23", "9.87", "my_layer", "weights"):
+            assert part not in text, part
+        if level == "api":
+            said = 'Strings that are left: "bd,de->be", "devices".'
+            assert said in made[0].report.notes

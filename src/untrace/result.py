@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import hashlib
 import os
@@ -186,6 +187,24 @@ class Source:
             text = path.read_text(encoding="utf-8")
             return execute(text, path=str(path))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same text, header and all."""
+        if not isinstance(other, Source):
+            return NotImplemented
+        return self is other or str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def diff(self, other: Source) -> str:
+        """Return the lines in which the text of another source differs ("" if in none).
+
+        It compares texts, as `diff -u` does; `untrace.diff` compares programs.
+        """
+        texts = [str(source).splitlines(keepends=True) for source in (self, other)]
+        names = f"{self.name} (before)", f"{other.name} (after)"
+        return "".join(difflib.unified_diff(*texts, *names))
+
     @property
     def name(self) -> str:
         """The name of the main function."""
@@ -194,7 +213,7 @@ class Source:
     def _repr_html_(self) -> str:
         from untrace.highlight import to_html
 
-        return to_html(str(self))
+        return to_html(str(self), f"{self.name}: {self.report.strength}")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))

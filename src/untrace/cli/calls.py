@@ -32,7 +32,14 @@ def evaluate(target: str, call: str) -> Given:
     if not isinstance(tree.body, ast.Call):
         fail(f"{call!r} is not a call. Write it as you would in the file: 'f(x, y)'.")
     namespace = _namespace(load(target))
+    taking(tree, namespace)
+    return _evaluated(tree, namespace, target, call)
+
+
+def taking(tree: ast.Expression, namespace: dict[str, Any]) -> None:
+    """Let a call expression give its function and arguments, and not call it."""
     whole = tree.body
+    assert isinstance(whole, ast.Call)
     taken = ast.Call(
         ast.Name("__untrace_take__", ast.Load()),
         [whole.func, *whole.args],
@@ -44,7 +51,7 @@ def evaluate(target: str, call: str) -> Given:
         kwargs,
     )
     tree.body = ast.copy_location(taken, whole)
-    return _evaluated(tree, namespace, target, call)
+    ast.fix_missing_locations(tree)
 
 
 def function_at(target: str, expression: str, given: str | None) -> Given:

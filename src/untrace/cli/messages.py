@@ -9,10 +9,11 @@ from collections.abc import Generator
 from typing import NoReturn
 
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from untrace.errors import UntraceError
 from untrace.folder import OWN_FOLDER
-from untrace.printable import printable_lines
+from untrace.printable import printable, printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
 
@@ -72,21 +73,22 @@ def fail_in_user_code(what: str) -> NoReturn:
 
 
 class Status:
-    """A spinner on standard error, only where that is a terminal."""
+    """The stage and the time since the start on standard error, if it is a terminal."""
 
     def __init__(self) -> None:
-        self._status = ERR.status("tracing") if ERR.is_terminal else None
+        columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+        self._shown = Progress(
+            *columns, console=ERR, transient=True, disable=not ERR.is_terminal
+        )
+        self._task = self._shown.add_task("tracing", total=None)
 
     def __enter__(self) -> Status:
-        if self._status:
-            self._status.start()
+        self._shown.start()
         return self
 
     def __exit__(self, *unused: object) -> None:
-        if self._status:
-            self._status.stop()
+        self._shown.stop()
 
     def update(self, stage: str) -> None:
         """Show what is being done."""
-        if self._status:
-            self._status.update(stage)
+        self._shown.update(self._task, description=printable(stage))

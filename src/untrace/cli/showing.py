@@ -132,7 +132,9 @@ from untrace.stages import Stage, measured
     help="Do not take one of these decisions. May be given several times.",
 )
 @click.option(
+    "--time",
     "--time-passes",
+    "time_passes",
     is_flag=True,
     help="Print where the processor time went, on standard error.",
 )

@@ -114,6 +114,8 @@ def _constant(value: Array, request: Request) -> str | None:
     if not value.size or not np.all(value == value.reshape(-1)[0]):
         return None
     first = value.reshape(-1)[0]
+    if request.lifter.options.anonymous:
+        first = np.sign(first) if first.dtype.kind in "iuf" else np.ones_like(first)
     shape, dtype = request.text(), request.dtype_text()
     for name, known in (("zeros", 0), ("ones", 1)):
         if first == known:
@@ -141,7 +143,9 @@ def _floats(value: Array, request: Request) -> str:
         return f"rng.normal(size={size}).astype({dtype})"
     low, high = float(held.min()), float(held.max())
     if len(request.shape) == 1 and held.size == value.size and _is_even(held):
-        first, last = (_number(float(f"{held[i]:.6g}")) for i in (0, -1))
+        n_digits = 1 if request.lifter.options.anonymous else 6
+        ends = [float(f"{held[i]:.{n_digits}g}") for i in (0, -1)]
+        first, last = map(_number, ends)
         count = request.lifter.spell(request.shape[0])
         return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
     if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):

@@ -151,11 +151,13 @@ def _leaf(value: Any, aval: Any, lifter: Lifter, is_exact: bool) -> str:
         imports.module("jax")
         held = None if value is None else jaxapi.ref_content(value)
         return f"jax.new_ref({_leaf(held, aval.inner_aval, lifter, is_exact)})"
+    is_hidden = lifter.options.anonymous and not is_exact
     if value is not None and jaxapi.is_python_scalar(value):
-        return lifter.spell(value)
+        # A number of the user's is one of the same type.
+        return lifter.spell(type(value)(1) if is_hidden else value)
     if value is not None and jaxapi.is_concrete(value) and is_exact:
         return _exact(value, lifter)
-    if value is not None and jaxapi.is_concrete(value):
+    if value is not None and jaxapi.is_concrete(value) and not is_hidden:
         text = written_out(value, imports)
         if text is not None:
             return text

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from untrace import jaxapi
-from untrace.errors import reworded
-from untrace.printable import printable, printable_lines
+from untrace.printable import printable, printable_lines, reworded
 from untrace.verification.difference import Difference, shorten
 
 MAX_STATEMENT = 200  # characters of a statement that is shown
