@@ -487,3 +487,17 @@ def test_what_differs_is_named_by_the_users_line():
     why = Report("different", found).why
     line = scaled.__code__.co_firstlineno + 1
     assert f"first at `mul` (test_first_minutes.py:{line}) in scan/jaxpr: lit" in why
+
+
+def test_dimensions_of_one_size_have_names_of_their_own():
+    def program(x, w):
+        shape = (x.shape[0], 3, x.shape[1])
+        rows = jnp.broadcast_to(x[:, None, :], shape).reshape(-1, x.shape[1])
+        return (rows @ w).reshape(x.shape[0], 3, -1), jnp.ones((w.shape[0],))
+
+    given = jnp.ones((8, 8)), jnp.ones((8, 5))
+    seen = []
+    source = untrace.source(program, symbolic=True, progress=seen.append)(*given)
+    assert "X_ROWS = 8" in source.text and "X_COLUMNS = 8" in source.text
+    assert "jnp.ones((X_COLUMNS,))" in source.text
+    assert "tracing at other sizes" in seen and seen[-1] == "comparing at other sizes"

@@ -203,7 +203,8 @@ class Source:
         """
         texts = [str(source).splitlines(keepends=True) for source in (self, other)]
         names = f"{self.name} (before)", f"{other.name} (after)"
-        return "".join(difflib.unified_diff(*texts, *names))
+        before, after = texts
+        return "".join(difflib.unified_diff(before, after, *names))
 
     @property
     def name(self) -> str:

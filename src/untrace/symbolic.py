@@ -58,7 +58,8 @@ def with_dimensions(
     captured: Captured, options: Options, progress: Progress | None
 ) -> Source | None:
     """Return source with named dimensions; None if none can have a name."""
-    (progress or (lambda stage: None))("tracing at other sizes")
+    note_progress = progress or (lambda stage: None)
+    note_progress("tracing at other sizes")
     with jaxapi.deep_recursion():
         search = Search(captured)
         classes = search.classes()
@@ -74,6 +75,7 @@ def with_dimensions(
         written = written_with(samples, axes, options.anonymous)
         source = untrace_recorded(written, options, progress)
         file = _File(source.module, written, options, prober, classes)
+        note_progress("comparing at other sizes")
         wrong, tried = file.wrong()
         if not wrong and source.report.is_verified:
             source = replace(source, captured=tried)
