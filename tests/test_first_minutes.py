@@ -501,3 +501,18 @@ def test_dimensions_of_one_size_have_names_of_their_own():
     assert "X_ROWS = 8" in source.text and "X_COLUMNS = 8" in source.text
     assert "jnp.ones((X_COLUMNS,))" in source.text
     assert "tracing at other sizes" in seen and seen[-1] == "comparing at other sizes"
+
+
+def test_a_budget_of_time_ends_with_a_verified_text(plain):
+    call = ("show", plain, "step(p, x)", "--symbolic")
+    done = run(*call, "--max-seconds", 0)
+    assert done.exit_code == 0 and "the time was over before" in done.stderr
+    assert "Verified: traces to the identical equations." in done.stdout
+
+
+def test_late_calls_are_written_from_their_equations(monkeypatch):
+    wrong = Report("different", Difference("", (), "a", "b", "differs"))
+    monkeypatch.setattr("untrace.recorded.check_module", lambda *a, **k: wrong)
+    report = untrace.source(scaled, max_seconds=0)(1.0).report
+    assert report.is_verified
+    assert any("the time to write them better was over" in n for n in report.notes)

@@ -33,7 +33,7 @@ from untrace.readers.formats import program_in, refuse_unread
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
-from untrace.stages import stage
+from untrace.stages import stage, within
 from untrace.symbolic import untrace_calls
 from untrace.torch_modules import WEIGHTS, is_torch_module, of_torch_module
 
@@ -55,6 +55,7 @@ def source(
     annotate: str = "none",
     symbolic: bool = False,
     example_inputs: str = "drawn",
+    max_seconds: float | None = None,
     refuse: Collection[int] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
@@ -117,6 +118,10 @@ def source(
       example_inputs: "drawn": `example_args()` of the file makes arrays like those that
         were given, and writes small ones out; "given" gives those themselves, large
         ones from the sidecar.
+      max_seconds: After so long nothing is tried any more that would only make the text
+        better: what is not proved then is written from its equations, dimensions have
+        no names. What has begun comes to its end; without it, a text depends on no
+        machine's speed.
       refuse: Numbers of decisions that are not to be taken: of all that only makes text
         better, such as to write a loop, to fold an expression, to leave out a result that
         nothing needs. `Source.decisions` lists them, the first is number 1.
@@ -165,6 +170,7 @@ def source(
                 annotate=annotate,
                 symbolic=symbolic,
                 example_inputs=example_inputs,
+                max_seconds=max_seconds,
                 refuse=refuse,
                 progress=progress,
             ),
@@ -226,7 +232,7 @@ def source(
         return settled(made, at_lower_level, isolated, progress)
 
     def finished(captured: Captured) -> Source:
-        with deciding() as taken:
+        with within(max_seconds), deciding() as taken:
             made = written(captured)
         decisions = tuple(taken)
         refused = [one for n, one in enumerate(decisions, 1) if n in refuse]

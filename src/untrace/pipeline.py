@@ -27,7 +27,7 @@ from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.result import Source
-from untrace.stages import stage
+from untrace.stages import is_late, stage
 from untrace.verification.check import with_values
 from untrace.verification.report import Report
 
@@ -126,7 +126,11 @@ def _best(
     try:
         for number in range(n_rounds):
             report = made[-1].report
-            if _is_good(report) or not lower(report, steps, number >= n_rounds // 2):
+            if (
+                is_late()
+                or _is_good(report)
+                or not lower(report, steps, number >= n_rounds // 2)
+            ):
                 break
             last = made[-1]
             made.append(

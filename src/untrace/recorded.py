@@ -34,7 +34,7 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
-from untrace.stages import stage
+from untrace.stages import is_late, stage
 from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
@@ -113,7 +113,8 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
         else:
             if source.report.is_verified or not options.verify:
                 return source
-            why = source.report.why
+            late = " (the time to write them better was over)" if is_late() else ""
+            why = f"{source.report.why}{late}"
     note = f"{FROM_EQUATIONS}: {why}"
     lower = replace(captured, notes=(*captured.notes, note))
     return untrace_captured(_without_calls(lower, options), options, progress)
@@ -144,7 +145,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
         report = source.report
         if report.is_verified and unmerged:
             return _merged_again(source, plan, unmerged, suspects, attempt)
-        if report.is_verified or not options.verify or plan.n_rounds == MAX_ROUNDS:
+        is_last = plan.n_rounds == MAX_ROUNDS or is_late()
+        if report.is_verified or not options.verify or is_last:
             return source
         plan.n_rounds += 1
         lines = [report.line] if report.line else _lines_of(report.difference)

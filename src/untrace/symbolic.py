@@ -29,10 +29,16 @@ from untrace.probing import Prober, Trial
 from untrace.recorded import untrace_recorded
 from untrace.resizing import Search, Varied
 from untrace.result import Source
+from untrace.stages import is_late
 
 NOTHING = (
     "symbolic=True changes nothing: at other sizes the program takes another form, or "
     "its shapes are made of no numbers."
+)
+
+LATE = (
+    "symbolic=True changes nothing: the time was over before the file was verified at "
+    "other sizes."
 )
 
 
@@ -47,7 +53,7 @@ def untrace_calls(
             with_dimensions(captured, options, progress)
             or _with_note(
                 untrace_recorded(replace(captured, variant=None), options, progress),
-                NOTHING,
+                LATE if is_late() else NOTHING,
             )
         )
     )
@@ -65,7 +71,7 @@ def with_dimensions(
         classes = search.classes()
     # What is rerolled is another program, whose values are compared: it is run.
     prober = Prober(captured, search, 5 if options.reroll == "scan" else None)
-    while classes:
+    while classes and not is_late():
         joint = search.together(classes)
         if joint is None:
             classes.pop()

@@ -132,6 +132,12 @@ from untrace.stages import Stage, measured
     help="Do not take one of these decisions. May be given several times.",
 )
 @click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Try nothing after so long that would only make the text better.",
+)
+@click.option(
     "--time",
     "--time-passes",
     "time_passes",
@@ -159,6 +165,7 @@ def show(
     anonymous: bool,
     decisions: bool,
     refuse: tuple[int, ...],
+    max_seconds: float | None,
     time_passes: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
@@ -195,6 +202,7 @@ def show(
             example_inputs=inputs,
             anonymous=anonymous,
             refuse=refuse,
+            max_seconds=max_seconds,
             progress=status.update,
         )
         with explained("" if _carries_inputs(function) else call or target):

@@ -44,7 +44,10 @@ def again(*more: str) -> str:
         values = value if isinstance(value, tuple) else (value,)
         for one in values:
             if isinstance(parameter, click.Option):
-                words.append(parameter.opts[-1] if one else parameter.secondary_opts[0])
+                is_off = one is False and parameter.secondary_opts
+                words.append(
+                    (parameter.secondary_opts if is_off else parameter.opts)[-1]
+                )
             if not isinstance(one, bool):
                 words.append(shlex.quote(str(one)))
     return " ".join([*words, *map(shlex.quote, more)])
