@@ -136,3 +136,10 @@ def test_decisions_are_listed_and_refused_by_number(model):
     assert found.exit_code == 0
     assert "`fold` (loss); it was refused." in found.stdout
     assert found.stdout.count("\n") > listed.stdout.count("\n")
+
+
+@pytest.mark.parametrize("option", ["--time", "--time-passes"])
+def test_where_the_time_went_is_shown(model, option):
+    done = run("show", model, "loss(w, x)", option)
+    assert done.exit_code == 0 and "s of processor time" in done.stderr
+    assert "verify" in done.stderr and "processor" not in done.stdout

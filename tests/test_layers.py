@@ -38,6 +38,7 @@ LAYERS = [
         "saved",
         "saved_program",
         "highlight",
+        "idle",
         "static_check",
         "static_tables",
         "extension",

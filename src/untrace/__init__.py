@@ -4,6 +4,8 @@ From a function and its inputs, or a jaxpr, to readable, standalone JAX source c
 is proved to be the same computation by tracing it again.
 """
 
+from typing import Any
+
 from untrace import keep
 from untrace._version import __version__
 from untrace.api import source, sourcerize
@@ -73,3 +75,15 @@ __all__ = [
     "watch_compiles",
     "why_recompiled",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, without the modules that define them."""
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register `%untrace` and `%%untrace`, for `%load_ext untrace`."""
+    from untrace.ipython import load_ipython_extension
+
+    load_ipython_extension(shell)

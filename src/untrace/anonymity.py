@@ -13,7 +13,7 @@ import collections.abc
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from untrace.symbolic import is_same_everywhere, untrace_calls
 from untrace.syntax.formatting import format_source
 from untrace.syntax.names import identifier
 from untrace.syntax.renaming import Renamed, rename
+from untrace.syntax.text import quote
 from untrace.verification.report import Report
 
 NOUNS = {**NAMES, **HINTS, "add_jaxvals": "cotangent", "vmap": "mapped"}
@@ -106,16 +107,39 @@ def _anonymous(source: Source, options: Options) -> Source:
     module = replace(module, body=body, name=name, classes=classes)
     captured = _renamed(captured, renamed, name)
     notes = tuple(_notes((*source.report.notes, *left_out_notes())))
+    notes = (*notes, *_left_strings(body, {*renamed.keys.values()}))
     report = Report("unverified", notes=notes)
     if options.verify:
         with jaxapi.deep_recursion():
             report = check_module(module, captured, notes)
         unproved = tuple(map(_nameless, report.unproved))
-        report = replace(report, difference=None, line="", unproved=unproved)
+        told = tuple(
+            f"{one.partition(':')[0].rstrip('.')}." for one in report.differences
+        )
+        report = replace(
+            report, difference=None, line="", unproved=unproved, differences=told
+        )
     if captured.dimensions and not is_same_everywhere(module, captured, options):
         raise LiftingError("it is another program at other sizes when it is renamed")
     report = replace(report, n_equations=source.report.n_equations)
     return Source(module, report, captured, source.program, options)
+
+
+def _left_strings(body: str, keys: Set[str]) -> tuple[str, ...]:
+    """Say which strings of the program a file still holds, but for renamed keys."""
+    own = {*OWN_NAMES, *HELPERS}
+    found: dict[str, None] = {}
+    for statement in parse(body).body:
+        is_own = getattr(statement, "name", "") in own or isinstance(statement, ast.If)
+        if is_own and getattr(statement, "name", "") != "example_args":
+            continue
+        if isinstance(statement, ast.Assign) and "CONSTANTS" in ast.unparse(statement):
+            continue  # names in the sidecar, which are made here
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.setdefault(node.value)
+    shown = [quote(text) for text in found if text not in keys]
+    return (f"Strings that are left: {', '.join(shown)}.",) if shown else ()
 
 
 def _check_imports(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -15,11 +16,13 @@ from untrace.capture import Captured
 from untrace.capture.capture import capture
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
-from untrace.capture.stand_ins import with_stand_ins
+from untrace.capture.signature import check_static
+from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import user_code
-from untrace.checks import check_options
+from untrace.checks import check_examples, check_options
 from untrace.errors import UntraceError, reason
 from untrace.extension import load_entry_points
+from untrace.idle import with_idle_notes
 from untrace.isolated import settled
 from untrace.lifting.contexts import settings_notes
 from untrace.lifting.recorded.naming.transformed import program_name
@@ -30,7 +33,7 @@ from untrace.readers.formats import program_in, refuse_unread
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
 from untrace.result import Source
-from untrace.stages import stage
+from untrace.stages import stage, within
 from untrace.symbolic import untrace_calls
 from untrace.torch_modules import (
     WEIGHTS,
@@ -41,7 +44,7 @@ from untrace.torch_modules import (
 
 
 def source(
-    function: Any,
+    function: Any = None,
     *,
     level: str | None = None,
     verify: bool = True,
@@ -56,6 +59,8 @@ def source(
     anonymous: bool = False,
     annotate: str = "none",
     symbolic: bool = False,
+    example_inputs: str = "drawn",
+    max_seconds: float | None = None,
     refuse: Collection[int] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
@@ -70,6 +75,7 @@ def source(
         StableHLO, an exported or lowered function; its text or bytes, or the path of a
         file in which it stands), which need no second call;
         or a `torch.nn.Module`, called with tensors of torch (see docs/torch.md).
+        Without one, `@source(level="lax")` is a decorator.
       level: "api": the calls that the function made, as they were written, with the
         user's names and functions; the default for functions. "lax": one statement per
         equation; the default for traced computations, which hold no calls any more.
@@ -77,7 +83,8 @@ def source(
       isolated: Verify once more, in a fresh process that has imported JAX and nothing
         else: what this process has changed (replaced functions, settings, environment
         variables) does not count there. The text is executed there, too.
-      types: Write the type of every result as a trailing comment.
+      types: Write the type of every result as a trailing comment, as
+        `comments="types"` does.
       scopes: Write `jax.named_scope` where the original had it; it does not change the
         equations, but names them in compiled programs and profiles.
       name: Name of the generated function; by default that of `function`, and
@@ -113,6 +120,13 @@ def source(
         numbers that its code compares with); only what is verified at each of them has a
         name, and the header lists them. At sizes that it does not list, a function may do
         something else.
+      example_inputs: "drawn": `example_args()` of the file makes arrays like those that
+        were given, and writes small ones out; "given" gives those themselves, large
+        ones from the sidecar.
+      max_seconds: After so long nothing is tried any more that would only make the text
+        better: what is not proved then is written from its equations, dimensions have
+        no names. What has begun comes to its end; without it, a text depends on no
+        machine's speed.
       refuse: Numbers of decisions that are not to be taken: of all that only makes text
         better, such as to write a loop, to fold an expression, to leave out a result that
         nothing needs. `Source.decisions` lists them, the first is number 1.
@@ -128,13 +142,17 @@ def source(
       CaptureError: If the arguments cannot be traced.
       LiftingError: If an equation cannot be written; the message says which and why.
       LoadError: If a text or file cannot be read; `ParseError` says where.
-      ValueError: If an option has an unknown value, or contradicts another.
+      ValueError: If an option has an unknown value, or contradicts another; or what
+        `jax.jit` raises for static arguments that the function does not have.
 
     >>> import jax.numpy as jnp
     >>> src = source(lambda x: jnp.sin(x) * 2.0)(jnp.ones(3))
     >>> src.report.strength
     'identical'
     """
+    if function is None:  # `@source(level="lax")`
+        given = {name: value for name, value in locals().items() if name != "function"}
+        return functools.partial(source, **given)
     load_entry_points()
     if is_torch_module(function):
         refuse_static(static_argnums, static_argnames)
@@ -155,6 +173,8 @@ def source(
                 anonymous=anonymous,
                 annotate=annotate,
                 symbolic=symbolic,
+                example_inputs=example_inputs,
+                max_seconds=max_seconds,
                 refuse=refuse,
                 progress=progress,
             ),
@@ -168,6 +188,10 @@ def source(
         is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
         level = "lax" if is_traced else "api"
     opened = frozenset((expand,) if isinstance(expand, str) else expand)
+    # Types are comments, by whatever name they were asked for.
+    types = types or comments in ("types", "both")
+    if types and level == "api":
+        comments = {"none": "types", "origin": "both"}.get(comments, comments)
     options = Options(
         level,
         verify,
@@ -184,6 +208,8 @@ def source(
         isolated=isolated,
     )
     check_options(options, function, anonymous)
+    check_examples(example_inputs, anonymous)
+    check_static(function, static_argnums, static_argnames)
     from_equations = untrace_anonymous if anonymous else untrace_captured
     from_calls = untrace_anonymous if anonymous else untrace_calls
 
@@ -194,13 +220,15 @@ def source(
     def written(captured: Captured) -> Source:
         notes = (*settings_notes(), *captured.notes)
         weights = getattr(function, WEIGHTS, ())
-        captured = replace(captured, notes=notes, weights=weights)
+        is_exact = captured.is_exact or example_inputs == "given"
+        captured = replace(captured, notes=notes, weights=weights, is_exact=is_exact)
         recover = from_equations if captured.recording is None else from_calls
         made = writing(lambda: recover(captured, named(), progress))
 
         def at_lower_level(note: str) -> Source:
             notes = (*captured.notes, note)
             lower = replace(captured, recording=None, variant=None, notes=notes)
+            lower = lower if keep_types else without_types(lower)
             return writing(
                 lambda: from_equations(lower, replace(named(), level="lax"), progress)
             )
@@ -208,13 +236,15 @@ def source(
         return settled(made, at_lower_level, isolated, progress)
 
     def finished(captured: Captured) -> Source:
-        with deciding() as taken:
+        with within(max_seconds), deciding() as taken:
             made = written(captured)
         decisions = tuple(taken)
         refused = [one for n, one in enumerate(decisions, 1) if n in refuse]
         if refused:
             with deciding(refused):
                 made = written(captured)
+        is_recorded = captured.recording is not None
+        made = with_idle_notes(made, options, is_recorded)
         return replace(made, decisions=decisions)
 
     if jaxapi.is_jaxpr(function):
@@ -226,7 +256,8 @@ def source(
             return finished(captured)
     if jaxapi.is_traced(function):
         with _apart():
-            return finished(capture_traced(function))
+            captured = capture_traced(function)
+            return finished(captured if keep_types else without_types(captured))
 
     def traced(
         args: tuple[Any, ...], kwargs: Mapping[str, Any], is_recorded: bool
@@ -234,7 +265,7 @@ def source(
         bodies, record = recording(opened) if is_recorded else ([], None)
         # A recording holds tracers.
         leaks = jax.check_tracer_leaks(False) if is_recorded else nullcontext()
-        with leaks:
+        with leaks, jaxapi.noting_scopes(scopes):
             captured = capture(
                 function,
                 args,
@@ -248,7 +279,7 @@ def source(
             return replace(captured, recording=bodies[0])
         if keep_types:
             return captured
-        return replace(captured, result=with_stand_ins(captured.result))
+        return without_types(captured)
 
     def first_traced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
         """Trace once; without recording it if the function fails only while recorded."""

@@ -14,6 +14,7 @@ from untrace.recovery.transformations import EXPANDABLE
 LEVELS = ("api", "lax")
 REROLL = ("auto", "none", "for", "scan")
 COMMENTS = ("none", "origin", "types", "both")
+EXAMPLES = ("drawn", "given")
 ANNOTATE = ("none", "jaxtyping")
 
 
@@ -50,6 +51,20 @@ def check_options(options: Options, function: Any, is_anonymous: bool) -> None:
     _check_annotate(options.annotate, options.level)
     if options.symbolic:
         _check_symbolic(options, is_traced)
+
+
+def check_examples(example_inputs: str, is_anonymous: bool) -> None:
+    """Refuse example inputs that cannot be asked for.
+
+    Raises:
+      ValueError: If the option has an unknown value, or contradicts another.
+    """
+    _check_choice("example_inputs", example_inputs, EXAMPLES)
+    if is_anonymous and example_inputs == "given":
+        raise ValueError(
+            'example_inputs="given" saves your inputs, which anonymous=True leaves out; '
+            "pass one of them"
+        )
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -5,15 +5,13 @@ Every message says what happened, where in the user's program, and what to do ne
 
 from __future__ import annotations
 
-import re
+import traceback
 import types
 
 from untrace.folder import OWN_FOLDER
-from untrace.printable import printable_lines
+from untrace.printable import printable_lines, reworded
 
-_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _SHOWN = 60  # characters of a line on both sides of a place
-_FOLDERS = re.compile(r"(?<!\S)\S*[\\/](?=[\w-]+\.py\b)")
 
 
 class UntraceError(Exception):
@@ -94,14 +92,17 @@ def reason(error: Exception) -> str:
     return reworded(text)
 
 
-def reworded(text: str) -> str:
-    """Write a message in one line, without addresses and folders of this machine.
+def fault(error: Exception) -> str:
+    """Say why something could not be written, whoever is to blame.
 
-    >>> reworded("an error\\n at /home/me/rules.py:7 in <f at 0x7f00aa11bb22>")
-    'an error at rules.py:7 in <f at 0x...>'
+    An error that is not raised on purpose says nothing about the user's program.
     """
-    text = _ADDRESS.sub("0x...", " ".join(text.split()))
-    return _FOLDERS.sub("", text)
+    if isinstance(error, UntraceError):
+        return reason(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    said = reworded(f"{reason(error).rstrip('.')}{place}")
+    return f"a fault of untrace stopped that ({said})"
 
 
 def foreign_frames(trace: types.TracebackType | None) -> types.TracebackType | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError, reason, reworded
+from untrace.errors import LiftingError, fault, reason
 from untrace.ir import Block
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.blocks.lost import LostRules
@@ -56,10 +56,10 @@ def untrace_idioms(
     except Exception as error:  # nor by a fault, which the tests are to find
         if is_strict():
             raise
-        return reason(error)
+        return fault(error)
     if _is_good(source):
         return source
-    return reworded("; ".join(source.report.difference_lines()))
+    return source.report.why
 
 
 def _is_good(source: Source) -> bool:

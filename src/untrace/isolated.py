@@ -63,10 +63,8 @@ def verify_isolated(path: Path, timeout_s: float = TIMEOUT_S) -> Verdict:
     Raises:
       LoadError: If the file is not one of ours, or it or its sidecar does not load.
     """
-    env = clean_environment()
-    devices = _DEVICES.search(path.read_text(encoding="utf-8", errors="replace"))
-    if devices and "XLA_FLAGS" not in dict(env):
-        env = (*env, ("XLA_FLAGS", f"--{devices[0]}"))
+    flags = flags_for(path)
+    env = tuple(sorted({**dict(clean_environment()), **flags}.items()))
     run = Run("verify", env=env, is_whole_env=True, timeout_s=timeout_s)
     outcome = run_job(Job(str(path.resolve()), "", (), run))
     if outcome.status == "ok":
@@ -75,6 +73,15 @@ def verify_isolated(path: Path, timeout_s: float = TIMEOUT_S) -> Verdict:
         raise LoadError(outcome.message)
     ended = f"not verified: the process that traced {path} {_end(outcome, timeout_s)}."
     return Verdict(False, "\n".join(filter(None, [ended, outcome.stderr.strip()])))
+
+
+def flags_for(path: Path) -> dict[str, str]:
+    """The environment variable that simulates the devices which a saved file needs."""
+    devices = _DEVICES.search(path.read_text(encoding="utf-8", errors="replace"))
+    given = os.environ.get("XLA_FLAGS", "")
+    if devices is None or _DEVICES.search(given):
+        return {}
+    return {"XLA_FLAGS": f"{given} --{devices[0]}".strip()}
 
 
 def clean_environment() -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ from untrace.blame import lower, parting
 from untrace.capture import Captured
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError, UnverifiedWarning, reason
+from untrace.errors import LiftingError, UnverifiedWarning, fault, reason
 from untrace.idiomatic import untrace_idioms
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
@@ -27,7 +27,7 @@ from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.result import Source
-from untrace.stages import stage
+from untrace.stages import is_late, stage
 from untrace.verification.check import with_values
 from untrace.verification.report import Report
 
@@ -115,7 +115,7 @@ def _best(
     except Exception as error:  # a fault in a rule, which the tests are to find
         if is_strict():
             raise
-        note = f"Written from primitives wherever that is possible: {reason(error)}"
+        note = f"Written from primitives wherever that is possible: {fault(error)}"
         captured = replace(captured, notes=(*captured.notes, note))
         lowest = Steps(LOWEST_STEP, reason(error))
         first = _attempt(captured, options, block, lowest, progress)
@@ -126,7 +126,11 @@ def _best(
     try:
         for number in range(n_rounds):
             report = made[-1].report
-            if _is_good(report) or not lower(report, steps, number >= n_rounds // 2):
+            if (
+                is_late()
+                or _is_good(report)
+                or not lower(report, steps, number >= n_rounds // 2)
+            ):
                 break
             last = made[-1]
             made.append(

@@ -11,11 +11,11 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.capture import Recorded
-from untrace.capture.stand_ins import with_stand_ins
+from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import MAX_FRAMES
 from untrace.checking import check_module
 from untrace.emission import emit
-from untrace.errors import LiftingError, reason, reworded
+from untrace.errors import LiftingError, fault
 from untrace.idiomatic import accepts
 from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
@@ -34,7 +34,7 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
-from untrace.stages import stage
+from untrace.stages import is_late, stage
 from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
@@ -109,11 +109,12 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
                 lambda source: source.report.is_verified or not options.verify,
             )
         except Exception as error:  # the recorder stands on private names of JAX
-            why = reason(error)
+            why = fault(error)
         else:
             if source.report.is_verified or not options.verify:
                 return source
-            why = reworded("; ".join(source.report.difference_lines()))
+            late = " (the time to write them better was over)" if is_late() else ""
+            why = f"{source.report.why}{late}"
     note = f"{FROM_EQUATIONS}: {why}"
     lower = replace(captured, notes=(*captured.notes, note))
     return untrace_captured(_without_calls(lower, options), options, progress)
@@ -122,9 +123,7 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
 def _without_calls(captured: Captured, options: Options) -> Captured:
     """Leave the equations, whose file imports no class that is not to be kept."""
     captured = replace(captured, recording=None)
-    if options.keep_types:
-        return captured
-    return replace(captured, result=with_stand_ins(captured.result))
+    return captured if options.keep_types else without_types(captured)
 
 
 def _best(captured: Captured, options: Options, progress: Progress) -> Source:
@@ -146,7 +145,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
         report = source.report
         if report.is_verified and unmerged:
             return _merged_again(source, plan, unmerged, suspects, attempt)
-        if report.is_verified or not options.verify or plan.n_rounds == MAX_ROUNDS:
+        is_last = plan.n_rounds == MAX_ROUNDS or is_late()
+        if report.is_verified or not options.verify or is_last:
             return source
         plan.n_rounds += 1
         lines = [report.line] if report.line else _lines_of(report.difference)
@@ -166,7 +166,7 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
             continue
         wrong = rewriter.lines_in(line) - plan.excluded
         plan.excluded |= wrong
-        why = reworded(report.difference_lines()[0])
+        why = report.why
         if not (wrong or _lower(lines, why, plan, program)):
             return source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import hashlib
 import os
@@ -22,13 +23,21 @@ from untrace.errors import SaveError
 from untrace.ir import Block
 from untrace.lifting.dimensions import is_symbolic
 from untrace.lifting.spelling.arrays import write_sidecar
+from untrace.lifting.spelling.sidecar import pack, sidecar_digest
 from untrace.optional import Decision
 from untrace.options import Options
-from untrace.printable import printable_lines
+from untrace.printable import printable, printable_lines
 from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
+from untrace.verification.marks import marks_of
 from untrace.verification.report import VERDICTS, Report
 from untrace.verification.retrace import execute
+
+PRINTED_CHARS = 1 << 16
+"""Most characters of compressed constants in a text that is printed."""
+
+MOST_COMPRESSED = 4
+"""Bytes that a character of compressed text may stand for, to try at all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,8 +68,44 @@ class Source:
 
     def __str__(self) -> str:
         if not self._text:
-            self._text.append(self.module.text(self._header()))
+            self._text.append(self.printed())
         return self._text[0]
+
+    def printed(self, limit_chars: int = PRINTED_CHARS, command: str = "") -> str:
+        """Return the file as one text, which needs no other file where that is possible.
+
+        Small constants are written out, and large ones as compressed text.
+
+        Args:
+          limit_chars: Most characters of compressed text (>= 0). What would be longer is
+            left out, which the first line says.
+          command: What saves the file with its constants, for that line.
+
+        Returns:
+          The text. If constants are left out, it looks for them in a sidecar, as the
+          saved file does.
+        """
+        stored = self.module.stored
+        if not stored:
+            return self.module.text(self._header())
+        size_bytes = sum(array.nbytes for array in stored.values())
+        if size_bytes <= limit_chars * MOST_COMPRESSED:
+            packed = pack(stored)
+            if len(packed) <= limit_chars:
+                return self.module.with_packed(packed, self._header())
+        command = command or f'src.save("{self.name}.py")'
+        missing = (
+            f"INCOMPLETE: its constants, {_size(size_bytes)}, are saved by:\n"
+            f"{printable(command)}"
+        )
+        sidecar = f"{self.name}.safetensors"
+        header = f"{missing}\n\n{self._header()}"
+        return self.module.with_sidecar(sidecar, sidecar_digest(stored), header)
+
+    @property
+    def text(self) -> str:
+        """The file, as `str` gives it."""
+        return str(self)
 
     def _header(self) -> str:
         name = self.module.name
@@ -96,11 +141,12 @@ class Source:
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             with keeping_sidecar(target, needs_one=bool(self.module.stored)) as sidecar:
-                text = str(self)
                 if self.module.stored:
                     digest = write_sidecar(sidecar, self.module.stored)
                     text = self._text_with_sidecar(sidecar.name, digest)
-                write_text(target, text)
+                else:
+                    text = str(self)
+                write_text(target, "\n".join([text, *self._marks()]))
         except OSError as error:
             raise SaveError(
                 f"cannot write {target}: {error.strerror or error}. Nothing was left behind; "
@@ -110,6 +156,11 @@ class Source:
 
     def _text_with_sidecar(self, name: str, digest: str) -> str:
         return self.module.with_sidecar(name, digest, self._header())
+
+    def _marks(self) -> list[str]:
+        """The last lines of a saved file, which tell `verify` where it was edited."""
+        traced = _fingerprinted(self.captured, self.report)
+        return [] if traced is None else ["", *marks_of(traced).lines(), ""]
 
     def load(self) -> Callable[..., Any]:
         """Execute the source and return its function, to be called as the original is.
@@ -136,6 +187,25 @@ class Source:
             text = path.read_text(encoding="utf-8")
             return execute(text, path=str(path))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same text, header and all."""
+        if not isinstance(other, Source):
+            return NotImplemented
+        return self is other or str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def diff(self, other: Source) -> str:
+        """Return the lines in which the text of another source differs ("" if in none).
+
+        It compares texts, as `diff -u` does; `untrace.diff` compares programs.
+        """
+        texts = [str(source).splitlines(keepends=True) for source in (self, other)]
+        names = f"{self.name} (before)", f"{other.name} (after)"
+        before, after = texts
+        return "".join(difflib.unified_diff(before, after, *names))
+
     @property
     def name(self) -> str:
         """The name of the main function."""
@@ -144,10 +214,23 @@ class Source:
     def _repr_html_(self) -> str:
         from untrace.highlight import to_html
 
-        return to_html(str(self))
+        return to_html(str(self), f"{self.name}: {self.report.strength}")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))
+
+
+def _size(size_bytes: int) -> str:
+    """Write a size for people.
+
+    >>> _size(999), _size(160_000), _size(1_250_000)
+    ('999 bytes', '160 kB', '1.2 MB')
+    """
+    if size_bytes < 1000:
+        return f"{size_bytes} bytes"
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1000:.0f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -202,7 +285,7 @@ def _is_sidecar_of(sidecar: Path, target: Path) -> bool:
 
 def header_text(name: str, captured: Captured, report: Report) -> str:
     """Write the docstring of a generated file."""
-    lines = [VERDICTS[report.strength]]
+    lines = [VERDICTS[report.strength], *map(printable, report.differences)]
     if not report.is_verified:
         lines += report.difference_lines()
     notes = [*(f"Not compared: {text}." for text in report.unproved), *report.notes]
@@ -214,9 +297,16 @@ def header_text(name: str, captured: Captured, report: Report) -> str:
 
 def fingerprint_line(name: str, captured: Captured, report: Report) -> str:
     """Write the paragraph by which a saved file can be checked again."""
-    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
-    if not report.is_verified or any(map(is_symbolic, avals)):
-        return ""  # the example inputs of the file have sizes
-    traced = captured.jaxpr if report.traced is None else report.traced
+    traced = _fingerprinted(captured, report)
+    if traced is None:
+        return ""
     made_on = f"jax {jaxapi.jax_version()}"
     return f"Fingerprint of `{name}` on {made_on}:\n{fingerprint(traced, report.interface)}"
+
+
+def _fingerprinted(captured: Captured, report: Report) -> Any:
+    """The jaxpr by which a saved file can be checked again, if it can."""
+    avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
+    if not report.is_verified or any(map(is_symbolic, avals)):
+        return None  # the example inputs of the file have sizes
+    return captured.jaxpr if report.traced is None else report.traced

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import inspect
 import re
+import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from untrace.errors import LoadError
 from untrace.parsing import parse
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.interface import Interface
+from untrace.verification.marks import first_difference, read_marks
 from untrace.verification.retrace import execute, restored_settings, traced_interface
 
 _FINGERPRINT = re.compile(
@@ -50,12 +52,14 @@ def verify_file(path: Path) -> Verdict:
     text = path.read_text(encoding="utf-8")
     name, version, wanted = _header(path, text)
     try:
-        with restored_settings():
+        with restored_settings(), imports_beside(path):
             module = execute(text, str(path), str(path.resolve()))
             with entered(module, name, text):
-                found = fingerprint(
-                    *_trace(getattr(module, name), module.example_args(), name)
-                )
+                function, examples = getattr(module, name), module.example_args()
+                traced, interface = _trace(function, examples, name)
+                found = fingerprint(traced, interface)
+                marks = read_marks(text) if found != wanted else None
+                where = marks and first_difference(marks, traced, str(path))
     except (Exception, SystemExit) as error:  # an edited file may fail in any way
         raise LoadError(
             f"cannot trace {path}: {type(error).__name__}: {error}"
@@ -64,15 +68,19 @@ def verify_file(path: Path) -> Verdict:
         return Verdict(
             True, f"verified: `{name}` traces to the equations it was made from"
         )
+    lines = [f"difference: `{name}` does not trace to the recorded equations."]
+    if where:
+        lines.append(f"{where[:1].upper()}{where[1:]}.")
     here = jaxapi.jax_version()
-    why = (
-        f"\nIt was made on jax {version} and this is jax {here}, which may trace differently."
-        if version != here
-        else "\nThe file was edited since, or its inputs have other types."
-    )
-    return Verdict(
-        False, f"difference: `{name}` does not trace to the recorded equations.{why}"
-    )
+    if version != here:
+        lines.append(
+            f"It was made on jax {version} and this is jax {here}, "
+            "which may trace differently."
+        )
+    else:
+        types = "" if where else ", or its inputs have other types"
+        lines.append(f"The file was edited since{types}.")
+    return Verdict(False, "\n".join(lines))
 
 
 def main_name(text: str) -> str | None:
@@ -90,6 +98,18 @@ def _fingerprint_of(text: str) -> re.Match[str] | None:
     docstring = ast.get_docstring(parse(text)) or ""
     found = map(_FINGERPRINT.fullmatch, map(str.strip, docstring.split("\n\n")))
     return next((match for match in reversed([*found]) if match), None)
+
+
+@contextlib.contextmanager
+def imports_beside(path: Path) -> Generator[None, None, None]:
+    """Import what `python FILE` can: what lies in the folder of the file, first."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:  # which the file may have changed
+            sys.path.remove(folder)
 
 
 @contextlib.contextmanager

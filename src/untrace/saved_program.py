@@ -17,7 +17,7 @@ from untrace.capture.captured import Captured
 from untrace.capture.user_code import user_code
 from untrace.errors import LoadError
 from untrace.parsing import parse
-from untrace.saved import entered, main_name
+from untrace.saved import entered, imports_beside, main_name
 from untrace.verification.retrace import execute, restored_settings
 
 
@@ -76,7 +76,8 @@ class SavedProgram:
 
     def _traced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Captured:
         function = getattr(self.module, self.name)
-        with restored_settings(), entered(self.module, self.name, self.text):
+        here = imports_beside(self.path), entered(self.module, self.name, self.text)
+        with restored_settings(), here[0], here[1]:
             return capture(function, args, kwargs)
 
 
@@ -100,7 +101,7 @@ def open_saved(path: Path, name: str | None = None) -> SavedProgram:
                 f"{path} has no `example_args()` beside its function: it was not written "
                 "by untrace. Give a call as well, as in: untrace show FILE 'f(x)'."
             )
-        with restored_settings():
+        with restored_settings(), imports_beside(path):
             module = execute(text, str(path), str(path.resolve()))
     except LoadError:
         raise

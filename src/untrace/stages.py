@@ -72,6 +72,26 @@ def _entered(entered: Stage) -> Generator[None, None, None]:
         _CURRENT.reset(token)
 
 
+_DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+@contextlib.contextmanager
+def within(seconds: float | None) -> Generator[None, None, None]:
+    """Give what is done inside a budget of time, which `is_late` asks for; None: none."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    token = _DEADLINE.set(deadline)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def is_late() -> bool:
+    """Whether the budget of time is used up: nothing is begun that only makes text better."""
+    deadline = _DEADLINE.get()
+    return deadline is not None and time.monotonic() > deadline
+
+
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 

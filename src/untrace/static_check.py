@@ -25,7 +25,7 @@ from untrace import jaxapi
 from untrace.errors import LoadError
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import ALIASES
-from untrace.lifting.spelling.sidecar import LOADER_MODULES, loader_function
+from untrace.lifting.spelling.sidecar import loader_function, unpacker_function
 from untrace.parsing import parse
 from untrace.static_tables import (
     ATTRIBUTES,
@@ -164,8 +164,7 @@ class _Checker:
                 pass
 
     def _about_import(self, name: str) -> Iterator[str]:
-        is_loaders = name in LOADER_MODULES and bool(self.trusted)
-        if not (name in MODULES or name in STANDARD or is_loaders):
+        if not (name in MODULES or name in STANDARD):
             yield f"imports `{name}`"
 
     def _about_import_from(self, node: ast.ImportFrom) -> Iterator[str]:
@@ -299,5 +298,6 @@ def _is_setting(args: list[ast.expr]) -> bool:
 
 def _known_functions() -> set[str]:
     """Return the functions that untrace itself writes into files, whole."""
-    texts = [loader_function(ALIASES), *(h.source for h in HELPERS.values())]
+    readers = [make(ALIASES["numpy"]) for make in (loader_function, unpacker_function)]
+    texts = [*readers, *(h.source for h in HELPERS.values())]
     return {ast.dump(node) for text in texts for node in parse(text).body}

@@ -29,10 +29,16 @@ from untrace.probing import Prober, Trial
 from untrace.recorded import untrace_recorded
 from untrace.resizing import Search, Varied
 from untrace.result import Source
+from untrace.stages import is_late
 
 NOTHING = (
-    "No dimension has a name: at other sizes the program takes another form, or its "
-    "shapes are made of no numbers."
+    "symbolic=True changes nothing: at other sizes the program takes another form, or "
+    "its shapes are made of no numbers."
+)
+
+LATE = (
+    "symbolic=True changes nothing: the time was over before the file was verified at "
+    "other sizes."
 )
 
 
@@ -47,7 +53,7 @@ def untrace_calls(
             with_dimensions(captured, options, progress)
             or _with_note(
                 untrace_recorded(replace(captured, variant=None), options, progress),
-                NOTHING,
+                LATE if is_late() else NOTHING,
             )
         )
     )
@@ -58,13 +64,14 @@ def with_dimensions(
     captured: Captured, options: Options, progress: Progress | None
 ) -> Source | None:
     """Return source with named dimensions; None if none can have a name."""
-    (progress or (lambda stage: None))("tracing at other sizes")
+    note_progress = progress or (lambda stage: None)
+    note_progress("tracing at other sizes")
     with jaxapi.deep_recursion():
         search = Search(captured)
         classes = search.classes()
     # What is rerolled is another program, whose values are compared: it is run.
     prober = Prober(captured, search, 5 if options.reroll == "scan" else None)
-    while classes:
+    while classes and not is_late():
         joint = search.together(classes)
         if joint is None:
             classes.pop()
@@ -74,6 +81,7 @@ def with_dimensions(
         written = written_with(samples, axes, options.anonymous)
         source = untrace_recorded(written, options, progress)
         file = _File(source.module, written, options, prober, classes)
+        note_progress("comparing at other sizes")
         wrong, tried = file.wrong()
         if not wrong and source.report.is_verified:
             source = replace(source, captured=tried)

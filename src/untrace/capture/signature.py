@@ -107,6 +107,28 @@ def _bound(
     return found
 
 
+def check_static(
+    function: Any,
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Sequence[str] | None,
+) -> None:
+    """Refuse static arguments that `jax.jit` refuses, with its own error.
+
+    Raises:
+      ValueError: If the function has no such parameters, or names one twice; or if
+        there is no function.
+      TypeError: If they are neither numbers nor names.
+    """
+    if static_argnums is None and static_argnames is None:
+        return
+    if not callable(function):
+        raise ValueError(
+            "static_argnums and static_argnames are those of a function; what is traced "
+            "already has none"
+        )
+    jax.jit(function, static_argnums=static_argnums, static_argnames=static_argnames)
+
+
 def static_keys(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -115,6 +137,7 @@ def static_keys(
     static_argnames: str | Sequence[str] | None,
 ) -> frozenset[int | str]:
     """Return positions and keywords of static arguments, as `jax.jit` would see them."""
+    check_static(function, static_argnums, static_argnames)
     nums = (
         (static_argnums,)
         if isinstance(static_argnums, int)

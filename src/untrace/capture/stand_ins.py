@@ -10,7 +10,18 @@ from __future__ import annotations
 import collections.abc
 from dataclasses import replace
 
+from untrace.capture.captured import Captured
 from untrace.capture.trees import MAPPINGS, Leaf, Tree
+
+
+def without_types(captured: Captured) -> Captured:
+    """Describe what a program takes and returns without classes that are imported."""
+    parameters = [
+        replace(parameter, tree=with_stand_ins(parameter.tree))
+        for parameter in captured.parameters
+    ]
+    result = with_stand_ins(captured.result)
+    return replace(captured, parameters=tuple(parameters), result=result)
 
 
 def with_stand_ins(tree: Tree) -> Tree:

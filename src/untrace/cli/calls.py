@@ -5,26 +5,41 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import linecache
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from untrace.cli.arguments import read_arguments
 from untrace.cli.messages import explained, fail, fail_in_user_code
 from untrace.parsing import parse
 
+Given = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""A function and its arguments."""
 
-def evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+CALL = "<call>"
+"""The file name of the call, whose text can be looked up under it."""
+
+_ALWAYS = {"jax": "jax", "jnp": "jax.numpy", "np": "numpy"}
+"""Names that are there in every call, if the file has not others of that name."""
+
+
+def evaluate(target: str, call: str) -> Given:
     """Evaluate a call expression but for the call itself."""
-    try:
-        tree = parse(call.strip(), "eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = getattr(error, "msg", None) or str(error)  # ValueError: no UTF-8, NUL
-        fail(f"{call!r} is not a Python expression: {reason}.")
+    tree = _parsed(call)
     if not isinstance(tree.body, ast.Call):
         fail(f"{call!r} is not a call. Write it as you would in the file: 'f(x, y)'.")
-    namespace = dict(vars(load(target)))
+    namespace = _namespace(load(target))
+    taking(tree, namespace)
+    return _evaluated(tree, namespace, target, call)
+
+
+def taking(tree: ast.Expression, namespace: dict[str, Any]) -> None:
+    """Let a call expression give its function and arguments, and not call it."""
     whole = tree.body
+    assert isinstance(whole, ast.Call)
     taken = ast.Call(
         ast.Name("__untrace_take__", ast.Load()),
         [whole.func, *whole.args],
@@ -36,13 +51,74 @@ def evaluate(target: str, call: str) -> tuple[Any, tuple[Any, ...], dict[str, An
         kwargs,
     )
     tree.body = ast.copy_location(taken, whole)
-    code = compile(ast.fix_missing_locations(tree), "<call>", "eval")
+    ast.fix_missing_locations(tree)
+
+
+def function_at(target: str, expression: str, given: str | None) -> Given:
+    """Evaluate a function, and take its arguments from elsewhere.
+
+    Args:
+      target: A file or module.
+      expression: The function, in its names.
+      given: Types as JAX prints them; if None, what `example_args()` of the file returns.
+    """
+    tree = _parsed(expression)
+    module = load(target)
+    function = _evaluated(tree, _namespace(module), target, expression)
+    if not callable(function):
+        fail(f"{expression!r} in {target} is no function.")
+    if given is not None:
+        with explained():
+            return function, *read_arguments(given)
+    examples = getattr(module, "example_args", None)
+    if examples is None:
+        fail(
+            f"give a call, as in: untrace show {target} '{expression}(x)'; or the types "
+            f"of its arguments, as in: --args 'f32[8,128], i32[]'; or define "
+            f"`example_args()` in {target}, which returns them."
+        )
+    with explained(f"example_args() of {target}"):
+        found = examples()
+    if isinstance(found, Mapping):
+        return function, (), {str(key): value for key, value in found.items()}
+    return function, tuple(found) if isinstance(found, (tuple, list)) else (found,), {}
+
+
+def named_function(target: str) -> tuple[str, str] | None:
+    """Split `model.py:function` and `package.module:function`; None if it is neither."""
+    path, colon, name = target.rpartition(":")
+    if not colon or Path(target).exists():
+        return None
+    is_dotted = all(part.isidentifier() for part in name.split("."))
+    return (path, name) if path and is_dotted else None
+
+
+def _parsed(call: str) -> ast.Expression:
     try:
-        # The user's own expression, in the user's own namespace.
+        return parse(call.strip(), "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = getattr(error, "msg", None) or str(error)  # ValueError: no UTF-8, NUL
+        fail(f"{call!r} is not a Python expression: {reason}.")
+
+
+def _namespace(module: ModuleType) -> dict[str, Any]:
+    always = {name: importlib.import_module(of) for name, of in _ALWAYS.items()}
+    return {**always, **vars(module)}
+
+
+def _evaluated(
+    tree: ast.Expression, namespace: dict[str, Any], target: str, text: str
+) -> Any:
+    """Evaluate the user's own expression, in the user's own namespace."""
+    code = compile(ast.fix_missing_locations(tree), CALL, "eval")
+    lines = [f"{line}\n" for line in text.strip().split("\n")]
+    # Lambdas of the call are looked up as those of files are.
+    linecache.cache[CALL] = (len(text), None, lines, CALL)
+    try:
         return eval(code, namespace)
     except Exception as error:
         fail(
-            f"cannot evaluate {call!r} in {target}: {type(error).__name__}: {error}.\n"
+            f"cannot evaluate {text!r} in {target}: {type(error).__name__}: {error}.\n"
             "Its function and arguments must be defined at the top level of the file."
         )
 
@@ -51,6 +127,9 @@ def taken(target: str, call: str | None) -> tuple[Any, tuple[Any, ...], dict[str
     """Return what a tool is given: a call, what is read, or a file that untrace saved."""
     if call is not None:
         return evaluate(target, call)
+    named = named_function(target)
+    if named is not None:
+        return function_at(*named, None)
     found = opened(target)
     return found if isinstance(found, Path) else found.jaxpr, (), {}
 

@@ -9,12 +9,15 @@ from collections.abc import Generator
 from typing import NoReturn
 
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from untrace.errors import UntraceError
 from untrace.folder import OWN_FOLDER
-from untrace.printable import printable_lines
+from untrace.printable import printable, printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
+
+_FILTERED = "JAX_TRACEBACK_FILTERING"
 
 ERR = Console(stderr=True, highlight=False)
 
@@ -57,30 +60,35 @@ def fail_in_user_code(what: str) -> NoReturn:
         for f in traceback.extract_tb(trace)
         if not f.filename.startswith((OWN_FOLDER, "<frozen"))
     ]
-    text = "".join(traceback.format_list(frames)) + "".join(
-        traceback.format_exception_only(kind, error)
-    )
+    text = "".join(traceback.format_list(frames))
+    if kind is not None and error is not None:
+        told = traceback.TracebackException(kind, error, None)
+        # JAX says that it has left out its frames, as we do.
+        notes = getattr(told, "__notes__", None) or []
+        told.__notes__ = [note for note in notes if _FILTERED not in note]
+        text += "".join(told.format_exception_only())
     say(f"untrace: an error in {what}:", "red")
     say(text.rstrip())
     sys.exit(USAGE)
 
 
 class Status:
-    """A spinner on standard error, only where that is a terminal."""
+    """The stage and the time since the start on standard error, if it is a terminal."""
 
     def __init__(self) -> None:
-        self._status = ERR.status("tracing") if ERR.is_terminal else None
+        columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+        self._shown = Progress(
+            *columns, console=ERR, transient=True, disable=not ERR.is_terminal
+        )
+        self._task = self._shown.add_task("tracing", total=None)
 
     def __enter__(self) -> Status:
-        if self._status:
-            self._status.start()
+        self._shown.start()
         return self
 
     def __exit__(self, *unused: object) -> None:
-        if self._status:
-            self._status.stop()
+        self._shown.stop()
 
     def update(self, stage: str) -> None:
         """Show what is being done."""
-        if self._status:
-            self._status.update(stage)
+        self._shown.update(self._task, description=printable(stage))

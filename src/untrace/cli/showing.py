@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,7 +12,13 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from untrace.cli.calls import evaluate, opened
+from untrace.cli.calls import (
+    Given,
+    evaluate,
+    function_at,
+    named_function,
+    opened,
+)
 from untrace.cli.messages import (
     DIFFERENT,
     ERR,
@@ -30,6 +37,12 @@ from untrace.stages import Stage, measured
 @click.command()
 @click.argument("target", metavar="FILE_OR_MODULE")
 @click.argument("call", metavar="['F(X, Y)']", required=False)
+@click.option(
+    "--args",
+    "types_given",
+    metavar="TYPES",
+    help="The arguments of a function, by their types: 'f32[8,128], i32[], n=3'.",
+)
 @click.option(
     "-o",
     "--output",
@@ -94,6 +107,14 @@ from untrace.stages import Stage, measured
     "at which that was verified (level api).",
 )
 @click.option(
+    "--inputs",
+    type=click.Choice(["drawn", "given"]),
+    default="drawn",
+    show_default=True,
+    help="What the saved file is run with: arrays like those of the call, or those "
+    "themselves, large ones in the sidecar.",
+)
+@click.option(
     "--anonymous",
     is_flag=True,
     help="Write no names of functions, variables, classes, keys or files.",
@@ -111,13 +132,22 @@ from untrace.stages import Stage, measured
     help="Do not take one of these decisions. May be given several times.",
 )
 @click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Try nothing after so long that would only make the text better.",
+)
+@click.option(
+    "--time",
     "--time-passes",
+    "time_passes",
     is_flag=True,
     help="Print where the processor time went, on standard error.",
 )
 def show(
     target: str,
     call: str | None,
+    types_given: str | None,
     output: str | None,
     level: str | None,
     no_verify: bool,
@@ -131,29 +161,29 @@ def show(
     keep_types: bool,
     annotate: str,
     symbolic: bool,
+    inputs: str,
     anonymous: bool,
     decisions: bool,
     refuse: tuple[int, ...],
+    max_seconds: float | None,
     time_passes: bool,
 ) -> None:
     """Print the source of a call, as JAX sees it.
 
     \b
     untrace show model.py 'train_step(params, batch)'
+    untrace show package.module:function --args 'f32[8,128], i32[]'
+    untrace show model.py:function
     untrace show issue.txt
 
     The call expression is evaluated in the namespace of FILE_OR_MODULE, except that the
-    outermost function is traced and not run. Without a call FILE holds a printed jaxpr,
-    StableHLO or an exported function, or is - for standard input; of jaxprs nothing is
-    executed, and of modules only what they compute, to compare it.
+    outermost function is traced and not run; jax, jnp and np are there in any case. The
+    arguments of FILE:FUNCTION are those of --args, where shapes are enough, or what
+    example_args() of the file returns. Without a function FILE was saved by untrace, or
+    holds a printed jaxpr, StableHLO or an exported function, or is - for standard input;
+    of jaxprs nothing is executed, and of modules only what they compute, to compare it.
     """
-    args, kwargs = (), {}
-    if call is not None:
-        function, args, kwargs = evaluate(target, call)
-    else:
-        function = opened(target)
-        if isinstance(function, Path):
-            _refuse(function)
+    function, args, kwargs = _given(target, call, types_given)
     with Status() as status, measured() as whole:
         make = _source(
             function,
@@ -169,17 +199,51 @@ def show(
             keep_types=keep_types,
             annotate=annotate,
             symbolic=symbolic,
+            example_inputs=inputs,
             anonymous=anonymous,
             refuse=refuse,
+            max_seconds=max_seconds,
             progress=status.update,
         )
-        with explained(call or ""):
+        with explained("" if _carries_inputs(function) else call or target):
             src = make(*args, **kwargs) if not _carries_inputs(function) else make
     if time_passes:
         ERR.print(_times(whole))
     if decisions:
         ERR.print(_decisions(src.decisions, refuse))
     deliver(src, output)
+
+
+def _given(target: str, call: str | None, types: str | None) -> Given:
+    """Return the function and its arguments, in whatever way they are named."""
+    named = named_function(target)
+    if named is not None and call is not None:
+        fail(f"give either {target} or a call, not both.")
+    if named is not None:
+        return function_at(*named, types)
+    if types is not None and call is None:
+        fail(f"give the function, too, as in: untrace show {target}:f --args '...'.")
+    if types is not None:
+        return function_at(target, str(call), types)
+    if call is not None:
+        return evaluate(target, call)
+    found = opened(target)
+    if not isinstance(found, Path):
+        return found, (), {}
+    name = _saved_name(found)
+    return _refuse(found) if name is None else function_at(target, name, None)
+
+
+def _saved_name(path: Path) -> str | None:
+    """The name of the function of a file that untrace saved, as its header says."""
+    from untrace.saved import main_name
+
+    if path.suffix != ".py":
+        return None
+    try:
+        return main_name(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):  # whoever loads it says what is wrong
+        return None
 
 
 def _refuse(path: Path) -> NoReturn:
@@ -251,7 +315,7 @@ def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
     rights. Look at files of others first: --no-run reads them and lists what they do
     beyond computing (exit status 1), or finds nothing (0).
     """
-    from untrace.isolated import verify_isolated
+    from untrace.isolated import flags_for, verify_isolated
     from untrace.saved import verify_file
 
     if no_run:
@@ -261,6 +325,8 @@ def verify(file: str, isolated: bool, timeout: float, no_run: bool) -> None:
         status.update("verifying")
         with explained():
             path = Path(file)
+            if not isolated:
+                os.environ.update(flags_for(path))  # before JAX looks for devices
             verdict = verify_isolated(path, timeout) if isolated else verify_file(path)
     say(str(verdict), "green" if verdict.is_verified else "red")
     sys.exit(VERIFIED if verdict.is_verified else DIFFERENT)

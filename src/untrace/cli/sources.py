@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Any, NoReturn
 
+import click
+from click.core import ParameterSource
 from rich.console import Console
 
 from untrace.cli.messages import DIFFERENT, ERR, VERIFIED, explained, say
+from untrace.idle import idle_notes
+
+TERMINAL_CHARS = 1 << 12
+PIPED_CHARS = 1 << 22
+"""Most characters of compressed constants that are printed."""
 
 
 def deliver(src: Any, output: str | None) -> NoReturn:
@@ -15,10 +23,34 @@ def deliver(src: Any, output: str | None) -> NoReturn:
     from untrace.highlight import to_terminal
 
     if output is None:
-        to_terminal(str(src), Console(highlight=False, soft_wrap=True))
+        console = Console(highlight=False, soft_wrap=True)
+        limit = TERMINAL_CHARS if console.is_terminal else PIPED_CHARS
+        text = src.printed(limit, again("-o", f"{src.name}.py"))
+        to_terminal(text, console)
     else:
         _save(src, output)
     _report(src)
+
+
+def again(*more: str) -> str:
+    """Write the command that runs, with more arguments."""
+    context = click.get_current_context()
+    words = [context.command_path]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        values = value if isinstance(value, tuple) else (value,)
+        for one in values:
+            if isinstance(parameter, click.Option):
+                is_off = one is False and parameter.secondary_opts
+                words.append(
+                    (parameter.secondary_opts if is_off else parameter.opts)[-1]
+                )
+            if not isinstance(one, bool):
+                words.append(shlex.quote(str(one)))
+    return " ".join([*words, *map(shlex.quote, more)])
 
 
 def _save(src: Any, output: str) -> None:
@@ -36,6 +68,8 @@ def _save(src: Any, output: str) -> None:
 
 def _report(src: Any) -> NoReturn:
     report = src.report
+    for note in idle_notes(src):
+        say(note, "yellow")
     if src.parity is not None:
         style = "green" if src.parity.is_close else "bold red"
         ERR.print(str(src.parity), style=style, markup=False)
@@ -43,6 +77,6 @@ def _report(src: Any) -> NoReturn:
         sys.exit(VERIFIED)
     style = "green" if report.is_verified else "bold red"
     n = report.n_equations
-    ERR.print(f"{n} equation{'s' * (n != 1)}. {report}", style=style, markup=False)
+    say(f"{n} equation{'s' * (n != 1)}. {report}", style)
     is_equal = src.parity is None or src.parity.is_close
     sys.exit(VERIFIED if report.is_verified and is_equal else DIFFERENT)

@@ -6,7 +6,6 @@ header and body apart. The body is laid out in 88 columns.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,11 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace._version import __version__
+from untrace.emission.stored import with_call
 from untrace.errors import LiftingError
 from untrace.lifting.lift import Listing
 from untrace.lifting.spelling.arrays import sidecar_loader
+from untrace.lifting.spelling.sidecar import packed_lines, unpacker_function
 from untrace.printable import printable
 from untrace.syntax.formatting import format_source
 from untrace.syntax.layout import lay_out
@@ -25,11 +26,6 @@ from untrace.syntax.text import docstring, quote
 # Known only when the file is saved.
 PLACEHOLDER_NAME = "sidecar.safetensors"
 PLACEHOLDER_DIGEST = "0" * 64
-# At the start of a line, so never in a string literal.
-_LOADED = re.compile(
-    rf'^( *)CONSTANTS = load_arrays\(\s*"{PLACEHOLDER_NAME}",\s*"{PLACEHOLDER_DIGEST}",?\s*\)',
-    re.MULTILINE,
-)
 WIDE_NOTE = (
     "It computes in 64 bits and leaves the setting of the process alone; enter "
     "jax.enable_x64(True) around jax.jit, jax.grad and the like of it, too."
@@ -67,8 +63,12 @@ class Module:
         self, name: str, digest: str, header: str = "Verification."
     ) -> str:
         """Return the whole file, naming its sidecar and the digest of that."""
-        loaded = f"CONSTANTS = load_arrays({quote(name)}, {quote(digest)})"
-        body = _LOADED.sub(lambda found: found[1] + loaded, self.body, count=1)
+        body = with_call(self.body, [quote(name), quote(digest)])
+        return f"{docstring(header)}\n\n{body}"
+
+    def with_packed(self, packed: str, header: str) -> str:
+        """Return the whole file with its arrays inside (see `sidecar.pack`)."""
+        body = with_call(self.body, packed_lines(packed), unpacker_function)
         return f"{docstring(header)}\n\n{body}"
 
 

@@ -116,6 +116,7 @@ from untrace.jaxapi.frames import origin as origin
 from untrace.jaxapi.frames import set_source_info as set_source_info
 from untrace.jaxapi.frames import source_info_of as source_info_of
 from untrace.jaxapi.frames import user_frames as user_frames
+from untrace.jaxapi.frames import users_place as users_place
 from untrace.jaxapi.frames import whole_tracebacks as whole_tracebacks
 from untrace.jaxapi.host_checks import ErrorCheck as ErrorCheck
 from untrace.jaxapi.host_checks import checked_message as checked_message
@@ -234,6 +235,7 @@ from untrace.jaxapi.rules import (
     is_perturbable,
     lost_capture,
     sub_jaxprs,
+    sub_jaxprs_of,
     without_known_residuals,
 )
 from untrace.jaxapi.settings import MANAGERS as MANAGERS
@@ -241,6 +243,7 @@ from untrace.jaxapi.settings import SETTINGS as SETTINGS
 from untrace.jaxapi.settings import STRICTER as STRICTER
 from untrace.jaxapi.settings import Setting as Setting
 from untrace.jaxapi.settings import current_setting as current_setting
+from untrace.jaxapi.settings import noting_scopes as noting_scopes
 from untrace.jaxapi.sharding import (
     ambient_mesh,
     formats,
@@ -480,6 +483,7 @@ __all__ = [
     "stand_in_for",
     "static_arguments",
     "sub_jaxprs",
+    "sub_jaxprs_of",
     "taking_leaves",
     "tangent_choices",
     "tensor_cores",

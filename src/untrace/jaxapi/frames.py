@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import types
 from collections.abc import Iterable
@@ -83,6 +84,19 @@ def origin(source_info: Any) -> Origin | None:
     own = [frame for frame in frames if "site-packages" not in frame[0].co_filename]
     code, lasti = (own or frames)[0]
     return Origin(code, lasti, "transpose(" in str(source_info.name_stack))
+
+
+def users_place(source_info: Any) -> str:
+    """Return "file.py:line" of the user's code behind an equation, or "".
+
+    A line of the user's own goes before one of a package that is installed.
+    """
+    made = origin(source_info)
+    if made is None:
+        return ""
+    line = next(itertools.islice(made.code.co_positions(), made.lasti // 2, None))[0]
+    name = os.path.basename(made.code.co_filename)
+    return f"{name}:{line or made.code.co_firstlineno}"
 
 
 def source_info_of(tracer: Any) -> Any:

@@ -259,6 +259,11 @@ def sub_jaxprs(body: Any) -> Iterator[Any]:
     return _jaxprs_in(body.eqns)
 
 
+def sub_jaxprs_of(eqns: Iterable[Any]) -> Iterator[Any]:
+    """List the jaxprs in the params of equations."""
+    return _jaxprs_in(eqns)
+
+
 def _jaxprs_in(eqns: Iterable[Any]) -> Iterator[Any]:
     for eqn in eqns:
         for param in eqn.params.values():

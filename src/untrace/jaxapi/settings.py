@@ -6,9 +6,13 @@ than a microsecond, so the recorder does so at every call.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
+from contextvars import ContextVar
 from typing import Any
 
 from jax._src import config as _config
+from jax._src import source_info_util as _source_info_util
 from jax._src import xla_metadata_lib as _xla_metadata_lib
 
 Setting = tuple[Any, ...]
@@ -27,7 +31,7 @@ MANAGERS: dict[str, Any] = {
 }
 """Those that are attributes of `jax`, with their values in a new process."""
 
-SETTINGS: tuple[str, ...] = (*MANAGERS, "compute_type", "xla_metadata")
+SETTINGS: tuple[str, ...] = (*MANAGERS, "compute_type", "xla_metadata", "scopes")
 
 STRICTER: frozenset[tuple[str, Any]] = frozenset(
     {
@@ -44,8 +48,29 @@ _STATES: tuple[Any, ...] = (
 )
 
 
+_NOTES_SCOPES: ContextVar[bool] = ContextVar("notes scopes", default=False)
+
+
+@contextlib.contextmanager
+def noting_scopes(is_asked: bool) -> Generator[None, None, None]:
+    """Let the scopes of `jax.named_scope` be a setting, which they are not otherwise."""
+    token = _NOTES_SCOPES.set(is_asked)
+    try:
+        yield
+    finally:
+        _NOTES_SCOPES.reset(token)
+
+
 def current_setting() -> Setting:
     """Return the settings under which a call is made now."""
     metadata = _xla_metadata_lib.current_xla_metadata()
     entries = None if metadata is None else tuple(sorted(metadata.items()))
-    return (*[state.value for state in _STATES], entries)
+    scopes = _current_scopes() if _NOTES_SCOPES.get() else ()
+    return (*[state.value for state in _STATES], entries, scopes)
+
+
+def _current_scopes() -> tuple[str, ...]:
+    """The names of the scopes around what is traced now, the outermost first."""
+    elements = _source_info_util.current_name_stack().stack
+    kind = _source_info_util.Scope
+    return tuple([one.name for one in elements if isinstance(one, kind)])

@@ -41,17 +41,26 @@ def entered(
             continue
         if field == "xla_metadata":
             value = _added(dict(value or ()), dict(before or ()))
-        items.append(WRITERS[field](value, lifter))
+        if field == "scopes":
+            items += [_scope(name, lifter) for name in _entered_scopes(value, before)]
+        else:
+            items.append(WRITERS[field](value, lifter))
     return tuple(items)
 
 
 def named_scope(eqn: Equation, lifter: Lifter) -> list[str]:
     """List the `with` item that gives an equation its name scope, if it has one."""
     names = jaxapi.scope_names(eqn.source_info)
-    if not names:
-        return []
-    jax = lifter.imports.module("jax")
-    return [f"{jax}.named_scope({lifter.spell('/'.join(names))})"]
+    return [_scope("/".join(names), lifter)] if names else []
+
+
+def _scope(name: str, lifter: Lifter) -> str:
+    return f"{lifter.imports.module('jax')}.named_scope({lifter.spell(name)})"
+
+
+def _entered_scopes(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    """The scopes that are entered inside of others; all where a new trace has none."""
+    return now[len(before) :] if now[: len(before)] == before else now
 
 
 def ambient_managers(lifter: Lifter) -> list[str]:

@@ -27,6 +27,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 N_ORDERED = 5
 """Fewest elements that hardly are in order by chance."""
 
+MAX_ROWS = 512
+"""Rows of a matrix beyond which it is not looked for positive definiteness."""
+
+N_SAMPLES = 4
+"""Samples for each row of a covariance."""
+
 FAR = 3.0
 """Scales between a third and three are as good as 1."""
 
@@ -108,6 +114,8 @@ def _constant(value: Array, request: Request) -> str | None:
     if not value.size or not np.all(value == value.reshape(-1)[0]):
         return None
     first = value.reshape(-1)[0]
+    if request.lifter.options.anonymous:
+        first = np.sign(first) if first.dtype.kind in "iuf" else np.ones_like(first)
     shape, dtype = request.text(), request.dtype_text()
     for name, known in (("zeros", 0), ("ones", 1)):
         if first == known:
@@ -129,11 +137,15 @@ def _floats(value: Array, request: Request) -> str:
     """Write floats of the same range, sign or scale."""
     held = _finite(value)
     size, dtype = request.text(), request.dtype_text()
+    if _is_positive_definite(value):
+        return _covariance(value, request)
     if not held.size:
         return f"rng.normal(size={size}).astype({dtype})"
     low, high = float(held.min()), float(held.max())
     if len(request.shape) == 1 and held.size == value.size and _is_even(held):
-        first, last = (_number(float(f"{held[i]:.6g}")) for i in (0, -1))
+        n_digits = 1 if request.lifter.options.anonymous else 6
+        ends = [float(f"{held[i]:.{n_digits}g}") for i in (0, -1)]
+        first, last = map(_number, ends)
         count = request.lifter.spell(request.shape[0])
         return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
     if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):
@@ -150,6 +162,38 @@ def _floats(value: Array, request: Request) -> str:
     else:
         drawn = f"rng.normal({_scale(held)}size={size}).astype({dtype})"
     return _ordered(drawn, value)
+
+
+def _is_positive_definite(value: Array) -> bool:
+    """Tell whether a matrix, or each of a few, has a Cholesky decomposition."""
+    if value.ndim not in (2, 3) or not 2 <= value.shape[-1] <= MAX_ROWS:
+        return False
+    matrices = value.astype(np.float64).reshape(-1, *value.shape[-2:])
+    if value.shape[-1] != value.shape[-2] or not np.all(np.isfinite(matrices)):
+        return False
+    # What was computed is as symmetric as rounding leaves it.
+    tolerance = 10 * float(jnp.finfo(value.dtype).eps) * np.abs(matrices).max()
+    if np.abs(matrices - matrices.swapaxes(1, 2)).max() > tolerance:
+        return False
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _covariance(value: Array, request: Request) -> str:
+    """Write a covariance, of some times as many samples as make it well-conditioned."""
+    n = value.shape[-1]
+    diagonal = np.diagonal(value.astype(np.float64), axis1=-2, axis2=-1)
+    scale = float(np.sqrt(diagonal.mean()))
+    is_unit = 1 / FAR < scale < FAR
+    factor = "" if is_unit else f"scale={_number(float(f'{scale:.0e}'))}, "
+    samples = request.lifter.spell((n, N_SAMPLES * n))
+    drawn = f"np.cov(rng.normal({factor}size={samples}))"
+    if value.ndim == 3:
+        drawn = f"np.stack([{drawn} for _ in range({value.shape[0]})])"
+    return f"{drawn}.astype({request.dtype_text()})"
 
 
 def _ends(low: float, high: float, dtype: Any) -> tuple[float, float]:

@@ -42,6 +42,9 @@ N_ALWAYS = 9
 LONG = 120
 """Most characters of a longer one, which takes a line per row when it is formatted."""
 
+LONG_ROW = 78
+"""Most characters of a longer row, which takes a line per number when it is formatted."""
+
 
 def example_lines(
     captured: Captured,
@@ -148,11 +151,13 @@ def _leaf(value: Any, aval: Any, lifter: Lifter, is_exact: bool) -> str:
         imports.module("jax")
         held = None if value is None else jaxapi.ref_content(value)
         return f"jax.new_ref({_leaf(held, aval.inner_aval, lifter, is_exact)})"
+    is_hidden = lifter.options.anonymous and not is_exact
     if value is not None and jaxapi.is_python_scalar(value):
-        return lifter.spell(value)
+        # A number of the user's is one of the same type.
+        return lifter.spell(type(value)(1) if is_hidden else value)
     if value is not None and jaxapi.is_concrete(value) and is_exact:
         return _exact(value, lifter)
-    if value is not None and jaxapi.is_concrete(value):
+    if value is not None and jaxapi.is_concrete(value) and not is_hidden:
         text = written_out(value, imports)
         if text is not None:
             return text
@@ -168,7 +173,8 @@ def written_out(value: Any, imports: Imports) -> str | None:
     if jaxapi.is_key_array(value) and np.size(value) > limit:
         return None  # keys are split from one
     text = spell_typed_array(value, imports, inline_limit=limit)
-    is_long = text is not None and np.size(value) > N_ALWAYS and len(text) > LONG
+    limit = LONG_ROW if np.ndim(value) == 1 else LONG
+    is_long = text is not None and np.size(value) > N_ALWAYS and len(text) > limit
     return None if is_long else text
 
 

@@ -107,7 +107,7 @@ def _is_ignored(filename: str) -> bool:
     return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
 
 
-_TYPED = ("<ipython", "<stdin>", "<doctest", "<untrace")
+_TYPED = ("<ipython", "<stdin>", "<doctest", "<untrace", "<call>")
 _PACKAGES = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 

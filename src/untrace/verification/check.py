@@ -20,6 +20,7 @@ from untrace.verification.locate import source_line
 from untrace.verification.numeric import outputs_agree
 from untrace.verification.report import Report
 from untrace.verification.retrace import execute, retrace
+from untrace.verification.summary import differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def _verdict(
     if difference is None:
         # Stand-ins of functions are compared by name; by fingerprint they are themselves.
         traced = actual if unproved else None
-        return Report("identical", None, "", tuple(unproved), notes, traced=traced)
+        trusted = tuple(dict.fromkeys(unproved))
+        return Report("identical", None, "", trusted, notes, traced=traced)
     parting = difference
     if opened is not None:
         parting = equivalent(
@@ -111,7 +113,7 @@ def _verdict(
         "equivalent", difference, line, tuple(unproved), notes, traced=actual
     )
     if parting is None:
-        return found
+        return replace(found, differences=differences(captured.jaxpr, actual))
     return replace(found, strength="different", parting=parting)
 
 

@@ -35,7 +35,7 @@ def fingerprint(jaxpr: Any, interface: Interface | None = None) -> str:
     """
 
     def digest(followed: FollowedRules) -> str:
-        maker = _FingerprintMaker(followed)
+        maker = FingerprintMaker(followed)
         maker.cases = jaxapi.RuleCases(jaxpr)
         with jaxapi.deep_recursion():
             _, digest = maker.jaxpr(jaxpr, None)
@@ -46,7 +46,9 @@ def fingerprint(jaxpr: Any, interface: Interface | None = None) -> str:
     return with_depth(digest)
 
 
-class _FingerprintMaker(KeyMaker):
+class FingerprintMaker(KeyMaker):
+    """Makes keys of digests, which are the same in every process."""
+
     def __init__(self, followed: FollowedRules) -> None:
         super().__init__(followed)
         self.digests: dict[int, str] = {}
@@ -112,7 +114,7 @@ class _FingerprintMaker(KeyMaker):
         lines = hashlib.sha256()
         lines.update(repr(([self.aval(v.aval) for v in inputs], states)).encode())
         for eqn in body.eqns:
-            lines.update(repr(self._equation(eqn, scope)).encode())
+            lines.update(repr(self.equation(eqn, scope)).encode())
             for var in eqn.outvars:
                 scope.keys[var] = len(scope.keys)
         results = [self.atom(atom, scope) for atom in body.outvars]
@@ -120,7 +122,8 @@ class _FingerprintMaker(KeyMaker):
         lines.update(repr((results, effects)).encode())
         return lines.hexdigest()
 
-    def _equation(self, eqn: Any, scope: KeyScope) -> Key:
+    def equation(self, eqn: Any, scope: KeyScope) -> Key:
+        """Make the key of an equation."""
         effects = self.effects(eqn.effects, scope) if eqn.effects else ()
         return (
             self.primitive(eqn.primitive),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from untrace.printable import printable, printable_lines
-from untrace.verification.difference import shorten
+from untrace import jaxapi
+from untrace.printable import printable, printable_lines, reworded
+from untrace.verification.difference import Difference, shorten
 
 MAX_STATEMENT = 200  # characters of a statement that is shown
 
@@ -23,6 +24,7 @@ class Report:
         (not asked for).
       difference: The first difference, if there is one, or the error of text that
         does not run.
+      differences: How equivalent programs differ, a sentence each.
       line: Statement of the generated text that made the differing equation.
       unproved: What could not be compared, such as host callbacks.
       notes: What the header mentions: stand-ins, replaced classes.
@@ -42,6 +44,7 @@ class Report:
     traced: Any = None
     parting: Any = None
     interface: Any = None
+    differences: tuple[str, ...] = ()
 
     @property
     def is_verified(self) -> bool:
@@ -64,16 +67,41 @@ class Report:
             ),
         ]
 
+    @property
+    def why(self) -> str:
+        """Why the text is not the program, as an end of a sentence about its calls."""
+        found = self.parting or self.difference
+        if isinstance(found, Exception):
+            return f"what was written for them raised {reworded(_told(found))}"
+        if not isinstance(found, Difference):  # of what a caller sees
+            return reworded("; ".join(self.difference_lines()))
+        if not found.indices:
+            became = f"{found.expected} became {found.actual}"
+            return reworded(f"a caller would see another one: {found.reason}, {became}")
+        eqn = next((eqn for eqn in reversed(found.blamed) if eqn is not None), None)
+        name = found.expected.partition(" ")[0] or "the whole"
+        place = "" if eqn is None else jaxapi.users_place(eqn.source_info)
+        at = f"`{name}` ({place})" if place else f"`{name}`"
+        where = f" in {found.path}" if "/" in found.path else ""
+        return (
+            f"what was written for them computes something else, first at {at}{where}: "
+            f"{found.reason}"
+        )
+
     def __str__(self) -> str:
-        lines = [VERDICTS[self.strength]]
-        lines += self.difference_lines()
+        lines = [VERDICTS[self.strength], *map(printable, self.differences)]
+        lines += [] if self.is_verified else self.difference_lines()
         lines += [f"Not compared: {printable(text)}." for text in self.unproved]
         return "\n".join(lines)
 
 
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 VERDICTS = {
     "identical": "Verified: traces to the identical equations.",
-    "equivalent": "Verified: traces to equivalent equations (dead code or jit wrappers differ).",
+    "equivalent": "Verified: traces to equivalent equations.",
     "numeric": "NOT PROVED: the equations differ; the outputs agree on the given inputs.",
     "rerolled": "Rerolled as asked: the equations differ by design; the outputs agree on the given inputs.",
     "different": "NOT VERIFIED: the source does not trace to the captured program.",

@@ -28,7 +28,7 @@ def jit(eqn: Equation, frame: Frame) -> Rhs | None:
         return None
     if options is None:
         return None
-    name = jitted(block, eqn.params["name"], options, frame)
+    name = jitted(block, eqn.params["name"], options, frame, _called(eqn))
     args = ", ".join(frame.texts(eqn.operands))
     types = _other_types(eqn.operands, block, frame)
     if types:
@@ -38,6 +38,12 @@ def jit(eqn: Equation, frame: Frame) -> Rhs | None:
         f"{name}({args})",
         None if len(eqn.results) != 1 else lambda names: names[0],
     )
+
+
+def _called(eqn: Equation) -> str:
+    """What to call a function: its backward pass has the name of the function, for JAX."""
+    name: str = eqn.params["name"]
+    return f"backward_of_{name}" if jaxapi.is_backward(eqn.source_info) else name
 
 
 def _other_types(operands: Sequence[Atom], block: Block, frame: Frame) -> str:
@@ -55,8 +61,17 @@ def _other_types(operands: Sequence[Atom], block: Block, frame: Frame) -> str:
     return f"{{{', '.join(texts)}}}" if texts else ""
 
 
-def jitted(block: Block, jit_name: str, options: tuple[str, ...], frame: Frame) -> str:
-    """Print a block as a jitted function of the module; return its name."""
+def jitted(
+    block: Block,
+    jit_name: str,
+    options: tuple[str, ...],
+    frame: Frame,
+    hint: str = "",
+) -> str:
+    """Print a block as a jitted function of the module; return its name.
+
+    JAX knows it as `jit_name`, and it is called so if there is no other hint.
+    """
     lifter = frame.lifter
     lifter.imports.module("jax")
 
@@ -72,15 +87,16 @@ def jitted(block: Block, jit_name: str, options: tuple[str, ...], frame: Frame) 
             return []
         return jit_decorators(name, jit_name, options, lifter)
 
-    key = ("jit", jit_name, options, id(frame.ambient), block.original)
+    hint = hint or jit_name
+    key = ("jit", jit_name, hint, options, id(frame.ambient), block.original)
     try:
-        name = lifter.function(block, jit_name, build, key=key, decorators=decorators)
+        name = lifter.function(block, hint, build, key=key, decorators=decorators)
         if block.original is not None:
             original = functools.partial(in_plain_results, block.original)
             lifter.originals[name] = original
         return name
     except OutOfReach:
-        name = frame.names.fresh(identifier(jit_name, "function"))
+        name = frame.names.fresh(identifier(hint, "function"))
         child = frame.child()
         parameters, _ = build(child)
         function = Function(name, parameters, child.lines, decorators(name))

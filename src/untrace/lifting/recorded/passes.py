@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from untrace.capture import Captured
 from untrace.capture.trees import holds_text
@@ -53,7 +54,9 @@ def lift_recorded(
       Unwritable: If it cannot be written, not even with regions.
     """
     for _ in range(MAX_PASSES):
-        lifter = Lifter(options, rule_cases=captured.rule_cases)
+        # Calls have scopes; what is written from equations stands under those of its call.
+        plain = replace(options, scopes=False)
+        lifter = Lifter(plain, rule_cases=captured.rule_cases)
         lifter.rewrite = rewrite
         lifter.traced_rules = plan.traced_rules()
         lifter.is_folding = not options.types

@@ -3,15 +3,19 @@
 The format: eight bytes of header length (little endian), a JSON header, the bytes of
 the arrays. The reader is a few lines of NumPy in the generated module; it refuses a
 file whose SHA-256 is not the one that the module was saved with. Nothing is pickled.
+A text that is printed holds the same bytes as compressed text (`pack`). The readers
+import what they need themselves: one is put in the place of the other.
 
 Format: https://github.com/huggingface/safetensors#format
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,26 +34,43 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _LOADER = '''\
 def load_arrays(filename, digest):
     """Read the arrays of the safetensors file that lies beside this one."""
-    path = {pathlib}.Path(__file__).with_name(filename)
+    import hashlib
+    import json
+    import pathlib
+
+    path = pathlib.Path(__file__).with_name(filename)
     if not path.is_file():
         raise FileNotFoundError(f"{{path}} is missing: it holds the constants")
     content = path.read_bytes()
-    if {hashlib}.sha256(content).hexdigest() != digest:
+    if hashlib.sha256(content).hexdigest() != digest:
         raise ValueError(f"{{path}} was altered since this program was written")
+'''
+
+_UNPACKER = '''\
+def load_arrays(text):
+    """Read arrays from a safetensors file that is written as compressed text."""
+    import base64
+    import json
+    import zlib
+
+    content = zlib.decompress(base64.b85decode(text))
+'''
+
+_PARSER = """\
     start = 8 + int.from_bytes(content[:8], "little")
     arrays = {{}}
-    for name, entry in {json}.loads(content[8:start]).items():
+    for name, entry in json.loads(content[8:start]).items():
         code, shape = entry["dtype"], entry["shape"]
         dtype = "?" if code == "BOOL" else f"<{{code[0].lower()}}{{int(code[1:]) // 8}}"
         first, last = (start + offset for offset in entry["data_offsets"])
         arrays[name] = {numpy}.frombuffer(content[first:last], dtype).reshape(shape)
     return arrays
-'''
+"""
 
 _CALL = "\n\n{constants} = load_arrays({filename}, {digest})\n"
 
-LOADER_MODULES = ("pathlib", "hashlib", "json", "numpy")
-"""What the reader needs to import."""
+PACKED_COLS = 80
+"""Characters of compressed text in a line."""
 
 
 def sidecar_loader(
@@ -66,15 +87,47 @@ def sidecar_loader(
     Returns:
       Statements: the function `load_arrays`, and the dictionary made by it.
     """
-    function = loader_function({name: imports.module(name) for name in LOADER_MODULES})
+    function = loader_function(imports.module("numpy"))
     return function + _CALL.format(
         constants=constants, filename=quote(filename), digest=quote(digest)
     )
 
 
-def loader_function(names: Mapping[str, str]) -> str:
-    """Write the reader of a sidecar, given the names of the modules that it imports."""
-    return _LOADER.format(**{name: names.get(name, name) for name in LOADER_MODULES})
+def loader_function(numpy: str) -> str:
+    """Write the reader of a sidecar, given the name of NumPy."""
+    return (_LOADER + _PARSER).format(numpy=numpy)
+
+
+def unpacker_function(numpy: str) -> str:
+    """Write the reader of what `pack` returns, given the name of NumPy."""
+    return (_UNPACKER + _PARSER).format(numpy=numpy)
+
+
+def pack(arrays: Mapping[str, Array]) -> str:
+    """Write what a sidecar holds as text, compressed.
+
+    Args:
+      arrays: As `write_sidecar` takes them.
+
+    Returns:
+      Letters, digits and signs without quotes, backslashes and spaces (RFC 1924).
+    """
+    content = b"".join(_chunks(arrays))
+    return base64.b85encode(zlib.compress(content)).decode("ascii")
+
+
+def packed_lines(packed: str) -> list[str]:
+    """Write what `pack` returned as literals that follow each other, one a line."""
+    starts = range(0, len(packed), PACKED_COLS)
+    return [quote(packed[start : start + PACKED_COLS]) for start in starts]
+
+
+def sidecar_digest(arrays: Mapping[str, Array]) -> str:
+    """The SHA-256 that the file of these arrays would have, in hexadecimal."""
+    digest = hashlib.sha256()
+    for chunk in _chunks(arrays):
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def write_sidecar(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> str:

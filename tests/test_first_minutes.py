@@ -1,0 +1,518 @@
+"""What people do first with the command line and the functions, done as they do it."""
+
+import ast
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from click.testing import CliRunner
+
+import untrace
+from untrace.cli import main, sources
+from untrace.isolated import flags_for
+from untrace.recovery.recorder import Recorder
+from untrace.static_check import check_file
+from untrace.verification.difference import Difference
+from untrace.verification.equivalence import equivalent
+from untrace.verification.report import Report
+from untrace.verification.summary import differences
+
+WEIGHTS = np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32)
+
+LARGE = """\
+import jax.numpy as jnp, numpy as np
+W = np.random.default_rng(0).normal(size=(200, 200)).astype(np.float32)
+def f(x):
+    return jnp.tanh(x @ W)
+x = jnp.ones((3, 200))
+"""
+
+
+def run(*args, **options):
+    return CliRunner().invoke(main, [str(arg) for arg in args], **options)
+
+
+def python(*args, **options):
+    env = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env=env, **options)
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+# ---- what is printed is complete ----------------------------------------------------
+
+
+@pytest.fixture
+def large(tmp_path):
+    return written(tmp_path / "model_with_weights.py", LARGE)
+
+
+def test_what_is_printed_runs_with_large_constants(large, tmp_path):
+    done = run("show", large, "f(x)")
+    assert done.exit_code == 0, done.output
+    printed = written(tmp_path / "printed.py", done.stdout)
+    assert check_file(printed.read_bytes()) == []
+    alone = python("printed.py", cwd=tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    weights = np.random.default_rng(0).normal(size=(200, 200)).astype(np.float32)
+    values = str(jnp.tanh(jnp.ones((3, 200)) @ weights)).split()
+    assert set(values[:3]) <= set(alone.stdout.split())
+    assert run("verify", printed, "--no-isolated").exit_code == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"level": "lax"}, {"anonymous": True}])
+def test_text_of_a_source_needs_no_other_file(options):
+    source = untrace.source(lambda x: x @ WEIGHTS, **options)(jnp.ones(40))
+    assert source.module.stored
+    module = {"__file__": "nowhere.py", "__name__": "shown"}
+    exec(compile(source.text, "shown", "exec"), module)
+    found = module[source.name](*module["example_args"]().values())
+    np.testing.assert_array_equal(found, jnp.ones(40) @ WEIGHTS)
+
+
+def test_text_that_lacks_constants_says_what_saves_them(large, monkeypatch, tmp_path):
+    monkeypatch.setattr(sources, "PIPED_CHARS", 1000)
+    monkeypatch.chdir(tmp_path)
+    done = run("show", large.name, "f(x)", "--level", "lax")
+    first, command = (ast.get_docstring(ast.parse(done.stdout)) or "").split("\n")[:2]
+    assert first == "INCOMPLETE: its constants, 160 kB, are saved by:"
+    assert command.endswith(f"show {large.name} 'f(x)' --level lax -o f.py")
+    assert (
+        run("show", *command.split("show ")[1].replace("'", "").split()).exit_code == 0
+    )
+    # The printed text is the saved one but for those lines: the sidecar is its own.
+    saved = (tmp_path / "f.py").read_text().partition("\n\n# Marks")[0]
+    assert saved == done.stdout.replace(f"{first}\n{command}\n\n", "")
+
+
+def test_printed_source_that_lacks_constants_says_so():
+    source = untrace.source(lambda x: x @ WEIGHTS)(jnp.ones(40))
+    assert '"""INCOMPLETE' in source.printed(limit_chars=10)
+    assert 'src.save("' in source.printed(limit_chars=10)
+
+
+# ---- a saved file is verified -------------------------------------------------------
+
+EDITED = """\
+import jax, jax.numpy as jnp
+@jax.jit
+def layer(x):
+    return jnp.tanh(x) * 2.0
+def model(x, y):
+    for _ in range({n}):
+        x = jnp.sin(x) + y
+    return jnp.exp(layer(x)), x
+x = jnp.ones(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("* 2.0", "* 3.0", "The first that differs is equation 6 of 8, `mul f32[3]`"),
+        ("jnp.tanh(x)", "jnp.cos(x)", "is equation 5 of 8, `cos f32[3]`, line "),
+        ("np.ones(3,", "np.ones(4,", "Its inputs have other types."),
+        ("jnp.exp(layer(x)), x", "x, jnp.exp(layer(x))", "what the function returns"),
+        ("jnp.exp(layer(x))", "layer(x)", "It ends after 7 of 8 equations."),
+        ("jnp.exp(", "1 + jnp.exp(", "equation 9 of 9 (8 were recorded), `add"),
+    ],
+)
+def test_verify_names_the_first_equation_that_differs(tmp_path, old, new, message):
+    model = written(tmp_path / "model_to_edit.py", EDITED.format(n=2))
+    saved = tmp_path / "saved.py"
+    assert run("show", model, "model(x, x)", "-o", saved).exit_code == 0
+    text = saved.read_text()
+    assert old in text
+    saved.write_text(text.replace(old, new))
+    done = run("verify", saved, "--no-isolated")
+    assert done.exit_code == 1 and message in done.stderr, done.stderr
+    if ", line " in message:
+        assert f": return {new} * 2.0." in done.stderr
+
+
+def test_verify_narrows_a_long_program_down(tmp_path):
+    model = written(tmp_path / "model_long.py", EDITED.format(n=100))
+    saved = tmp_path / "saved.py"
+    assert run("show", model, "model(x, x)", "-o", saved).exit_code == 0
+    assert saved.read_text().count("\n# ") <= 5
+    saved.write_text(saved.read_text().replace("+ y", "- y", 1))
+    done = run("verify", saved, "--no-isolated")
+    assert "one of equations 1 to 5 of 204" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("end", ["# Marks of", "# Marks of 3 equations\n# 0", "# x"])
+def test_marks_that_were_edited_are_not_asked(tmp_path, end):
+    saved = untrace.source(jnp.sin)(1.0).save(tmp_path / "saved.py")
+    text = saved.read_text().partition("# Marks")[0].replace("jnp.sin", "jnp.cos")
+    saved.write_text(f"{text}{end}\n")
+    done = run("verify", saved, "--no-isolated")
+    assert done.exit_code == 1 and "was edited since" in done.stderr
+
+
+def test_verify_imports_what_lies_beside_the_file(tmp_path):
+    written(
+        tmp_path / "state_of_mine.py",
+        "from typing import Any, NamedTuple\nclass State(NamedTuple):\n    k: Any\n",
+    )
+    model = "import jax.numpy as jnp\nfrom state_of_mine import State\n"
+    model += "def f(s):\n    return State(jnp.sin(s.k))\ns = State(jnp.ones(3))\n"
+    saved = tmp_path / "saved.py"
+    path = written(tmp_path / "model_with_state.py", model)
+    assert run("show", path, "f(s)", "--keep-types", "-o", saved).exit_code == 0
+    assert "from state_of_mine import State" in saved.read_text()
+    sys.modules.pop("state_of_mine")
+    before = list(sys.path)
+    for where in ("--isolated", "--no-isolated"):
+        done = run("verify", saved, where)
+        assert done.exit_code == 0, done.stderr
+    assert sys.path[-len(before) :] == before[-len(sys.path) :]
+
+
+SHARDED = """\
+import jax, jax.numpy as jnp
+mesh = jax.make_mesh((4,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P())
+def f(x):
+    return jax.lax.psum(x.sum(), "i")
+x = jnp.ones(8)
+"""
+
+
+def test_verify_simulates_the_devices_that_a_file_needs(tmp_path, monkeypatch):
+    model = written(tmp_path / "sharded_model.py", SHARDED)
+    saved = tmp_path / "saved.py"
+    assert run("show", model, "f(x)", "-o", saved).exit_code == 0
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    done = run("verify", saved)
+    assert done.exit_code == 0, done.stderr
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    assert flags_for(saved) == {}
+
+
+# ---- what a file imports, and what is refused ---------------------------------------
+
+
+class Cache(NamedTuple):
+    k: Any
+    v: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Momentum:
+    value: Any
+
+
+def update(cache, momentum, x):
+    momentum = Momentum(momentum.value * 0.9 + x)
+    return Cache(jnp.sin(cache.k), cache.v), momentum, optax.EmptyState()
+
+
+@pytest.mark.parametrize("level", ["api", "lax", "traced", "idioms", "at lower level"])
+def test_files_import_no_classes_unless_they_are_to_be_kept(level, monkeypatch):
+    given = Cache(jnp.ones(3), jnp.ones(3)), Momentum(jnp.ones(3)), jnp.ones(3)
+
+    def made(**options):
+        if level in ("traced", "idioms"):
+            traced = jax.jit(update).trace(*given)
+            wanted = "lax" if level == "traced" else "api"
+            return untrace.source(traced, level=wanted, **options)
+        return untrace.source(update, level=level, **options)(*given)
+
+    if level == "at lower level":
+        level = "api"
+        monkeypatch.setattr(Recorder, "recording", None)
+    text = made().module.body
+    assert "class Cache(NamedTuple)" in text
+    assert "optax" not in text and __name__ not in text
+    kept = made(keep_types=True).text
+    assert f"from {__name__} import Cache, Momentum" in kept
+
+
+def scaled(x, n=2):
+    return x * n
+
+
+@pytest.mark.parametrize(
+    "static",
+    [{"static_argnames": "zzz"}, {"static_argnums": 7}, {"static_argnums": "n"}],
+)
+@pytest.mark.parametrize("tool", [untrace.source, untrace.nan_origin, untrace.watch])
+def test_static_arguments_are_refused_as_by_jit(static, tool):
+    with pytest.raises((TypeError, ValueError)) as expected:
+        jax.jit(scaled, **static)
+    with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+        tool(scaled, **static)(1.0)
+
+
+def test_static_arguments_of_a_jaxpr_are_refused():
+    with pytest.raises(ValueError, match="traced already has none"):
+        untrace.source(jax.make_jaxpr(scaled)(1.0), static_argnames="n")
+
+
+def test_a_compiled_function_is_refused_and_says_what_to_pass():
+    compiled = jax.jit(scaled).lower(1.0).compile()
+    with pytest.raises(TypeError, match=r"pass the function, or the result of.*lower"):
+        untrace.source(compiled)
+
+
+# ---- options do what they say, or say that they do nothing ---------------------------
+
+
+@jax.named_scope("norm")
+def norm(x):
+    return x / jnp.sqrt(jnp.sum(x**2))
+
+
+@jax.jit
+def squashed(x):
+    with jax.named_scope("squash"):
+        return jnp.tanh(x)
+
+
+def scoped(x):
+    with jax.named_scope("outer"):
+        x = jnp.sin(x)
+        with jax.named_scope("deep"):
+            x = norm(x) + 1.0
+        x = squashed(x)
+    for i in range(3):
+        with jax.named_scope("layer"):
+            x = jnp.cos(x) + i
+    return jax.grad(lambda x: norm(x).sum())(x)
+
+
+def scopes_of(jaxpr):
+    """The scopes of all equations, in order."""
+    for eqn in jaxpr.eqns:
+        yield str(eqn.source_info.name_stack)
+        for inner in jax.extend.core.jaxprs_in_params(eqn.params):
+            yield from scopes_of(inner)
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_scopes_and_types_are_written_at_every_level(level):
+    x = jnp.ones(3)
+    source = untrace.source(scoped, level=level, scopes=True, types=True)(x)
+    assert source.report.strength == "identical"
+    assert "  # f32[3]\n" in source.text
+    expected = list(scopes_of(jax.make_jaxpr(scoped)(x).jaxpr))
+    found = list(scopes_of(jax.make_jaxpr(source.load())(x).jaxpr))
+    if level == "api":
+        assert found == expected and source.text.count('named_scope("outer")') == 1
+    else:
+        assert {"outer", "outer/deep/norm", "layer"} <= {*found}
+    plain = untrace.source(scoped, level=level)(x).text
+    assert "named_scope" not in plain and "  # f32[3]\n" not in plain
+
+
+def test_types_are_one_option_by_two_names():
+    for level in ("api", "lax"):
+        texts = [
+            untrace.source(scoped, level=level, **options)(jnp.ones(3)).text
+            for options in ({"types": True}, {"comments": "types"})
+        ]
+        assert texts[0] == texts[1]
+
+
+PLAIN = """\
+import jax, jax.numpy as jnp
+def loss(p, x):
+    return jnp.mean((x @ p) ** 2)
+def step(p, x):
+    l, g = jax.value_and_grad(loss)(p, x)
+    return p - 0.1 * g, l
+p, x = jnp.ones(4), jnp.ones((8, 4))
+"""
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return written(tmp_path / "plain_model.py", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scopes"], "scopes=True changes nothing: the program enters no"),
+        (["--keep-types"], "keep_types=True changes nothing: "),
+        (["--reroll", "scan"], 'reroll="scan" changes nothing: no statements repeat'),
+        (["--reroll", "for"], 'reroll="for" changes nothing: no statements repeat'),
+        (["--expand", "vmap"], 'expand="vmap" changes nothing: the program makes no'),
+        (
+            ["--expand", "grad", "--level", "lax"],
+            'expand="grad" changes nothing: level',
+        ),
+        (["--reroll", "scan", "--level", "lax"], "written from equations"),
+        (["--symbolic"], "symbolic=True changes nothing: "),
+    ],
+)
+def test_an_option_that_changes_nothing_says_so(plain, options, said):
+    done = run("show", plain, "step(p, x)", *options)
+    assert done.exit_code == 0 and said in done.stderr, done.stderr
+
+
+def test_an_option_that_changes_something_says_nothing(plain):
+    done = run("show", plain, "step(p, x)", "--types", "--expand", "grad")
+    assert "changes nothing" not in done.stderr
+    assert "def value_and_grad_of_loss(p, x):" in done.stdout
+    assert "jax.value_and_grad" not in done.stdout
+
+
+def loss(p, x):
+    return jnp.mean(jnp.tanh(x @ p) ** 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jax.grad(loss),
+        jax.jit(jax.grad(loss)),
+        jax.grad(jax.jit(loss)),
+        jax.vmap(jax.grad(loss), (None, 0)),
+        lambda p, x: p - jax.grad(loss)(p, x),
+        lambda p, x: p - jax.grad(jax.jit(loss))(p, x),
+    ],
+)
+def test_an_expanded_gradient_has_no_name_of_a_function_that_returns_no_gradient(
+    function,
+):
+    source = untrace.source(function, expand="grad")(jnp.ones(4), jnp.ones((8, 4)))
+    module = ast.parse(source.text)
+    functions = {f.name: f for f in module.body if isinstance(f, ast.FunctionDef)}
+    assert "grad_of_loss" in functions
+    for name, node in functions.items():
+        if name.startswith("loss"):
+            assert "transpose" not in ast.unparse(node)
+            assert ast.unparse(node).count("jnp.mean") == 1, source.text
+
+
+# ---- the verdict speaks to people ----------------------------------------------------
+
+
+def twice_wrapped(x):
+    dead = jnp.cos(x) + jnp.exp(x)
+    again = jnp.sin(x) + jnp.sin(x)
+    del dead
+    return squashed(x) + jax.jit(lambda t: t * 2)(again)
+
+
+def test_equivalent_is_told_in_sentences_with_lines():
+    x = jnp.ones(3)
+    report = untrace.source(twice_wrapped, expand="jit")(x).report
+    assert report.strength == "equivalent"
+    first = twice_wrapped.__code__.co_firstlineno
+    name = __file__.rpartition("/")[2]
+    assert report.differences == (
+        f"2 plain `jit` wrappers are opened: `squashed` ({name}:{first + 4}), "
+        f"`<lambda>` ({name}:{first + 4}).",
+        f"3 dead equations are gone: `cos` ({name}:{first + 1}), "
+        f"`exp` ({name}:{first + 1}), `add` ({name}:{first + 1}).",
+    )
+    lines = str(report).split("\n")
+    assert lines == ["Verified: traces to equivalent equations.", *report.differences]
+    text = untrace.source(twice_wrapped, expand="jit", anonymous=True)(x).text
+    assert "2 plain `jit` wrappers are opened.\n3 dead equations are gone.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (lambda x: x + 1, lambda x: (x * 2, x + 1)[1], "1 dead equation is added."),
+        (lambda x: x + 1, jax.jit(lambda x: x + 1), "1 plain `jit` wrapper is added."),
+        (
+            lambda x: jnp.sin(x) * jnp.cos(x),
+            lambda x: (lambda c: jnp.sin(x) * c)(jnp.cos(x)),
+            "Equations that do not need each other stand in another order.",
+        ),
+        (
+            lambda x: jnp.sin(x) * jnp.sin(x),
+            lambda x: (lambda s: s * s)(jnp.sin(x)),
+            "1 equation is not computed again: `sin`",
+        ),
+        (
+            jax.jit(lambda x: x + 1, donate_argnums=0),
+            jax.jit(lambda x: x + 1, donate_argnums=0),
+            "",
+        ),
+    ],
+)
+def test_every_kind_of_equivalence_has_a_sentence(before, after, said):
+    programs = [jax.make_jaxpr(f)(1.0) for f in (before, after)]
+    assert equivalent(*programs) is None
+    assert " ".join(differences(*programs)).startswith(said)
+
+
+def test_programs_with_keys_say_nothing_of_what_is_compared():
+    def drawn(key):
+        keys = jax.random.split(key, 4)
+        seeded = jax.random.normal(jax.random.key(3))
+        return seeded + sum(jax.random.normal(k) for k in keys)
+
+    for key in (jax.random.key(0), jax.random.PRNGKey(0)):
+        for level in ("api", "lax"):
+            assert "Not compared" not in untrace.source(drawn, level=level)(key).text
+
+
+def test_reasons_of_fallback_are_sentences(monkeypatch):
+    def broken(*args, **kwargs):
+        return ()[0]
+
+    monkeypatch.delenv("UNTRACE_STRICT", raising=False)
+    monkeypatch.setattr("untrace.recorded.lift_recorded", broken)
+    report = untrace.source(scaled)(1.0).report
+    assert report.is_verified
+    (note,) = [note for note in report.notes if note.startswith("Written from its")]
+    assert "a fault of untrace stopped that (IndexError: tuple index out of" in note
+    assert ", at test_first_minutes.py:" in note
+
+
+def test_what_differs_is_named_by_the_users_line():
+    eqn = jax.make_jaxpr(scaled)(1.0).eqns[0]
+    found = Difference("scan/jaxpr", (0, 1), "mul f32[] a 2.0", "", "literal differs")
+    found = dataclasses.replace(found, blamed=(None, eqn))
+    why = Report("different", found).why
+    line = scaled.__code__.co_firstlineno + 1
+    assert f"first at `mul` (test_first_minutes.py:{line}) in scan/jaxpr: lit" in why
+
+
+def test_dimensions_of_one_size_have_names_of_their_own():
+    def program(x, w):
+        shape = (x.shape[0], 3, x.shape[1])
+        rows = jnp.broadcast_to(x[:, None, :], shape).reshape(-1, x.shape[1])
+        return (rows @ w).reshape(x.shape[0], 3, -1), jnp.ones((w.shape[0],))
+
+    given = jnp.ones((8, 8)), jnp.ones((8, 5))
+    seen = []
+    source = untrace.source(program, symbolic=True, progress=seen.append)(*given)
+    assert "X_ROWS = 8" in source.text and "X_COLUMNS = 8" in source.text
+    assert "jnp.ones((X_COLUMNS,))" in source.text
+    assert "tracing at other sizes" in seen and seen[-1] == "comparing at other sizes"
+
+
+def test_a_budget_of_time_ends_with_a_verified_text(plain):
+    call = ("show", plain, "step(p, x)", "--symbolic")
+    done = run(*call, "--max-seconds", 0)
+    assert done.exit_code == 0 and "the time was over before" in done.stderr
+    assert "Verified: traces to the identical equations." in done.stdout
+
+
+def test_late_calls_are_written_from_their_equations(monkeypatch):
+    wrong = Report("different", Difference("", (), "a", "b", "differs"))
+    monkeypatch.setattr("untrace.recorded.check_module", lambda *a, **k: wrong)
+    report = untrace.source(scaled, max_seconds=0)(1.0).report
+    assert report.is_verified
+    assert any("the time to write them better was over" in n for n in report.notes)
