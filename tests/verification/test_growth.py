@@ -22,7 +22,7 @@ from untrace import jaxapi
 from untrace.verification.compare import compare
 from untrace.verification.equivalence import equivalent
 from untrace.verification.fingerprint import (
-    _FingerprintMaker,  # pyright: ignore[reportPrivateUsage]
+    FingerprintMaker,  # pyright: ignore[reportPrivateUsage]
     fingerprint,
 )
 from untrace.verification.graph import Graph
@@ -255,7 +255,7 @@ NESTS: list[Nest] = [in_loop, in_while, in_remat]
 def visits(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Return how many equations have been gone through since the last time."""
     seen: list[Any] = []
-    for maker in (Graph, _FingerprintMaker):
+    for maker in (Graph, FingerprintMaker):
         original = maker._equation
 
         def counted(*args: Any, original: Any = original) -> Any:
