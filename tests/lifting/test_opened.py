@@ -525,3 +525,23 @@ def test_derivatives_that_are_those_of_what_is_computed_are_kept() -> None:
     loaded = untrace.source(lambda x: plain_p.bind(x) * x)(X).load()
     made = jax.grad(lambda x: jnp.sum(loaded(x)))(X)
     np.testing.assert_array_equal(made, 4 * X)
+
+
+def test_the_verdict_says_which_primitives_are_opened() -> None:
+    src = untrace.source(lambda x: jnp.sin(solved_p.bind(x, by=1)))(X)
+    said = " ".join(str(src).split())
+    assert "is written as what a library's primitive computes: `solved` of " in said
+    assert "computed once more" not in said
+
+
+def test_what_a_library_puts_together_while_it_computes_is_written() -> None:
+    def both(x: Any) -> Any:
+        tree = jax.tree.structure((0, 0))
+        return jax.tree.unflatten(tree, map(lambda v: solved_p.bind(v, by=1), (x, -x)))
+
+    def program(x: Any) -> Any:
+        first, second = both(x)
+        return jnp.sin(first) * second
+
+    text = recover(program, X)
+    assert "return jnp.sin(first) * second" in text

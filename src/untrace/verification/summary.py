@@ -43,13 +43,14 @@ def differences(expected: Any, actual: Any) -> tuple[str, ...]:
 
 
 class _Item(NamedTuple):
-    """An equation or a call: what it is, and where it was written."""
+    """An equation or a call: what it is, where it was written, and whose primitive it is."""
 
     what: tuple[str, str]
     place: str
+    library: str = ""
 
     def __str__(self) -> str:
-        shown = f"`{self.what[0]}`"
+        shown = f"`{self.what[0]}`" + (f" of {self.library}" if self.library else "")
         return f"{shown} ({self.place})" if self.place else shown
 
 
@@ -138,11 +139,23 @@ def _is_variable(atom: Any) -> bool:
 def _item(eqn: Any) -> _Item:
     kind = short_type(eqn.outvars[0].aval) if eqn.outvars else ""
     what = jaxapi.primitive_name(eqn.primitive), kind
-    return _Item(what, jaxapi.users_place(eqn.source_info))
+    place = jaxapi.users_place(eqn.source_info)
+    return _Item(what, place, jaxapi.library_of(eqn.primitive))
 
 
 def _counted(before: _Census, after: _Census) -> Iterator[str]:
     """Yield sentences about what there is more or less of."""
+    gone = _more(before.needed, after.needed)
+    opened = [item for item in gone if item.library]
+    if opened:
+        is_, s = ("is", "") if len(opened) == 1 else ("are", "s")
+        what = (
+            "primitives of libraries compute" if s else "a library's primitive computes"
+        )
+        yield f"{len(opened)} equation{s} {is_} written as what {what}{_named(opened)}"
+        # What they compute stands among the others, and cannot be told from them.
+        before = _without_computing(before)
+        after = _without_computing(after)
     for items, others, text in (
         (before.wrappers, after.wrappers, "plain `jit` wrapper{s} {is_} opened"),
         (after.wrappers, before.wrappers, "plain `jit` wrapper{s} {is_} added"),
@@ -164,6 +177,13 @@ def _counted(before: _Census, after: _Census) -> Iterator[str]:
     if pairs and len(before.names) == len(after.names):
         shown = ", ".join(f"`{a}` is `{b}`" for a, b in [*pairs][:MAX_NAMED])
         yield f"Jitted functions have other names for JAX: {shown}"
+
+
+def _without_computing(census: _Census) -> _Census:
+    """What there is besides the equations that results need."""
+    rest = _Census()
+    rest.wrappers, rest.dead, rest.names = census.wrappers, census.dead, census.names
+    return rest
 
 
 def _more(items: Sequence[_Item], others: Sequence[_Item]) -> list[_Item]:

@@ -501,7 +501,7 @@ def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
             if inner:
                 return item, *inner
         is_here = any(r is array for bind in span.binds() for r in bind.results)
-        return (item,) if is_here and not item.is_own else None
+        return (item,) if is_here else None
     return None
 
 

@@ -1,10 +1,11 @@
-"""Level "api": what was computed inside a transformed function and is used outside."""
+"""Level "api": arrays that were made where no recorded call shows it, and are used."""
 
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src import core
 
 import untrace
 
@@ -78,3 +79,44 @@ def test_and_in_a_function_that_is_called():
 
     text = written_from_calls(lambda x: scaled(2, x) + scaled(3, x), X)
     assert "jax.vmap(" in text
+
+
+class Boxed(core.Tracer):
+    """A tracer of a library's own, as quax has them."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace, value):
+        super().__init__(trace, jax.typeof(value))
+        self.value = value
+
+
+class Boxing(core.Trace):
+    def __init__(self, around):
+        super().__init__()
+        self.around = around
+
+    def process_primitive(self, primitive, tracers, params, /):
+        values = [t.value if isinstance(t, Boxed) else t for t in tracers]
+        with core.set_current_trace(self.around):
+            return Boxed(self, primitive.bind(*values, **params))
+
+
+def product(x):
+    with core.take_current_trace() as around:
+        trace = Boxing(around)
+        with core.set_current_trace(trace):
+            made = jnp.sin(Boxed(trace, x)) * 2.0
+    return made.value
+
+
+def test_a_call_that_makes_arrays_unseen_is_a_region_of_its_own():
+    def step(x):
+        return jnp.tanh(product(x))
+
+    src = untrace.source(lambda x: jax.jacfwd(step)(x))(X)
+    assert src.report.strength == "identical", str(src.report)
+    text = str(src)
+    assert "made = jnp.sin(x) * 2.0" in text
+    assert "return jnp.tanh(product(x))" in text
+    assert "return jax.jacfwd(step)(x)" in text
