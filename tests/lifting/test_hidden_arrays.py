@@ -99,7 +99,10 @@ class Boxing(core.Trace):
     def process_primitive(self, primitive, tracers, params, /):
         values = [t.value if isinstance(t, Boxed) else t for t in tracers]
         with core.set_current_trace(self.around):
-            return Boxed(self, primitive.bind(*values, **params))
+            made = primitive.bind(*values, **params)
+        if primitive.multiple_results:
+            return [Boxed(self, value) for value in made]
+        return Boxed(self, made)
 
 
 def product(x):
