@@ -32,8 +32,8 @@ def check(outcomes: Iterable[interpreted.Outcome]) -> None:
 
 STEPS = {
     "harness": 600,
-    "programs": 601,
-    "readability": 20,
+    "programs": 1201,
+    "readability": 40,
     "packages": 100,
     "shortened": 60,
 }
