@@ -19,10 +19,12 @@ from untrace.errors import KeepError
 from untrace.extension import load_entry_points
 from untrace.readers.formats import read
 from untrace.reduction.applying import apply, program_from
+from untrace.reduction.controls import shown_control, with_control
 from untrace.reduction.driver import (
     Pinned,
     Plan,
     confirmed,
+    controlled,
     pin,
     progress_facts,
     search_smallest,
@@ -40,6 +42,8 @@ from untrace.reduction.trials import Judge
 from untrace.reduction.values import made_up
 from untrace.result import Source
 
+CONTROLS = ("auto", "none")
+
 
 def reduce(
     function: Any,
@@ -52,6 +56,7 @@ def reduce(
     anonymous: bool = False,
     max_runs: int | None = None,
     max_seconds: float | None = None,
+    control: str = "auto",
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     notify: Event | None = None,
@@ -79,6 +84,10 @@ def reduce(
       anonymous: Write no names, paths or comments of the original.
       max_runs: Stop with the best after this many runs.
       max_seconds: Stop with the best after this many seconds of wall time.
+      control: "auto": where the failure is one of values (NaN, infinities, differences,
+        hangs), other inputs are looked for with which the program does not fail, and a
+        candidate has to be fine with those too, so that it still fails because of its
+        inputs. "none": it need not.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
       notify: Called with the kind of every event and a dictionary of facts.
@@ -101,7 +110,10 @@ def reduce(
     1
     """
     load_entry_points()
-    plan = Plan(jobs, confirm, executor, Limits(max_runs, max_seconds), notify)
+    if control not in CONTROLS:
+        raise KeepError(f"control must be 'auto' or 'none', not {control!r}")
+    limits = Limits(max_runs, max_seconds)
+    plan = Plan(jobs, confirm, executor, limits, notify, control)
     function = read(function)
     if isinstance(function, (str, os.PathLike)):
         path = Path(function)
@@ -175,6 +187,7 @@ def _reduced(
 ) -> Reduction:
     program, keep = _of_wanted_output(program, keep)
     pinned = pin(program, keep, plan)
+    program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
     place = (
         Path(tempfile.mkdtemp(prefix="untrace-")) if folder is None else Path(folder)
@@ -188,6 +201,8 @@ def _reduced(
         "start": start,
         "origin": origin,
         "name": program.name,
+        "control": control,
+        "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
     _tell(plan, "pinned", journal, pinned.rate)
@@ -222,6 +237,8 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     keep = parse_keep(facts["keep"])
     program = load_program(journal.best, facts["name"])
     judge = Judge(keep, plan.executor, facts["attempts"])
+    if facts.get("is_controlled"):  # the journal does not hold what inputs were then
+        program, _ = with_control(program, keep, judge)
     search = Search(program, judge, plan.jobs, plan.limits)
     _restore(search, journal)
     pinned = Pinned(keep, facts["attempts"], facts["rate"])
@@ -258,6 +275,7 @@ def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
             "start": journal.facts["start"],
             "folder": str(journal.folder),
             "rate": rate,
+            "control": journal.facts.get("control", ""),
         }
         plan.notify(kind, facts)
 
@@ -274,7 +292,14 @@ def _finished(
     program, _ = confirmed(search, pinned)
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
-    story = Story(shown, start, size.equations, stats.runs, stats.seconds)
+    story = Story(
+        shown,
+        start,
+        size.equations,
+        stats.runs,
+        stats.seconds,
+        shown_control(program),
+    )
     source = reproducer(program, pinned.keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
@@ -290,4 +315,5 @@ def _finished(
         search.others,
         why,
         (*search.judge.notes, *notes),
+        journal.facts.get("control", ""),
     )

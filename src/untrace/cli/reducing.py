@@ -61,6 +61,13 @@ from untrace.cli.messages import (
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Draw size over runs as SVG."
 )
+@click.option(
+    "--control",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="Demand that failures of values still depend on the inputs.",
+)
 @click.option("--anonymous", is_flag=True, help="Write no names of the original.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
@@ -77,6 +84,7 @@ def reduce(
     max_runs: int | None,
     max_seconds: float | None,
     plot: str | None,
+    control: str,
     anonymous: bool,
     quiet: bool,
     as_json: bool,
@@ -121,6 +129,7 @@ def reduce(
         anonymous=anonymous,
         max_runs=max_runs,
         max_seconds=max_seconds,
+        control=control,
     )
     with explained(call or str(target)):
         reduction = run_reduction(

@@ -17,6 +17,7 @@ import numpy as np
 from untrace.errors import KeepError
 from untrace.options import Options
 from untrace.reduction.applying import program_from
+from untrace.reduction.controls import with_control
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
 from untrace.reduction.program import Program
@@ -56,6 +57,7 @@ class Plan:
       executor: Where jobs run; None: in workers on this machine.
       limits: When to stop with what there is.
       notify: Receives events.
+      control: "auto": demand that failures of values depend on the inputs; "none".
     """
 
     jobs: int = 1
@@ -63,6 +65,7 @@ class Plan:
     executor: Executor | None = None
     limits: Limits = field(default_factory=Limits)
     notify: Event | None = None
+    control: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,13 @@ def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
     found = Pinned(pinned or keep, _attempts(rate), rate)
     _check_not_always(found.keep, plan)
     return found
+
+
+def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, str]:
+    """Find control inputs, if they are wanted; see `controls.with_control`."""
+    if plan.control == "none":
+        return program, ""
+    return with_control(program, pinned.keep, Judge(pinned.keep, plan.executor))
 
 
 def _attempts(rate: float) -> int:

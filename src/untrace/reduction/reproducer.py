@@ -43,6 +43,7 @@ class Story:
       after: Those that are left.
       runs: How often the predicate was asked.
       seconds: Wall time.
+      control: With which inputs it does not fail, as a sentence.
     """
 
     origin: str
@@ -50,6 +51,7 @@ class Story:
     after: int
     runs: int
     seconds: float
+    control: str = ""
 
     def line(self) -> str:
         """Return the line of figures."""
@@ -145,6 +147,7 @@ def _import_order(line: str) -> tuple[bool, str]:
 def _title(keep: Keep, story: Story) -> str:
     lines = [
         keep.describe(),
+        *([story.control] if story.control else []),
         "",
         story.line(),
         f"Pinned failure: {keep}.",

@@ -29,6 +29,8 @@ class Reduction:
       others: The smallest program seen for each other failure, by its label.
       ended: Why it ended before nothing helped any more; "" if it did not.
       notes: What the user should know.
+      control: With which other inputs the original does not fail; "" if none were
+        asked for.
     """
 
     source: Source
@@ -40,6 +42,7 @@ class Reduction:
     others: dict[str, Program]
     ended: str = ""
     notes: tuple[str, ...] = ()
+    control: str = ""
 
     @property
     def args(self) -> tuple[Any, ...]:

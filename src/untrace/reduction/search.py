@@ -267,7 +267,7 @@ class Search:
 def program_digest(program: Program) -> str:
     """Name a program and its input values, whatever its variables are called."""
     digest = hashlib.sha256(fingerprint(program.block.jaxpr).encode())
-    for value in program.values:
+    for value in (*program.values, *(program.controls or ())):
         digest.update(_value_digest(value))
     return digest.hexdigest()[:32]
 

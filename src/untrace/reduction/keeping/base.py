@@ -75,6 +75,20 @@ class Keep:
         """Say in one sentence what fails and how it is recognised."""
         raise NotImplementedError
 
+    @property
+    def depends_on_values(self) -> bool:
+        """Whether the failure is one of values, which a control can tell apart."""
+        return False
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        """Tell whether a program does not fail with its control inputs, in no like way.
+
+        Args:
+          outcomes: Those of `runs` with the control inputs.
+          program: The program that was run.
+        """
+        return not self.holds(outcomes, program)
+
     def explain(
         self, outcomes: Sequence[Outcome], program: Program | None = None
     ) -> str:

@@ -26,6 +26,18 @@ class _Pair(Keep):
     def is_measured(self) -> bool:
         return any(part.is_measured for part in self._parts)
 
+    @property
+    def depends_on_values(self) -> bool:
+        return any(part.depends_on_values for part in self._parts)
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        verdicts = [
+            part.is_fine(self._of(part, outcomes), program)
+            for part in self._parts
+            if part.depends_on_values
+        ]
+        return all(verdicts) if isinstance(self, Either) else any(verdicts)
+
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         known = ((part, self._of(part, outcomes)) for part in self._parts)
         labels = (part.other_failure(found) for part, found in known if found)

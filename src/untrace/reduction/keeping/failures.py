@@ -180,6 +180,13 @@ class Hangs(Staged):
         outcome = outcomes[0]
         return outcome.status == "timeout" and self.stage in (None, outcome.stage)
 
+    @property
+    def depends_on_values(self) -> bool:
+        return self.stage in (None, "run")
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        return outcomes[0].status == "ok"
+
     def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         return replace(self, stage=outcomes[0].stage)
 
