@@ -304,6 +304,10 @@ def _finished(
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble
+    unfit = [
+        f"Not the program's failure ({times} times): {why}"
+        for why, times in search.unfit.most_common(3)
+    ]
     notes = [f"The journal could not be written: {trouble}"] if trouble else []
     return Reduction(
         source,
@@ -314,6 +318,6 @@ def _finished(
         start,
         search.others,
         why,
-        (*search.judge.notes, *notes),
+        (*search.judge.notes, *unfit, *notes),
         journal.facts.get("control", ""),
     )

@@ -27,6 +27,13 @@ HOST = (
     "def host(x):\n    os.write(2, b'Check failed: 3 == 4 (x vs. y)'); os.abort()\n"
     "return jax.pure_callback(host, jax.ShapeDtypeStruct((3,), 'float32'), x)"
 )
+RULE = (
+    "@jax.custom_jvp\ndef g(x): return x\n"
+    "@g.defjvp\ndef rule(primals, tangents): raise KeyError('at b: 12')\n"
+    "return g(x)"
+)
+"""Raises where it is differentiated, and not where it is traced."""
+
 FAST_MATH = "env:XLA_FLAGS=--xla_cpu_enable_fast_math=true"
 
 # Compiled, the product is not rounded before the difference is taken.
@@ -57,10 +64,10 @@ HOLDING = [
     (keep.crashes("SIGABRT", "Check failed"), HOST, X),
     (keep.crashes(signal=11), "import ctypes; ctypes.string_at(0)", X),
     (keep.crashes(exit_status=3), "os._exit(3)", X),
-    (keep.raises(), "raise KeyError", X),
-    (keep.raises(LookupError, "at .*: 12"), "raise KeyError('at b: 12')", X),
-    (keep.raises("KeyError", stage="trace"), "raise KeyError", X),
-    (keep.raises("builtins.Exception"), "raise KeyError", X),
+    (keep.raises(under="jvp"), RULE, X),
+    (keep.raises(LookupError, "at .*: 12", under="jvp"), RULE, X),
+    (keep.raises("KeyError", stage="trace", under="grad"), RULE, X),
+    (keep.raises("builtins.Exception", under="jvp"), RULE, X),
     (keep.nan(), "return jnp.log(x - 2)", X),
     (keep.nan(output=1), "return x, jnp.log(x - 2)", X),
     (keep.nan(under="grad"), "return jnp.sqrt(x * 0)", X),
@@ -89,10 +96,16 @@ NOT_HOLDING = [
     (keep.crashes(message="Check failed"), "os.abort()", X),
     (keep.crashes(stage="compile"), "os.abort()", X),
     (keep.raises(), "return x", X),
-    (keep.raises(TypeError), "raise KeyError", X),
-    (keep.raises("other.KeyError"), "raise KeyError", X),
-    (keep.raises(message="b"), "raise KeyError('a')", X),
-    (keep.raises(stage="run"), "raise KeyError", X),
+    (keep.raises(TypeError, under="jvp"), RULE, X),
+    (keep.raises("other.KeyError", under="jvp"), RULE, X),
+    (keep.raises(message="c", under="jvp"), RULE, X),
+    (keep.raises(stage="run", under="jvp"), RULE, X),
+    # what fails before the program is one of ours
+    (keep.raises(), "raise KeyError", X),
+    (keep.raises(under="jvp"), "raise KeyError", X),
+    (keep.raises(stage="trace"), "return jax.make_mesh((64,), ('x',))", X),
+    (keep.raises(under="grad"), "return x", np.int32(1)),
+    (~keep.nan(), "raise KeyError", X),
     (keep.nan(), "return x / 0", X),
     (keep.nan(), "return x", np.array([np.nan], np.float32)),
     (keep.nan(), "raise KeyError", X),
@@ -148,8 +161,9 @@ def test_another_crash_is_another_failure():
     other = outcomes_of(predicate, "import ctypes; ctypes.string_at(0)")
     assert not pinned.holds(other, PROGRAM)
     assert pinned.other_failure(other) == "SIGSEGV at trace"
-    raised = outcomes_of(predicate, "raise ValueError('got 3 of (4, 5)')")
-    assert pinned.other_failure(raised) == "ValueError at trace: got … of …"
+    body = RULE.replace("'at b: 12'", '"got 3 of (4, 5)"')
+    raised = outcomes_of(keep.crashes(under="jvp"), body)
+    assert pinned.other_failure(raised) == "KeyError at trace: …"
     assert pinned.other_failure(outcomes_of(predicate, "return x")) is None
 
 
@@ -242,8 +256,8 @@ def test_combinations():
 
 
 def test_other_failure_of_a_combination_needs_only_the_runs_that_were_made():
-    both = keep.nan() & keep.raises(ValueError)
-    outcomes = outcomes_of(both, "raise KeyError('y')")
+    both = keep.nan(under="jvp") & keep.raises(ValueError, under="jvp")
+    outcomes = outcomes_of(both, RULE)
     assert both.other_failure([]) is None
     assert both.other_failure(outcomes[:1]) == "KeyError at trace: …"
 

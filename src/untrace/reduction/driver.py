@@ -20,6 +20,7 @@ from untrace.reduction.applying import program_from
 from untrace.reduction.controls import with_control
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
+from untrace.reduction.keeping.base import story
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
     Event,
@@ -125,6 +126,14 @@ def _attempts(rate: float) -> int:
 
 def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
     n = len(verdicts)
+    ours = [o for verdict in verdicts for o in verdict.outcomes if o.is_ours]
+    if ours:
+        return (
+            f"{keep} cannot be judged: {story(ours[0])}\n"
+            "This is no failure of the program, which was traced before. If the text "
+            "needs devices, settings or packages that a new process does not have, give "
+            "them with env={...}; otherwise please report it."
+        )
     strength = written(program, Options("lax")).report.strength
     if strength == "identical":
         is_same = "which traces to the very same equations. Likely causes"

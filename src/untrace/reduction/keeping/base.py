@@ -250,6 +250,10 @@ def story(outcome: Outcome) -> str:
         return f"The program ran to its end ({outputs})."
     if outcome.status == "raised":
         words = f"{short_type(outcome)}: {messages.telling_line(outcome.message)}"
+        if outcome.is_ours:
+            return (
+                f"It raised {words}{at}: the program cannot be run as it was written."
+            )
         return f"The program raised {words}{at}."
     if outcome.status == "died":
         words = messages.last_words(outcome.stderr)
@@ -267,7 +271,7 @@ def _is_only_compiled(outcome: Outcome) -> bool:
 
 def failure_label(outcome: Outcome) -> str | None:
     """Name a failure without what changes from program to program."""
-    if outcome.status in ("ok", "lost"):
+    if outcome.status in ("ok", "lost") or outcome.is_ours:
         return None
     if outcome.status == "raised":
         words = messages.label(outcome.message)

@@ -155,9 +155,8 @@ class Not(Keep):
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
     ) -> bool | None:
-        if any(
-            outcome is not None and outcome.status == "lost" for outcome in outcomes
-        ):
+        known = [outcome for outcome in outcomes if outcome is not None]
+        if any(outcome.status == "lost" or outcome.is_ours for outcome in known):
             return False
         verdict = self.inner.decide(outcomes, program)
         return None if verdict is None else not verdict

@@ -73,6 +73,7 @@ class Crashes(Staged):
         outcome = outcomes[0]
         return (
             outcome.status == "died"
+            and outcome.stage != "load"  # nothing of the program runs there
             and self.signal in (None, outcome.signal_name)
             and self.exit_status in (None, outcome.exit_status)
             and self.stage in (None, outcome.stage)
@@ -112,7 +113,8 @@ class Raises(Staged):
     Attributes:
       type: Class, or its name with or without the module; subclasses match.
       message: Regular expression to be found in the message.
-      stage: Where it is raised: "trace", "lower", "compile" or "run".
+      stage: Where it is raised: "trace" (under a transformation: the program itself was
+        traced before), "lower", "compile" or "run".
 
     >>> str(Raises(ValueError, stage="lower"))
     "raises(type='ValueError', stage='lower')"
@@ -133,6 +135,7 @@ class Raises(Staged):
         outcome = outcomes[0]
         return (
             outcome.status == "raised"
+            and not outcome.is_ours
             and (self.type is None or _is_type(self.type, outcome.exception))
             and self.stage in (None, outcome.stage)
             and is_match(self.message, outcome.message)
@@ -178,7 +181,8 @@ class Hangs(Staged):
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
-        return outcome.status == "timeout" and self.stage in (None, outcome.stage)
+        is_late = outcome.status == "timeout" and outcome.stage != "load"
+        return is_late and self.stage in (None, outcome.stage)
 
     @property
     def depends_on_values(self) -> bool:

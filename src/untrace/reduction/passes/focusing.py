@@ -51,7 +51,7 @@ class Focused(Search):
 
     def __init__(self, outer: Search, inner: Program, around: Around) -> None:
         super().__init__(inner, outer.judge, notify=outer.notify)
-        self.stats, self.size = outer.stats, outer.size
+        self.stats, self.size, self.unfit = outer.stats, outer.size, outer.unfit
         self._outer, self._around = outer, around
 
     def first(self, candidates: Iterable[Program | None]) -> bool:
