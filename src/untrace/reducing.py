@@ -289,7 +289,7 @@ def _finished(
     is_anonymous: bool,
     journal: Journal,
 ) -> Reduction:
-    program, _ = confirmed(search, pinned)
+    program, verdict = confirmed(search, pinned)
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
     story = Story(
@@ -299,6 +299,7 @@ def _finished(
         stats.runs,
         stats.seconds,
         shown_control(program),
+        pinned.keep.told(verdict.outcomes),
     )
     source = reproducer(program, pinned.keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))

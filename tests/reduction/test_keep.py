@@ -15,6 +15,7 @@ from untrace.reduction.applying import program_from
 from untrace.reduction.keeping import messages
 from untrace.reduction.keeping.values import relative_error
 from untrace.reduction.outcome import Job, Outcome, Output
+from untrace.reduction.reproducer import Story, unreduced
 from untrace.reduction.workers import run_job
 from untrace.reduction.workers.wire import encode
 
@@ -432,6 +433,15 @@ CHECKED = [
     (keep.nan(under="vmap"), "return jnp.log(x - 2)", X),
     (keep.memory(10, under="grad"), "return jnp.sin(x) * x", X),
     (keep.contains("si*"), "return jnp.sin(x)", X),
+    (
+        keep.contains("scatter-add", "mul"),
+        "return jax.jit(lambda y: y.at[0].add(y[1]))(x * 2)",
+        X,
+    ),
+    (keep.nan() & keep.contains("log"), "return jnp.log(x - 2)", X),
+    (keep.nan() & ~keep.inf(), "return jnp.log(x - 2)", X),
+    (keep.inf() | keep.nan(), "return jnp.log(x - 2)", X),
+    (keep.hangs(3.0), "time.sleep(30)", X),
     (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
     (keep.differs(), f"return {CANCELLED}", A),
 ]
@@ -442,7 +452,7 @@ def test_saved_file_shows_its_failure(predicate, body, value, tmp_path):
     shown = _run_file(tmp_path, predicate, body, value)
     assert shown.returncode != 0
     assert "SyntaxError" not in shown.stderr
-    if predicate.WORD not in ("crashes", "raises"):
+    if predicate.WORD not in ("crashes", "raises", "hangs"):
         assert "AssertionError" in shown.stderr, shown.stderr
 
 
@@ -458,6 +468,11 @@ def test_saved_file_shows_its_failure(predicate, body, value, tmp_path):
         keep.recompiles(),
         keep.recompiles(under="grad"),
         keep.hangs(),
+        keep.contains("cos"),
+        keep.nan() & keep.contains("sin"),
+        keep.inf() | keep.nan(),
+        ~keep.contains("sin"),
+        ~(keep.nan() | ~keep.inf()),
     ],
     ids=str,
 )
@@ -481,6 +496,29 @@ def _run_file(folder, predicate, body, value):
     path.write_text("\n".join(lines))
     command = [sys.executable, str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+def test_saved_file_runs_its_command_with_check(tmp_path):
+    predicate = keep.command("grep -q jnp.sin {file}")
+    assert _run_file(tmp_path, predicate, "return jnp.sin(x)", X).returncode == 0
+    for text, status in ((None, 1), ("print(1)", 0)):
+        path = tmp_path / "repro.py"
+        path.write_text(
+            path.read_text().replace("return jnp.sin(x)", text or "return jnp.sin(x)")
+        )
+        command = [sys.executable, path, "--check"]
+        assert subprocess.run(command, check=False).returncode == status
+
+
+def test_keys_among_the_outputs_do_not_fail():
+    def f(key, x):
+        return jax.random.split(key), jnp.log(x - 2)
+
+    values = (jax.random.key(0), X)
+    program = program_from(jax.make_jaxpr(f)(*values), values, ["key", "x"], "f")
+    source = unreduced(program, keep.nan(), Story("f", 1, 1, 0, 0.0))
+    with pytest.raises(AssertionError, match="output 1 has NaN"):
+        exec(compile(str(source), "repro.py", "exec"), {"__name__": "__main__"})
 
 
 def test_outcome_without_arrays_is_no_difference():

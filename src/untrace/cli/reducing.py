@@ -105,8 +105,11 @@ def reduce(
     shell commands and interpreters that its journal names are shown first, and run when
     you say so.
     """
+    from untrace.reduction.wording import is_module_name
     from untrace.terminal import run_reduction
 
+    if is_module_name(Path(output).stem):
+        fail(f"{output} would be imported in the place of a module; name it otherwise.")
     if resume is None and target is None:
         fail("give a FILE and a call, or --resume FOLDER.")
     if resume is not None and (target or call or keep):

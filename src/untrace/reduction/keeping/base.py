@@ -75,6 +75,18 @@ class Keep:
         """Say in one sentence what fails and how it is recognised."""
         raise NotImplementedError
 
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        """Say what fails, with the message that was seen instead of its pattern.
+
+        Args:
+          outcomes: Those of `runs`, as far as runs were made.
+        """
+        return self.describe()
+
+    def plain(self) -> Keep:
+        """Return the predicate without the patterns of messages, for people."""
+        return self
+
     @property
     def depends_on_values(self) -> bool:
         """Whether the failure is one of values, which a control can tell apart."""

@@ -91,6 +91,14 @@ class Crashes(Staged):
             or messages.pattern(messages.last_words(outcome.stderr)),
         )
 
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        words = messages.last_words(outcomes[0].stderr) if outcomes else ""
+        said = f" It says: {words}" if words else ""
+        return f"{self.plain().describe()}{said}"
+
+    def plain(self) -> Keep:
+        return replace(self, message=None)
+
     def describe(self) -> str:
         by = self.signal or (
             f"exit status {self.exit_status}" if self.exit_status else "any signal"
@@ -150,6 +158,14 @@ class Raises(Staged):
             message=self.message or messages.pattern(outcome.message),
         )
 
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        words = messages.telling_line(outcomes[0].message) if outcomes else ""
+        said = f" It says: {words}" if words else ""
+        return f"{self.plain().describe()}{said}"
+
+    def plain(self) -> Keep:
+        return replace(self, message=None)
+
     def describe(self) -> str:
         at = f" at stage {self.stage!r}" if self.stage else ""
         saying = f", saying {self.message!r}" if self.message else ""
@@ -200,10 +216,15 @@ class Hangs(Staged):
 
     def check_lines(self, name: str) -> list[str]:
         return [
-            f"# It does not end; press Ctrl-C after {self.timeout_s:g} s.",
+            f"# It does not end: after {self.timeout_s:g} s it is stopped, with status 1.",
+            f"faulthandler.dump_traceback_later({self.timeout_s!r}, exit=True)",
             *scripts.call_lines(name, self.under),
+            "faulthandler.cancel_dump_traceback_later()",
             'print("it ended: the failure is not there")',
         ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return ("import faulthandler", *super().check_imports())
 
 
 def _signal_name(given: Any) -> str | None:
