@@ -19,6 +19,7 @@ from untrace.errors import KeepError
 from untrace.extension import load_entry_points
 from untrace.readers.formats import read
 from untrace.reduction.applying import apply, program_from
+from untrace.reduction.circumstances import with_needed
 from untrace.reduction.controls import shown_control, with_control
 from untrace.reduction.driver import (
     Pinned,
@@ -290,6 +291,7 @@ def _finished(
     journal: Journal,
 ) -> Reduction:
     program, verdict = confirmed(search, pinned)
+    keep = with_needed(program, pinned.keep, search.judge)
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
     story = Story(
@@ -299,9 +301,9 @@ def _finished(
         stats.runs,
         stats.seconds,
         shown_control(program),
-        pinned.keep.told(verdict.outcomes),
+        keep.told(verdict.outcomes),
     )
-    source = reproducer(program, pinned.keep, story, search.judge, is_anonymous)
+    source = reproducer(program, keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble
@@ -313,7 +315,7 @@ def _finished(
     return Reduction(
         source,
         program,
-        pinned.keep,
+        keep,
         stats,
         tuple(search.history),
         start,

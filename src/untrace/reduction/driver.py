@@ -17,6 +17,7 @@ import numpy as np
 from untrace.errors import KeepError
 from untrace.options import Options
 from untrace.reduction.applying import program_from
+from untrace.reduction.circumstances import configured
 from untrace.reduction.controls import with_control
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
@@ -87,9 +88,23 @@ class Pinned:
 def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
     """Run the text of the original and pin what fails.
 
+    Where it does not fail, it is run again with what this process was told beyond its
+    environment (`jax.config.update`).
+
     Raises:
       KeepError: If it does not fail, or if everything does.
     """
+    try:
+        return _pinned(program, keep, plan)
+    except KeepError:
+        for other in configured(keep):
+            trial = prepare(program, other)
+            if trial and Judge(other, plan.executor).judge(trial).is_interesting:
+                return _pinned(program, other, plan)
+        raise
+
+
+def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
     judge = Judge(keep, plan.executor)
     trial = prepare(program, keep)
     if trial is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from untrace.errors import KeepError
@@ -82,6 +82,10 @@ class Keep:
           outcomes: Those of `runs`, as far as runs were made.
         """
         return self.describe()
+
+    def with_env(self, env: Env) -> Keep:
+        """Return the predicate with environment variables for all runs beside its own."""
+        return self
 
     def plain(self) -> Keep:
         """Return the predicate without the patterns of messages, for people."""
@@ -199,6 +203,9 @@ class RunningKeep(Keep):
             timeout_s=self.timeout_s,
             memory_bytes=self.memory_bytes,
         )
+
+    def with_env(self, env: Env) -> Keep:
+        return replace(self, env=tuple({**dict(env), **dict(self.env)}.items()))
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from untrace.reduction.keeping import scripts
-from untrace.reduction.keeping.base import COMPOSED, Keep, merged
+from untrace.reduction.keeping.base import COMPOSED, Env, Keep, merged
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program
 
@@ -66,6 +66,10 @@ class _Pair(Keep):
 
     def plain(self) -> Keep:
         parts = (part.plain() for part in self._parts)
+        return replace(self, **dict(zip(("first", "second"), parts)))
+
+    def with_env(self, env: Env) -> Keep:
+        parts = (part.with_env(env) for part in self._parts)
         return replace(self, **dict(zip(("first", "second"), parts)))
 
     def told(self, outcomes: Sequence[Outcome]) -> str:
@@ -189,6 +193,9 @@ class Not(Keep):
     @property
     def how_to_check(self) -> str:
         return how_to_check(self)
+
+    def with_env(self, env: Env) -> Keep:
+        return Not(self.inner.with_env(env))
 
     def plain(self) -> Keep:
         return Not(self.inner.plain())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
@@ -110,6 +110,9 @@ class Command(Keep):
 
     def describe(self) -> str:
         return f"The command `{self.command}` succeeds."
+
+    def with_env(self, env: Env) -> Keep:
+        return replace(self, env=tuple({**dict(env), **dict(self.env)}.items()))
 
     @property
     def how_to_check(self) -> str:

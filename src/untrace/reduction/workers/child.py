@@ -142,7 +142,10 @@ def _run(
         if header["action"] == "compile":
             return found
         report.begin("run")
-        outputs = jax.block_until_ready(jax.tree.leaves(compiled(*args)))
+        is_watched = jax.config.jax_debug_nans or jax.config.jax_debug_infs
+        # What is compiled ahead of time does not look for the equation to blame.
+        outputs = (jitted if is_watched else compiled)(*args)
+        outputs = jax.block_until_ready(jax.tree.leaves(outputs))
         if "recompiles" in wants:
             found["n_compiles"] = _count_compiles(jitted, args)
     outputs = [x for x in outputs if jnp.result_type(x) != jax.dtypes.float0]

@@ -72,7 +72,7 @@ def _start(command: str, job: Job, errors: Any) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=errors,
         stderr=errors,
-        env={**os.environ, **dict(job.run.env)},
+        env={**({} if job.run.is_whole_env else os.environ), **dict(job.run.env)},
         start_new_session=os.name == "posix",
     )
 
