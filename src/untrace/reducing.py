@@ -24,13 +24,13 @@ from untrace.reduction.controls import shown_control, with_control
 from untrace.reduction.driver import (
     Pinned,
     Plan,
-    confirmed,
     controlled,
     pin,
     progress_facts,
-    search_smallest,
+    search_and_confirm,
 )
 from untrace.reduction.edits import Edits
+from untrace.reduction.explaining import explanation
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep, parse_keep
 from untrace.reduction.loading import input_names, load_program
@@ -39,7 +39,7 @@ from untrace.reduction.reproducer import Story, reproducer
 from untrace.reduction.result import Reduction
 from untrace.reduction.search import Event, Limits, Search, Step
 from untrace.reduction.sizes import Size, measure
-from untrace.reduction.trials import Judge
+from untrace.reduction.trials import Judge, Verdict
 from untrace.reduction.values import made_up
 from untrace.result import Source
 
@@ -207,8 +207,8 @@ def _reduced(
     }
     journal.start(facts, program)
     _tell(plan, "pinned", journal, pinned.rate)
-    search, why = search_smallest(program, pinned, plan, journal)
-    found = _finished(search, pinned, why, start, origin, is_anonymous, journal)
+    searched = search_and_confirm(program, pinned, plan, journal)
+    found = _finished(searched, pinned, start, origin, is_anonymous, journal)
     if is_temporary:
         shutil.rmtree(place, ignore_errors=True)
     return found
@@ -244,9 +244,9 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     _restore(search, journal)
     pinned = Pinned(keep, facts["attempts"], facts["rate"])
     _tell(plan, "pinned", journal, pinned.rate)
-    search, why = search_smallest(program, pinned, plan, journal, search)
+    searched = search_and_confirm(program, pinned, plan, journal, search)
     return _finished(
-        search, pinned, why, facts["start"], facts["origin"], is_anonymous, journal
+        searched, pinned, facts["start"], facts["origin"], is_anonymous, journal
     )
 
 
@@ -282,15 +282,14 @@ def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
 
 
 def _finished(
-    search: Search,
+    searched: tuple[Search, Program, Verdict, str],
     pinned: Pinned,
-    why: str,
     start: int,
     origin: str,
     is_anonymous: bool,
     journal: Journal,
 ) -> Reduction:
-    program, verdict = confirmed(search, pinned)
+    search, program, verdict, why = searched
     keep = with_needed(program, pinned.keep, search.judge)
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
@@ -302,6 +301,7 @@ def _finished(
         stats.seconds,
         shown_control(program),
         keep.told(verdict.outcomes),
+        () if is_anonymous else tuple(explanation(program, keep.blamed)),
     )
     source = reproducer(program, keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))

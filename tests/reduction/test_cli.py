@@ -117,7 +117,6 @@ def test_yes_confirms_the_command_of_a_journal(foreign, tmp_path):
     ("arguments", "message"),
     [
         ([], "give a FILE"),
-        (["model.py", "loss(x, y)"], "say what to keep"),
         (["model.py", "loss(x, y)", "--keep", "nam()"], "did you mean `nan`"),
         (["model.py", "loss(x, y)", "--keep", "__import__('os')"], "no predicate"),
         (

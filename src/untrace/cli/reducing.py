@@ -23,7 +23,8 @@ from untrace.cli.messages import (
 @click.option(
     "--keep",
     metavar="PREDICATE",
-    help="What must stay: crashes(), raises(), nan(), inf(), differs(a, b), "
+    help="What must stay; by default auto(), whatever fails. crashes(), raises(), "
+    "nan(), inf(), differs(a, b), "
     "slow_compile(seconds), memory(n_bytes), recompiles(), hangs(timeout_s), "
     "contains(name), command('./check.sh {file}'); combined with &, | and ~.",
 )
@@ -115,7 +116,7 @@ def reduce(
     if resume is not None and (target or call or keep):
         fail("--resume goes on with what it began with; leave the rest out.")
     if resume is None and keep is None:
-        fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
+        keep = "auto()"
     if resume is not None and not yes:
         _confirm_runs(resume)
     if resume is not None:

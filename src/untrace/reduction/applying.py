@@ -230,7 +230,8 @@ class _Evaluator:
             return rewritten(operands)
         opening = self.edits.opened.get(eqn)
         if opening is not None:
-            return self.opened(eqn, operands, opening)
+            with evaluation.opened_call(eqn):
+                return self.opened(eqn, operands, opening)
         params = {**eqn.params, **self.edits.params.get(eqn, {})}
         is_new = [
             not jaxapi.same_type(evaluation.aval(operand), atom.aval)

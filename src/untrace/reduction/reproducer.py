@@ -45,6 +45,7 @@ class Story:
       seconds: Wall time.
       control: With which inputs it does not fail, as a sentence.
       told: What fails, with the message that was seen.
+      explained: Sentences about the equation that fails.
     """
 
     origin: str
@@ -54,6 +55,7 @@ class Story:
     seconds: float
     control: str = ""
     told: str = ""
+    explained: tuple[str, ...] = ()
 
     def line(self) -> str:
         """Return the line of figures."""
@@ -100,7 +102,8 @@ def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:
     write = untrace_anonymous if is_anonymous else untrace_captured
     try:
         with _unverified.entered():
-            return write(captured(program), Options(level))
+            comments = "none" if is_anonymous else "origin"
+            return write(captured(program), Options(level, comments=comments))
     except LiftingError:
         return None
 
@@ -166,6 +169,7 @@ def _title(keep: Keep, story: Story) -> str:
     lines = [
         story.told or keep.describe(),
         *([story.control] if story.control else []),
+        *story.explained,
         "",
         story.line(),
         f"Pinned failure: {keep.plain()}.",

@@ -147,6 +147,15 @@ class Search:
         self._started = time.monotonic()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def fall_back(self, program: Program) -> None:
+        """Go back to an earlier program: those after it do not fail any more."""
+        while self.earlier and self.earlier[-1] is not program:
+            self.verdicts[program_digest(self.earlier.pop())] = False
+        self.best, self.size = program, measure(program)
+        while self.history and self.history[-1].size < self.size:
+            self.history.pop()
+        self._pool = ThreadPoolExecutor(self.n_jobs)
+
     def enter(self, name: str) -> None:
         """Begin a pass."""
         self.pass_name = name

@@ -142,6 +142,8 @@ class Judge:
       executor: Where jobs run; None: in workers on this machine.
       attempts: How often a program is run before it counts as not failing; more than
         once only for failures that do not always show.
+      repeats: How often a program has to fail in a row: as often as the original did,
+        if it did every time.
       notes: What the user should know.
       suspects: Kinds of equations that did not run by themselves; see `values`.
       longest_s: The longest that a program took that came to an end.
@@ -150,17 +152,25 @@ class Judge:
     keep: Keep
     executor: Executor | None = None
     attempts: int = 1
+    repeats: int = 1
     notes: list[str] = field(default_factory=list[str])
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     longest_s: float = 0.0
 
     def judge(self, trial: Trial) -> Verdict:
-        """Run a trial until it fails in the wanted way, `attempts` times at most."""
+        """Run a trial until it fails in the wanted way, `attempts` times at most.
+
+        Where failures are to be sure, it then has to fail `repeats` times.
+        """
         verdict = Verdict(False)
         for _ in range(max(1, self.attempts)):
             verdict = self._once(trial)
             if verdict.is_interesting:
                 break
+        for _ in range(self.repeats - 1):
+            if not verdict.is_interesting:
+                break
+            verdict = self._once(trial)
         return verdict
 
     def judge_program(self, program: Program) -> bool:

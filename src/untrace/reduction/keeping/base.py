@@ -83,6 +83,11 @@ class Keep:
         """
         return self.describe()
 
+    @property
+    def blamed(self) -> str | None:
+        """The primitive that is pinned, if one is, of the program as it stands."""
+        return None
+
     def with_env(self, env: Env) -> Keep:
         """Return the predicate with environment variables for all runs beside its own."""
         return self

@@ -64,6 +64,10 @@ class _Pair(Keep):
     def how_to_check(self) -> str:
         return how_to_check(self)
 
+    @property
+    def blamed(self) -> str | None:
+        return self.first.blamed or self.second.blamed
+
     def plain(self) -> Keep:
         parts = (part.plain() for part in self._parts)
         return replace(self, **dict(zip(("first", "second"), parts)))

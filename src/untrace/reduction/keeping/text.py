@@ -12,6 +12,7 @@ import difflib
 from typing import Any
 
 from untrace.parsing import parse
+from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.base import Keep, KeepError
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
@@ -22,6 +23,7 @@ from untrace.reduction.keeping.values import Differs, Inf, Nan
 PREDICATES: dict[str, type[Keep]] = {
     kind.WORD: kind
     for kind in (
+        Auto,
         Crashes,
         Raises,
         Nan,

@@ -77,6 +77,10 @@ class _NonFinite(RunningKeep):
         is_run = all(outcome.status == "ok" for outcome in outcomes)
         return is_run and not self._bad_outputs(outcomes[0])
 
+    @property
+    def blamed(self) -> str | None:
+        return self.blame if self.under is None else None
+
     def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         jitted = outcomes[0]
         return replace(
