@@ -12,13 +12,13 @@ import untrace
 from untrace.reduction.program import all_equations
 from untrace.reduction.trials import Judge
 
-X = np.float32([1, 2, 3])
+X = np.float32(6)
 
 
 def planted(x):
-    """NaN where the sum is 6; `zero` is 0 whatever the inputs are."""
-    zero = jnp.sum(x * 0.0)
-    cause = jnp.sum(x) - 6.0
+    """NaN where the input is 6; `zero` is 0 whatever the input is."""
+    zero = x * 0.0
+    cause = x - 6.0
     return (zero / cause) * jnp.tanh(x)
 
 
@@ -58,7 +58,7 @@ def test_a_loop_is_opened_with_what_enters_it_under_the_control():
         def step(carry, row):
             return carry * row + 1.0, jnp.log(carry)
 
-        return jnp.sum(jax.lax.scan(step, x, jnp.arange(4.0))[1]) * 2
+        return jnp.sum(jax.lax.scan(step, x, jnp.arange(2.0))[1]) * 2
 
     made = untrace.reduce(program, keep="nan()")(np.float32(-1))
     assert [eqn.name for eqn in all_equations(made.program.block)] == ["log"]

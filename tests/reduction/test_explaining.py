@@ -10,24 +10,24 @@ import untrace
 
 def loss(x):
     d = x - 1.0
-    length = jnp.linalg.norm(d)
-    return jnp.sum(length) * 3.0
+    root = jnp.sqrt(d)
+    return root * 3.0
 
 
 @pytest.fixture(scope="module")
 def reduction():
-    return untrace.reduce(jax.grad(loss), keep="auto()")(np.ones(3, np.float32))
+    return untrace.reduce(jax.grad(loss), keep="auto()")(np.float32(1))
 
 
 def test_what_fails_is_found_out_and_pinned(reduction):
-    assert str(reduction.keep) == "nan(blame='div', inf_inputs=False)"
+    assert str(reduction.keep) == "inf(blame='div', inf_inputs=False)"
 
 
 def test_the_equation_and_the_line_it_comes_from_are_named(reduction):
     text = " ".join(str(reduction.source).split())
-    assert "Made by equation 0 of 2, `div`, from test_explaining.py:13" in text
-    assert "in `loss`" in text
-    assert "# backward of: length = jnp.linalg.norm(d) (test_explaining.py:13)" in text
+    assert "Made by equation 0 of 1, `div`, from test_explaining.py:13" in text
+    assert "in `loss`, in its derivative: root = jnp.sqrt(d)" in text
+    assert "# root = jnp.sqrt(d) (test_explaining.py:13)" in text
 
 
 def test_a_classic_trap_comes_with_its_mend(reduction):

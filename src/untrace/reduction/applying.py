@@ -33,11 +33,11 @@ def apply(program: Program, edits: Edits) -> Program | None:
     arrays = [*_inputs(program, edits), *_held(edits, held), *entering]
     kept = [value for value in program.block.inputs if value not in edits.inputs]
     known = {value: value.aval for value in kept}
+    places: list[Value | None] = [*program.block.inputs, *held]
+    places += [None] * len(entering)
     avals = [
-        known.get(value) or jaxapi.aval_of(array)
-        for value, array in zip(
-            [*program.block.inputs, *held, *[None] * len(entering)], arrays
-        )
+        jaxapi.aval_of(array) if value not in known else known[value]
+        for value, array in zip(places, arrays)
     ]
     names = [*program.names, *[""] * (len(held) + len(entering))]
     evaluator = _Evaluator(edits, program.block)

@@ -173,10 +173,9 @@ def _changed(change: Change, value: Any) -> Any:
         )
     rng = np.random.default_rng(0)
     if kind == "complex":
-        real = change.floats(array.real.astype(np.float64), rng)
-        return _cast(
-            real + 1j * change.floats(array.imag.astype(np.float64), rng), array
-        )
+        parts = (np.real(array), np.imag(array))
+        real, imaginary = (change.floats(x.astype(np.float64), rng) for x in parts)
+        return _cast(real + 1j * imaginary, array)
     return _cast(change.floats(array.astype(np.float64), rng), array)
 
 

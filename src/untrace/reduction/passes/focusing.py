@@ -89,7 +89,9 @@ def _focus(search: Search, eqn: Equation) -> None:
     given = search.best.block.inputs
     known = {**dict(zip(given, search.best.values)), **cutting.values}
     controls = search.best.controls
-    others = controls and {**dict(zip(given, controls)), **cutting.controls}
+    others = None
+    if controls is not None:
+        others = {**dict(zip(given, controls)), **cutting.controls}
     inner = body_of(eqn, known, others)
     if inner is None:
         return

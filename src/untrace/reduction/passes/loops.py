@@ -65,8 +65,11 @@ def _openings(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Openi
         carry = _before_last(eqn, _operands(eqn, cutting), search)
         if carry is not None:
             others = _controls(eqn, cutting)
-            control = others and _before_last(eqn, others, search)
-            yield Opening(carry=tuple(carry), control=control and tuple(control))
+            control = None if others is None else _before_last(eqn, others, search)
+            yield Opening(
+                carry=tuple(carry),
+                control=None if control is None else tuple(control),
+            )
     elif eqn.name == "scan" and eqn.params["length"]:
         yield from _steps(eqn, cutting, search)
 
@@ -82,14 +85,16 @@ def _steps(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]
     if carries is None:
         return
     others = _controls(eqn, cutting)
-    controls = others and _carries(eqn, others, search)
+    controls = None if others is None else _carries(eqn, others, search)
     steps = [last]
     broken = _first_broken(carries, is_reversed)
     if broken is not None:
         steps.insert(0, broken)
     for step in dict.fromkeys(steps):
         carry = tuple(carry[step] for carry in carries)
-        control = controls and tuple(carry[step] for carry in controls)
+        control = None
+        if controls is not None:
+            control = tuple(carry[step] for carry in controls)
         yield Opening(step=step, carry=carry, control=control)
 
 

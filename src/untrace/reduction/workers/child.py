@@ -142,7 +142,8 @@ def _run(
         if header["action"] == "compile":
             return found
         report.begin("run")
-        is_watched = jax.config.jax_debug_nans or jax.config.jax_debug_infs
+        options: Any = jax.config.values
+        is_watched = options["jax_debug_nans"] or options["jax_debug_infs"]
         # What is compiled ahead of time does not look for the equation to blame.
         outputs = (jitted if is_watched else compiled)(*args)
         outputs = jax.block_until_ready(jax.tree.leaves(outputs))
