@@ -199,6 +199,7 @@ def _reduced(
         "keep": str(pinned.keep),
         "attempts": pinned.attempts,
         "rate": pinned.rate,
+        "repeats": pinned.repeats,
         "start": start,
         "origin": origin,
         "name": program.name,
@@ -237,12 +238,13 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     facts = journal.facts
     keep = parse_keep(facts["keep"])
     program = load_program(journal.best, facts["name"])
-    judge = Judge(keep, plan.executor, facts["attempts"])
+    repeats = facts.get("repeats", 1)
+    judge = Judge(keep, plan.executor, facts["attempts"], repeats)
     if facts.get("is_controlled"):  # the journal does not hold what inputs were then
         program, _ = with_control(program, keep, judge)
     search = Search(program, judge, plan.jobs, plan.limits)
     _restore(search, journal)
-    pinned = Pinned(keep, facts["attempts"], facts["rate"])
+    pinned = Pinned(keep, facts["attempts"], facts["rate"], repeats)
     _tell(plan, "pinned", journal, pinned.rate)
     searched = search_and_confirm(program, pinned, plan, journal, search)
     return _finished(
