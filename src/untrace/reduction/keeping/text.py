@@ -23,7 +23,6 @@ from untrace.reduction.keeping.values import Differs, Inf, Nan
 PREDICATES: dict[str, type[Keep]] = {
     kind.WORD: kind
     for kind in (
-        Auto,
         Crashes,
         Raises,
         Nan,
@@ -35,6 +34,7 @@ PREDICATES: dict[str, type[Keep]] = {
         Hangs,
         Contains,
         Command,
+        Auto,
     )
 }
 MAX_CHARS = 20_000
