@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from jax._src import callback as _callback
@@ -61,7 +61,7 @@ def bind(eqn: Any, params: Mapping[str, Any], operands: Sequence[Any]) -> Sequen
 
 
 @contextlib.contextmanager
-def opened_call(eqn: Any) -> Iterator[None]:
+def opened_call(eqn: Any) -> Generator[None]:
     """Bind the equations of a sub-program as parts of the equation that calls it.
 
     Those of JAX's own functions hold no line of the user's; the call does.
