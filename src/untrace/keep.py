@@ -7,6 +7,7 @@ Combine them with `&`, `|` and `~`:
 "nan(under='grad') & contains('log')"
 """
 
+from untrace.reduction.keeping import Auto as auto
 from untrace.reduction.keeping import Command as command
 from untrace.reduction.keeping import Contains as contains
 from untrace.reduction.keeping import Crashes as crashes
@@ -24,6 +25,7 @@ from untrace.reduction.keeping import parse_keep as parse
 __all__ = [
     "Keep",
     "KeepError",
+    "auto",
     "command",
     "contains",
     "crashes",

@@ -19,15 +19,18 @@ from untrace.errors import KeepError
 from untrace.extension import load_entry_points
 from untrace.readers.formats import read
 from untrace.reduction.applying import apply, program_from
+from untrace.reduction.circumstances import with_needed
+from untrace.reduction.controls import shown_control, with_control
 from untrace.reduction.driver import (
     Pinned,
     Plan,
-    confirmed,
+    controlled,
     pin,
     progress_facts,
-    search_smallest,
+    search_and_confirm,
 )
 from untrace.reduction.edits import Edits
+from untrace.reduction.explaining import explanation
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep, parse_keep
 from untrace.reduction.loading import input_names, load_program
@@ -36,10 +39,12 @@ from untrace.reduction.reproducer import Story, reproducer
 from untrace.reduction.result import Reduction
 from untrace.reduction.search import Event, Limits, Search, Step
 from untrace.reduction.sizes import Size, measure
-from untrace.reduction.trials import Judge
+from untrace.reduction.trials import Judge, Verdict
 from untrace.reduction.values import made_up
 from untrace.result import Source
 from untrace.torch_modules import as_function, is_torch_module, refuse_static
+
+CONTROLS = ("auto", "none")
 
 
 def reduce(
@@ -53,6 +58,7 @@ def reduce(
     anonymous: bool = False,
     max_runs: int | None = None,
     max_seconds: float | None = None,
+    control: str = "auto",
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     notify: Event | None = None,
@@ -81,6 +87,10 @@ def reduce(
       anonymous: Write no names, paths or comments of the original.
       max_runs: Stop with the best after this many runs.
       max_seconds: Stop with the best after this many seconds of wall time.
+      control: "auto": where the failure is one of values (NaN, infinities, differences,
+        hangs), other inputs are looked for with which the program does not fail, and a
+        candidate has to be fine with those too, so that it still fails because of its
+        inputs. "none": it need not.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
       notify: Called with the kind of every event and a dictionary of facts.
@@ -103,7 +113,10 @@ def reduce(
     1
     """
     load_entry_points()
-    plan = Plan(jobs, confirm, executor, Limits(max_runs, max_seconds), notify)
+    if control not in CONTROLS:
+        raise KeepError(f"control must be 'auto' or 'none', not {control!r}")
+    limits = Limits(max_runs, max_seconds)
+    plan = Plan(jobs, confirm, executor, limits, notify, control)
     function = read(function)
     if isinstance(function, (str, os.PathLike)):
         path = Path(function)
@@ -185,6 +198,7 @@ def _reduced(
 ) -> Reduction:
     program, keep = _of_wanted_output(program, keep)
     pinned = pin(program, keep, plan)
+    program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
     place = (
         Path(tempfile.mkdtemp(prefix="untrace-")) if folder is None else Path(folder)
@@ -195,14 +209,17 @@ def _reduced(
         "keep": str(pinned.keep),
         "attempts": pinned.attempts,
         "rate": pinned.rate,
+        "repeats": pinned.repeats,
         "start": start,
         "origin": origin,
         "name": program.name,
+        "control": control,
+        "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
     _tell(plan, "pinned", journal, pinned.rate)
-    search, why = search_smallest(program, pinned, plan, journal)
-    found = _finished(search, pinned, why, start, origin, is_anonymous, journal)
+    searched = search_and_confirm(program, pinned, plan, journal)
+    found = _finished(searched, pinned, start, origin, is_anonymous, journal)
     if is_temporary:
         shutil.rmtree(place, ignore_errors=True)
     return found
@@ -231,14 +248,17 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     facts = journal.facts
     keep = parse_keep(facts["keep"])
     program = load_program(journal.best, facts["name"])
-    judge = Judge(keep, plan.executor, facts["attempts"])
+    repeats = facts.get("repeats", 1)
+    judge = Judge(keep, plan.executor, facts["attempts"], repeats)
+    if facts.get("is_controlled"):  # the journal does not hold what inputs were then
+        program, _ = with_control(program, keep, judge)
     search = Search(program, judge, plan.jobs, plan.limits)
     _restore(search, journal)
-    pinned = Pinned(keep, facts["attempts"], facts["rate"])
+    pinned = Pinned(keep, facts["attempts"], facts["rate"], repeats)
     _tell(plan, "pinned", journal, pinned.rate)
-    search, why = search_smallest(program, pinned, plan, journal, search)
+    searched = search_and_confirm(program, pinned, plan, journal, search)
     return _finished(
-        search, pinned, why, facts["start"], facts["origin"], is_anonymous, journal
+        searched, pinned, facts["start"], facts["origin"], is_anonymous, journal
     )
 
 
@@ -268,36 +288,51 @@ def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
             "start": journal.facts["start"],
             "folder": str(journal.folder),
             "rate": rate,
+            "control": journal.facts.get("control", ""),
         }
         plan.notify(kind, facts)
 
 
 def _finished(
-    search: Search,
+    searched: tuple[Search, Program, Verdict, str],
     pinned: Pinned,
-    why: str,
     start: int,
     origin: str,
     is_anonymous: bool,
     journal: Journal,
 ) -> Reduction:
-    program, _ = confirmed(search, pinned)
+    search, program, verdict, why = searched
+    keep = with_needed(program, pinned.keep, search.judge)
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
-    story = Story(shown, start, size.equations, stats.runs, stats.seconds)
-    source = reproducer(program, pinned.keep, story, search.judge, is_anonymous)
+    story = Story(
+        shown,
+        start,
+        size.equations,
+        stats.runs,
+        stats.seconds,
+        shown_control(program),
+        keep.told(verdict.outcomes),
+        () if is_anonymous else tuple(explanation(program, keep.blamed)),
+    )
+    source = reproducer(program, keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble
+    unfit = [
+        f"Not the program's failure ({times} times): {why}"
+        for why, times in search.unfit.most_common(3)
+    ]
     notes = [f"The journal could not be written: {trouble}"] if trouble else []
     return Reduction(
         source,
         program,
-        pinned.keep,
+        keep,
         stats,
         tuple(search.history),
         start,
         search.others,
         why,
-        (*search.judge.notes, *notes),
+        (*search.judge.notes, *unfit, *notes),
+        journal.facts.get("control", ""),
     )

@@ -84,6 +84,8 @@ def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
     """Tell what fails and how it is pinned, before anything is cut."""
     console.print(printable(f"{facts['description']}"), markup=False)
     console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
+    if facts.get("control"):
+        console.print(printable(facts["control"]), markup=False)
     if facts["rate"] < 1:
         console.print(f"It shows in {facts['rate']:.0%} of the runs.", markup=False)
     console.print(

@@ -41,9 +41,10 @@ def test_a_reproducer_is_written(model, tmp_path):
     assert failed.returncode != 0
 
 
-def test_quiet_says_nothing(model):
-    done = run(model, "loss(x, y)", "--keep", "nan()", "-q", "-o", "out.py")
+def test_quiet_says_nothing_and_keeps_what_fails(model, tmp_path):
+    done = run(model, "loss(x, y)", "-q", "-o", "out.py")
     assert done.exit_code == 0 and done.output == ""
+    assert "Pinned failure: nan(blame='log'" in (tmp_path / "out.py").read_text()
 
 
 def test_events_are_json(model):
@@ -117,7 +118,6 @@ def test_yes_confirms_the_command_of_a_journal(foreign, tmp_path):
     ("arguments", "message"),
     [
         ([], "give a FILE"),
-        (["model.py", "loss(x, y)"], "say what to keep"),
         (["model.py", "loss(x, y)", "--keep", "nam()"], "did you mean `nan`"),
         (["model.py", "loss(x, y)", "--keep", "__import__('os')"], "no predicate"),
         (

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import jax.numpy as jnp
 import pytest
 
 import untrace
@@ -102,6 +103,41 @@ def test_the_failure_shows_in_three_runs_of_ten(tmp_path):
     keep = untrace.keep.command(f"{script} {{file}}")
     reduction = untrace.reduce(function, keep=keep, confirm=20)(*args)
     assert names(reduction) == ["log"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_what_fails_sometimes_is_not_taken_for_what_always_fails(tmp_path):
+    script = tmp_path / "check.sh"
+    script.write_text(
+        "#!/bin/sh\ngrep -q 'log(' $1 || exit 1\ngrep -q 'sin(' $1 && exit 0\n"
+        "n=$(od -An -N2 -tu2 /dev/urandom)\ntest $((n % 10)) -lt 3\n"
+    )
+    script.chmod(0o755)
+
+    def program(x):
+        return jnp.exp(jnp.log(jnp.sin(x) + 1.0)) * 2
+
+    keep = untrace.keep.command(f"{script} {{file}}")
+    reduction = untrace.reduce(program, keep=keep, confirm=10)(1.0)
+    assert sorted(names(reduction)) == ["log", "sin"]
+
+
+def test_after_a_fall_back_the_figures_are_those_of_the_result(tmp_path):
+    script = tmp_path / "check.sh"
+    seen = tmp_path / "seen"  # what has no `sin` fails once, and never again
+    script.write_text(
+        "#!/bin/sh\ngrep -q 'log(' $1 || exit 1\ngrep -q 'sin(' $1 && exit 0\n"
+        f"test -e {seen} && exit 1\ntouch {seen}\n"
+    )
+    script.chmod(0o755)
+
+    def program(x):
+        return jnp.exp(jnp.log(jnp.sin(x) + 1.0)) * 2
+
+    keep = untrace.keep.command(f"{script} {{file}}")
+    reduction = untrace.reduce(program, keep=keep)(1.0)
+    assert sorted(names(reduction)) == ["log", "sin"]
+    assert reduction.n_equations == len(names(reduction))
 
 
 def test_the_process_is_killed_twenty_times(tmp_path):

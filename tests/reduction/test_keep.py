@@ -15,6 +15,7 @@ from untrace.reduction.applying import program_from
 from untrace.reduction.keeping import messages
 from untrace.reduction.keeping.values import relative_error
 from untrace.reduction.outcome import Job, Outcome, Output
+from untrace.reduction.reproducer import Story, unreduced
 from untrace.reduction.workers import run_job
 from untrace.reduction.workers.wire import encode
 
@@ -27,6 +28,13 @@ HOST = (
     "def host(x):\n    os.write(2, b'Check failed: 3 == 4 (x vs. y)'); os.abort()\n"
     "return jax.pure_callback(host, jax.ShapeDtypeStruct((3,), 'float32'), x)"
 )
+RULE = (
+    "@jax.custom_jvp\ndef g(x): return x\n"
+    "@g.defjvp\ndef rule(primals, tangents): raise KeyError('at b: 12')\n"
+    "return g(x)"
+)
+"""Raises where it is differentiated, and not where it is traced."""
+
 FAST_MATH = "env:XLA_FLAGS=--xla_cpu_enable_fast_math=true"
 
 # Compiled, the product is not rounded before the difference is taken.
@@ -57,10 +65,10 @@ HOLDING = [
     (keep.crashes("SIGABRT", "Check failed"), HOST, X),
     (keep.crashes(signal=11), "import ctypes; ctypes.string_at(0)", X),
     (keep.crashes(exit_status=3), "os._exit(3)", X),
-    (keep.raises(), "raise KeyError", X),
-    (keep.raises(LookupError, "at .*: 12"), "raise KeyError('at b: 12')", X),
-    (keep.raises("KeyError", stage="trace"), "raise KeyError", X),
-    (keep.raises("builtins.Exception"), "raise KeyError", X),
+    (keep.raises(under="jvp"), RULE, X),
+    (keep.raises(LookupError, "at .*: 12", under="jvp"), RULE, X),
+    (keep.raises("KeyError", stage="trace", under="grad"), RULE, X),
+    (keep.raises("builtins.Exception", under="jvp"), RULE, X),
     (keep.nan(), "return jnp.log(x - 2)", X),
     (keep.nan(output=1), "return x, jnp.log(x - 2)", X),
     (keep.nan(under="grad"), "return jnp.sqrt(x * 0)", X),
@@ -89,10 +97,16 @@ NOT_HOLDING = [
     (keep.crashes(message="Check failed"), "os.abort()", X),
     (keep.crashes(stage="compile"), "os.abort()", X),
     (keep.raises(), "return x", X),
-    (keep.raises(TypeError), "raise KeyError", X),
-    (keep.raises("other.KeyError"), "raise KeyError", X),
-    (keep.raises(message="b"), "raise KeyError('a')", X),
-    (keep.raises(stage="run"), "raise KeyError", X),
+    (keep.raises(TypeError, under="jvp"), RULE, X),
+    (keep.raises("other.KeyError", under="jvp"), RULE, X),
+    (keep.raises(message="c", under="jvp"), RULE, X),
+    (keep.raises(stage="run", under="jvp"), RULE, X),
+    # what fails before the program is one of ours
+    (keep.raises(), "raise KeyError", X),
+    (keep.raises(under="jvp"), "raise KeyError", X),
+    (keep.raises(stage="trace"), "return jax.make_mesh((64,), ('x',))", X),
+    (keep.raises(under="grad"), "return x", np.int32(1)),
+    (~keep.nan(), "raise KeyError", X),
     (keep.nan(), "return x / 0", X),
     (keep.nan(), "return x", np.array([np.nan], np.float32)),
     (keep.nan(), "raise KeyError", X),
@@ -148,8 +162,9 @@ def test_another_crash_is_another_failure():
     other = outcomes_of(predicate, "import ctypes; ctypes.string_at(0)")
     assert not pinned.holds(other, PROGRAM)
     assert pinned.other_failure(other) == "SIGSEGV at trace"
-    raised = outcomes_of(predicate, "raise ValueError('got 3 of (4, 5)')")
-    assert pinned.other_failure(raised) == "ValueError at trace: got … of …"
+    body = RULE.replace("'at b: 12'", '"got 3 of (4, 5)"')
+    raised = outcomes_of(keep.crashes(under="jvp"), body)
+    assert pinned.other_failure(raised) == "KeyError at trace: …"
     assert pinned.other_failure(outcomes_of(predicate, "return x")) is None
 
 
@@ -242,8 +257,8 @@ def test_combinations():
 
 
 def test_other_failure_of_a_combination_needs_only_the_runs_that_were_made():
-    both = keep.nan() & keep.raises(ValueError)
-    outcomes = outcomes_of(both, "raise KeyError('y')")
+    both = keep.nan(under="jvp") & keep.raises(ValueError, under="jvp")
+    outcomes = outcomes_of(both, RULE)
     assert both.other_failure([]) is None
     assert both.other_failure(outcomes[:1]) == "KeyError at trace: …"
 
@@ -418,6 +433,15 @@ CHECKED = [
     (keep.nan(under="vmap"), "return jnp.log(x - 2)", X),
     (keep.memory(10, under="grad"), "return jnp.sin(x) * x", X),
     (keep.contains("si*"), "return jnp.sin(x)", X),
+    (
+        keep.contains("scatter-add", "mul"),
+        "return jax.jit(lambda y: y.at[0].add(y[1]))(x * 2)",
+        X,
+    ),
+    (keep.nan() & keep.contains("log"), "return jnp.log(x - 2)", X),
+    (keep.nan() & ~keep.inf(), "return jnp.log(x - 2)", X),
+    (keep.inf() | keep.nan(), "return jnp.log(x - 2)", X),
+    (keep.hangs(3.0), "time.sleep(30)", X),
     (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
     (keep.differs(), f"return {CANCELLED}", A),
 ]
@@ -428,7 +452,7 @@ def test_saved_file_shows_its_failure(predicate, body, value, tmp_path):
     shown = _run_file(tmp_path, predicate, body, value)
     assert shown.returncode != 0
     assert "SyntaxError" not in shown.stderr
-    if predicate.WORD not in ("crashes", "raises"):
+    if predicate.WORD not in ("crashes", "raises", "hangs"):
         assert "AssertionError" in shown.stderr, shown.stderr
 
 
@@ -444,6 +468,11 @@ def test_saved_file_shows_its_failure(predicate, body, value, tmp_path):
         keep.recompiles(),
         keep.recompiles(under="grad"),
         keep.hangs(),
+        keep.contains("cos"),
+        keep.nan() & keep.contains("sin"),
+        keep.inf() | keep.nan(),
+        ~keep.contains("sin"),
+        ~(keep.nan() | ~keep.inf()),
     ],
     ids=str,
 )
@@ -467,6 +496,29 @@ def _run_file(folder, predicate, body, value):
     path.write_text("\n".join(lines))
     command = [sys.executable, str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+def test_saved_file_runs_its_command_with_check(tmp_path):
+    predicate = keep.command("grep -q jnp.sin {file}")
+    assert _run_file(tmp_path, predicate, "return jnp.sin(x)", X).returncode == 0
+    for text, status in ((None, 1), ("print(1)", 0)):
+        path = tmp_path / "repro.py"
+        path.write_text(
+            path.read_text().replace("return jnp.sin(x)", text or "return jnp.sin(x)")
+        )
+        command = [sys.executable, path, "--check"]
+        assert subprocess.run(command, check=False).returncode == status
+
+
+def test_keys_among_the_outputs_do_not_fail():
+    def f(key, x):
+        return jax.random.split(key), jnp.log(x - 2)
+
+    values = (jax.random.key(0), X)
+    program = program_from(jax.make_jaxpr(f)(*values), values, ["key", "x"], "f")
+    source = unreduced(program, keep.nan(), Story("f", 1, 1, 0, 0.0))
+    with pytest.raises(AssertionError, match="output 1 has NaN"):
+        exec(compile(str(source), "repro.py", "exec"), {"__name__": "__main__"})
 
 
 def test_outcome_without_arrays_is_no_difference():

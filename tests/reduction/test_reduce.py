@@ -46,9 +46,16 @@ def test_what_a_command_keeps_is_saved_as_a_file_that_runs(tmp_path):
     path = untrace.reduce(lambda x: jnp.sin(x) * 2, keep=keep)(1.0).save(
         tmp_path / "repro.py"
     )
-    assert "Check: run the command with this file." in path.read_text()
+    assert "--check" in path.read_text()
     done = subprocess.run([sys.executable, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, path, "--check"], capture_output=True)
+    assert done.returncode == 1, done.stderr
+
+
+def test_a_file_is_not_named_like_a_module(nan_reduction, tmp_path):
+    with pytest.raises(untrace.SaveError, match="random_repro.py"):
+        nan_reduction.save(tmp_path / "random.py")
 
 
 def test_history_goes_down_and_is_drawn(nan_reduction):

@@ -23,7 +23,8 @@ from untrace.cli.messages import (
 @click.option(
     "--keep",
     metavar="PREDICATE",
-    help="What must stay: crashes(), raises(), nan(), inf(), differs(a, b), "
+    help="What must stay; by default auto(), whatever fails. crashes(), raises(), "
+    "nan(), inf(), differs(a, b), "
     "slow_compile(seconds), memory(n_bytes), recompiles(), hangs(timeout_s), "
     "contains(name), command('./check.sh {file}'); combined with &, | and ~.",
 )
@@ -61,6 +62,13 @@ from untrace.cli.messages import (
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Draw size over runs as SVG."
 )
+@click.option(
+    "--control",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="Demand that failures of values still depend on the inputs.",
+)
 @click.option("--anonymous", is_flag=True, help="Write no names of the original.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
@@ -77,6 +85,7 @@ def reduce(
     max_runs: int | None,
     max_seconds: float | None,
     plot: str | None,
+    control: str,
     anonymous: bool,
     quiet: bool,
     as_json: bool,
@@ -98,14 +107,17 @@ def reduce(
     shell commands and interpreters that its journal names are shown first, and run when
     you say so.
     """
+    from untrace.reduction.wording import is_module_name
     from untrace.terminal import run_reduction
 
+    if is_module_name(Path(output).stem):
+        fail(f"{output} would be imported in the place of a module; name it otherwise.")
     if resume is None and target is None:
         fail("give a FILE and a call, or --resume FOLDER.")
     if resume is not None and (target or call or keep):
         fail("--resume goes on with what it began with; leave the rest out.")
     if resume is None and keep is None:
-        fail('say what to keep, such as --keep "nan()" or --keep "crashes()".')
+        keep = "auto()"
     if resume is not None and not yes:
         _confirm_runs(resume)
     if resume is not None:
@@ -122,6 +134,7 @@ def reduce(
         anonymous=anonymous,
         max_runs=max_runs,
         max_seconds=max_seconds,
+        control=control,
     )
     with explained(call or str(target)):
         reduction = run_reduction(

@@ -69,6 +69,7 @@ from untrace.jaxapi.compiles import trace_settings as trace_settings
 from untrace.jaxapi.compiles import watching_compiles as watching_compiles
 from untrace.jaxapi.config_options import PRIVATE_MANAGERS as PRIVATE_MANAGERS
 from untrace.jaxapi.config_options import changed_settings as changed_settings
+from untrace.jaxapi.config_options import environment_settings as environment_settings
 from untrace.jaxapi.config_options import private_managers as private_managers
 from untrace.jaxapi.contexts import (
     COMPUTE_CONTEXT,

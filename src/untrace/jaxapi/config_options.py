@@ -170,6 +170,21 @@ def changed_settings() -> dict[str, Any]:
     return {**dict(_changed(TRACING)), **dict(_changed(RESULTS))}
 
 
+def environment_settings() -> dict[str, str]:
+    """Return what this process was told beyond its environment, as variables of one.
+
+    Those are options that make a program fail or compute otherwise and that no file
+    enters by itself: `jax.config.update("jax_debug_nans", True)` is `JAX_DEBUG_NANS`.
+    """
+    checks = ("debug_nans", "debug_infs", "debug_key_reuse", "enable_checks")
+    clean = {**RESULTS, **dict.fromkeys(checks, False), "num_cpu_devices": -1}
+    return {
+        f"JAX_{name.upper()}": str(value)
+        for name, value in _changed(clean)
+        if isinstance(value, (bool, int, float, str))
+    }
+
+
 def private_managers() -> dict[str, Any]:
     """Return the changed options that are entered by managers of `jax._src.config` alone.
 

@@ -7,7 +7,8 @@ bound under the equation's context, name stack and traceback.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import contextvars
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from jax._src import callback as _callback
@@ -16,6 +17,7 @@ from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _pe
 
 from untrace.jaxapi.contexts import manual_region
+from untrace.jaxapi.frames import forward_frames
 from untrace.jaxapi.jaxprs import close_jaxpr, split_jaxpr
 from untrace.jaxapi.process import Shared
 
@@ -49,12 +51,34 @@ def bind(eqn: Any, params: Mapping[str, Any], operands: Sequence[Any]) -> Sequen
     """
     primitive, info = eqn.primitive, eqn.source_info
     stack = _source_info_util.current_name_stack() + info.name_stack
+    traceback = info.traceback if forward_frames(info) else _outer.get()
     with (
-        _source_info_util.user_context(info.traceback, name_stack=stack),
+        _source_info_util.user_context(traceback or info.traceback, name_stack=stack),
         eqn.context.manager,
     ):
         found = primitive.bind(*operands, **primitive.get_bind_params(dict(params)))
     return found if primitive.multiple_results else [found]
+
+
+@contextlib.contextmanager
+def opened_call(eqn: Any) -> Generator[None]:
+    """Bind the equations of a sub-program as parts of the equation that calls it.
+
+    Those of JAX's own functions hold no line of the user's; the call does.
+    """
+    info = eqn.source_info
+    stack = _source_info_util.current_name_stack() + info.name_stack
+    traceback = info.traceback if forward_frames(info) else _outer.get()
+    token = _outer.set(traceback)
+    try:
+        with _source_info_util.user_context(traceback, name_stack=stack):
+            yield
+    finally:
+        _outer.reset(token)
+
+
+_outer: contextvars.ContextVar[Any] = contextvars.ContextVar("outer", default=None)
+"""The traceback of the call whose equations are bound."""
 
 
 def aval(value: Any) -> Any:

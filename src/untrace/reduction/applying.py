@@ -28,25 +28,28 @@ def apply(program: Program, edits: Edits) -> Program | None:
         for value in _defined(program.block)
         if isinstance(edits.replaced.get(value), Held)
     ]
-    arrays = [
-        *(
-            edits.inputs.get(value, array)
-            for value, array in zip(program.block.inputs, program.values)
-        ),
-        *(edits.replaced[value].array for value in held),  # pyright: ignore[reportAttributeAccessIssue]
-    ]
+    carried = [opening for opening in edits.opened.values() if opening.carry]
+    entering = [array for opening in carried for array in opening.carry or ()]
+    arrays = [*_inputs(program, edits), *_held(edits, held), *entering]
     kept = [value for value in program.block.inputs if value not in edits.inputs]
     known = {value: value.aval for value in kept}
+    places: list[Value | None] = [*program.block.inputs, *held]
+    places += [None] * len(entering)
     avals = [
-        known.get(value) or jaxapi.aval_of(array)
-        for value, array in zip([*program.block.inputs, *held], arrays)
+        jaxapi.aval_of(array) if value not in known else known[value]
+        for value, array in zip(places, arrays)
     ]
-    names = [*program.names, *[""] * len(held)]
+    names = [*program.names, *[""] * (len(held) + len(entering))]
     evaluator = _Evaluator(edits, program.block)
 
     def flat(*tracers: Any) -> list[Any]:
         n = len(program.block.inputs)
         known = dict(zip(held, tracers[n:]))
+        rest = iter(tracers[n + len(held) :])
+        evaluator.carries = {
+            id(opening): tuple(next(rest) for _ in opening.carry or ())
+            for opening in carried
+        }
         return evaluator.block(program.block, tracers[:n], known, edits.outputs)
 
     try:
@@ -55,16 +58,79 @@ def apply(program: Program, edits: Edits) -> Program | None:
             closed, used = evaluation.without_dead_code(traced)
     except Exception:  # an edit may ask anything of JAX
         return None
-    return _cleaned(traced, closed, used, arrays, names, program.name)
+    return _cleaned(
+        traced, closed, used, arrays, names, program.name, _controls(program, edits)
+    )
 
 
 def program_from(
-    jaxpr: Any, values: Sequence[Any], names: Sequence[str], name: str
+    jaxpr: Any,
+    values: Sequence[Any],
+    names: Sequence[str],
+    name: str,
+    controls: Sequence[Any] | None = None,
 ) -> Program:
     """Make a program of a closed jaxpr: its constants become inputs, dead code goes."""
     with jaxapi.deep_recursion():
         closed, used = evaluation.without_dead_code(jaxpr)
-        return _cleaned(jaxpr, closed, used, values, names, name)
+        return _cleaned(jaxpr, closed, used, values, names, name, controls)
+
+
+# ---- what inputs hold -----------------------------------------------------------------
+
+
+def _inputs(program: Program, edits: Edits) -> list[Any]:
+    """Return what the inputs of a program hold after the edits."""
+    return [
+        _changed(edits.inputs[value], array) if value in edits.inputs else array
+        for value, array in zip(program.block.inputs, program.values)
+    ]
+
+
+def _held(edits: Edits, held: Sequence[Value]) -> list[Any]:
+    found = [edits.replaced[value] for value in held]
+    return [item.array for item in found if isinstance(item, Held)]
+
+
+def _controls(program: Program, edits: Edits) -> list[Any] | None:
+    """Return the control inputs after the edits, in the order of all inputs.
+
+    Where an edit says nothing of them and they no longer fit, they are what the inputs
+    are: then the failure cannot be told to depend on that input.
+    """
+    if program.controls is None:
+        return None
+    inputs = [
+        _control(edits.inputs[value], array, control)
+        if value in edits.inputs
+        else control
+        for value, array, control in zip(
+            program.block.inputs, program.values, program.controls
+        )
+    ]
+    held = [
+        item.array if item.control is None else item.control
+        for value in _defined(program.block)
+        if isinstance(item := edits.replaced.get(value), Held)
+    ]
+    carried = [
+        array
+        for opening in edits.opened.values()
+        if opening.carry
+        for array in opening.control or opening.carry
+    ]
+    return [*inputs, *held, *carried]
+
+
+def _control(change: Any, array: Any, control: Any) -> Any:
+    if callable(change):
+        return change(control)
+    is_same = jaxapi.same_type(jaxapi.aval_of(change), jaxapi.aval_of(array))
+    return control if is_same else change
+
+
+def _changed(change: Any, array: Any) -> Any:
+    return change(array) if callable(change) else change
 
 
 def _cleaned(
@@ -74,15 +140,18 @@ def _cleaned(
     values: Sequence[Any],
     names: Sequence[str],
     name: str,
+    controls: Sequence[Any] | None = None,
 ) -> Program:
     consts = jaxapi.split_jaxpr(traced)[1]
-    everything = zip([*consts, *values], [*[""] * len(consts), *names], used)
-    kept = [(value, called) for value, called, is_used in everything if is_used]
+    kept = [i for i, is_used in enumerate(used) if is_used]
+    held, called = [*consts, *values], [*[""] * len(consts), *names]
+    others = None if controls is None else [*consts, *controls]
     return Program(
         from_jaxpr(closed),
-        tuple(value for value, _ in kept),
+        tuple(held[i] for i in kept),
         name,
-        tuple(called for _, called in kept),
+        tuple(called[i] for i in kept),
+        None if others is None else tuple(others[i] for i in kept),
     )
 
 
@@ -97,6 +166,7 @@ class _Evaluator:
     def __init__(self, edits: Edits, root: Block) -> None:
         self.edits = edits
         self.touched = _touched(edits, root)
+        self.carries: dict[int, tuple[Any, ...]] = {}
 
     def block(
         self,
@@ -160,7 +230,8 @@ class _Evaluator:
             return rewritten(operands)
         opening = self.edits.opened.get(eqn)
         if opening is not None:
-            return self.opened(eqn, operands, opening)
+            with evaluation.opened_call(eqn):
+                return self.opened(eqn, operands, opening)
         params = {**eqn.params, **self.edits.params.get(eqn, {})}
         is_new = [
             not jaxapi.same_type(evaluation.aval(operand), atom.aval)
@@ -220,7 +291,7 @@ class _Evaluator:
             body = params["body_jaxpr"]
             skipped, n = params["cond_nconsts"], params["body_nconsts"]
             consts = operands[skipped : skipped + n]
-            carry = opening.carry or operands[skipped + n :]
+            carry = self._carry(opening) or operands[skipped + n :]
             return self.block(body, [*consts, *carry])
         if name == "cond":
             return self.block(params["branches"][opening.branch], operands[1:])
@@ -238,13 +309,16 @@ class _Evaluator:
             operands = [_corner(o, v.aval) for o, v in zip(operands, blocks[0].inputs)]
         return self.block(blocks[0], operands)
 
+    def _carry(self, opening: Opening) -> tuple[Any, ...] | None:
+        return self.carries.get(id(opening), opening.carry)
+
     def _scan_step(
         self, eqn: Equation, operands: list[Any], opening: Opening
     ) -> Sequence[Any]:
         body: Block = eqn.params["jaxpr"]
         n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
         consts = operands[:n_consts]
-        carry = opening.carry or operands[n_consts : n_consts + n_carry]
+        carry = self._carry(opening) or operands[n_consts : n_consts + n_carry]
         xs = [operand[opening.step] for operand in operands[n_consts + n_carry :]]
         results = self.block(body, [*consts, *carry, *xs])
         return [*results[:n_carry], *(y[None] for y in results[n_carry:])]

@@ -17,8 +17,12 @@ import numpy as np
 from untrace.errors import KeepError
 from untrace.options import Options
 from untrace.reduction.applying import program_from
+from untrace.reduction.circumstances import configured
+from untrace.reduction.controls import with_control
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
+from untrace.reduction.keeping.automatic import shown_by
+from untrace.reduction.keeping.base import story
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
     Event,
@@ -56,6 +60,7 @@ class Plan:
       executor: Where jobs run; None: in workers on this machine.
       limits: When to stop with what there is.
       notify: Receives events.
+      control: "auto": demand that failures of values depend on the inputs; "none".
     """
 
     jobs: int = 1
@@ -63,6 +68,7 @@ class Plan:
     executor: Executor | None = None
     limits: Limits = field(default_factory=Limits)
     notify: Event | None = None
+    control: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -73,19 +79,36 @@ class Pinned:
       keep: The pinned predicate.
       attempts: Runs after which a program counts as not failing.
       rate: How often the original failed, of the runs that were made.
+      repeats: How often candidates have to fail in a row: as often as the original, if
+        it failed every time.
     """
 
     keep: Keep
     attempts: int
     rate: float
+    repeats: int = 1
 
 
 def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
     """Run the text of the original and pin what fails.
 
+    Where it does not fail, it is run again with what this process was told beyond its
+    environment (`jax.config.update`).
+
     Raises:
       KeepError: If it does not fail, or if everything does.
     """
+    try:
+        return _pinned(program, keep, plan)
+    except KeepError:
+        for other in configured(keep):
+            trial = prepare(program, other)
+            if trial and Judge(other, plan.executor).judge(trial).is_interesting:
+                return _pinned(program, other, plan)
+        raise
+
+
+def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
     judge = Judge(keep, plan.executor)
     trial = prepare(program, keep)
     if trial is None:
@@ -101,9 +124,17 @@ def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
         raise KeepError(_not_reproduced(program, keep, verdicts))
     pinned = keep.pinned(failed[0].outcomes, program)
     rate = len(failed) / len(verdicts)
-    found = Pinned(pinned or keep, _attempts(rate), rate)
+    repeats = len(verdicts) if rate == 1 else 1
+    found = Pinned(pinned or keep, _attempts(rate), rate, repeats)
     _check_not_always(found.keep, plan)
     return found
+
+
+def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, str]:
+    """Find control inputs, if they are wanted; see `controls.with_control`."""
+    if plan.control == "none":
+        return program, ""
+    return with_control(program, pinned.keep, Judge(pinned.keep, plan.executor))
 
 
 def _attempts(rate: float) -> int:
@@ -115,6 +146,14 @@ def _attempts(rate: float) -> int:
 
 def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
     n = len(verdicts)
+    ours = [o for verdict in verdicts for o in verdict.outcomes if o.is_ours]
+    if ours:
+        return (
+            f"{keep} cannot be judged: {story(ours[0])}\n"
+            "This is no failure of the program, which was traced before. If the text "
+            "needs devices, settings or packages that a new process does not have, give "
+            "them with env={...}; otherwise please report it."
+        )
     strength = written(program, Options("lax")).report.strength
     if strength == "identical":
         is_same = "which traces to the very same equations. Likely causes"
@@ -127,10 +166,20 @@ def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> st
     causes = "\n".join(f"  - {cause};" for cause in LIKELY_CAUSES)
     return (
         f"the program does not show the failure{times}: {keep}.\n"
-        f"{keep.explain(verdicts[-1].outcomes)}\n"
+        f"{keep.explain(verdicts[-1].outcomes)}\n{_proposal(program, keep, verdicts)}"
         f"It was run in a fresh process as Python text, {is_same}:\n{causes}\n"
         "  - the predicate is stricter than what happens: loosen it."
     )
+
+
+def _proposal(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
+    """Name the predicate that holds instead, if something else fails."""
+    for run, outcome in zip(keep.runs, verdicts[-1].outcomes):
+        how = {"under": run.under, "env": run.env, "timeout_s": run.timeout_s}
+        seen = shown_by(outcome, **how) if run.action == "jit" else None
+        if seen is not None and type(seen) is not type(keep):
+            return f"What does fail is kept by {seen}, or by auto().\n"
+    return ""
 
 
 def _check_not_always(keep: Keep, plan: Plan) -> None:
@@ -163,7 +212,7 @@ def search_smallest(
     Returns:
       The search, and why it ended early ("" if it did not).
     """
-    judge = Judge(pinned.keep, plan.executor, pinned.attempts)
+    judge = Judge(pinned.keep, plan.executor, pinned.attempts, pinned.repeats)
     search = earlier or Search(program, judge, plan.jobs, plan.limits)
     search.notify = _noting(search, plan, journal)
     why = ""
@@ -210,13 +259,49 @@ def progress_facts(search: Search) -> dict[str, Any]:
     }
 
 
+MAX_FALLS = 3
+"""Times that a search goes on from an earlier program, as the last failed no more."""
+
+
+def search_and_confirm(
+    program: Program,
+    pinned: Pinned,
+    plan: Plan,
+    journal: Journal,
+    earlier: Search | None = None,
+) -> tuple[Search, Program, Verdict, str]:
+    """Search, and run the result again; should it not fail any more, search on.
+
+    Returns:
+      The search, its best program, which failed once more, what was seen, and why it
+      ended early.
+
+    Raises:
+      KeepError: If none of the last programs fails any more.
+    """
+    search, why = search_smallest(program, pinned, plan, journal, earlier)
+    for _ in range(MAX_FALLS):
+        found, verdict = confirmed(search, pinned)
+        if found is search.best:
+            return search, found, verdict, why
+        search.fall_back(found)
+        if why:
+            return search, found, verdict, why
+        search, why = search_smallest(found, pinned, plan, journal, search)
+    found, verdict = confirmed(search, pinned)
+    search.fall_back(found)
+    return search, found, verdict, why
+
+
 def confirmed(search: Search, pinned: Pinned) -> tuple[Program, Verdict]:
     """Return the smallest program that still fails when it is run once more.
 
     Raises:
       KeepError: If none of the last ones does any more.
     """
-    judge = replace(search.judge, attempts=max(3, pinned.attempts))
+    is_sure = pinned.rate == 1 and not pinned.keep.is_measured
+    attempts = pinned.attempts if is_sure else max(3, pinned.attempts)
+    judge = replace(search.judge, attempts=attempts)
     for program in reversed(search.earlier):
         trial = prepare(program, pinned.keep)
         if trial is None:

@@ -16,9 +16,15 @@ from untrace.ir import Atom, Equation, Literal, Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """An array in the place of a value: a new input of the program."""
+    """An array in the place of a value: a new input of the program.
+
+    Attributes:
+      array: What it holds.
+      control: What it holds under the control inputs; the same if None.
+    """
 
     array: Any
+    control: Any = None
 
 
 Substitute = Atom | Held
@@ -33,11 +39,13 @@ class Opening:
       branch: Which branch of a `cond`.
       step: Which step of a `scan` its inputs are taken from.
       carry: Values of the carry before that step; those that enter the loop if None.
+      control: What the carry is under the control inputs; the same if None.
     """
 
     branch: int = 0
     step: int = 0
     carry: tuple[Any, ...] | None = None
+    control: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +60,8 @@ class Edits:
       opened: Equations whose sub-program is evaluated in place.
       dropped: Equations with effects to leave out.
       literals: Numbers in the place of literals.
-      inputs: New values of inputs of the program; they may have other types.
+      inputs: New values of inputs of the program, which may have other types; or
+        functions of what they hold, which change the control inputs alike.
       rewritten: Functions from operands to results in the place of equations.
     """
 

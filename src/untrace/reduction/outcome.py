@@ -99,6 +99,8 @@ class Outcome:
       stage: Where it stood: "load", "trace", "lower", "compile", "run", "done".
       exception: Qualified names of the exception's type and of its bases.
       message: Message of the exception; for "lost", what failed.
+      is_ours: What was raised is no failure of the program, which was traced before: its
+        text cannot be loaded or traced here, or cannot be transformed as asked.
       signal: Number of the signal that ended the process.
       exit_status: What the process ended with by itself.
       stderr: The last kilobytes of its stderr.
@@ -116,6 +118,7 @@ class Outcome:
     stage: str = "load"
     exception: tuple[str, ...] = ()
     message: str = ""
+    is_ours: bool = False
     signal: int | None = None
     exit_status: int | None = None
     stderr: str = ""

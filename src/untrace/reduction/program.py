@@ -7,7 +7,7 @@ values, since many failures depend on them; constants of the original are inputs
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from untrace.ir import Block, Equation
@@ -23,12 +23,19 @@ class Program:
         exactly its shape and dtype.
       name: Name of the function.
       names: What the inputs are called, "" where nothing is known.
+      controls: Other values of the inputs, with which the program must not fail; None
+        if nothing is demanded. What was cut holds here what it had under them.
     """
 
     block: Block
     values: tuple[Any, ...]
     name: str
     names: tuple[str, ...]
+    controls: tuple[Any, ...] | None = None
+
+    def with_values(self, values: tuple[Any, ...]) -> Program:
+        """Return the same program with other inputs, and without a control."""
+        return replace(self, values=values, controls=None)
 
 
 def sub_blocks(eqn: Equation) -> Iterator[Block]:

@@ -20,7 +20,7 @@ from untrace.optional import writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
 from untrace.printable import printable
-from untrace.reduction.keeping import Keep
+from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.outcome import Job
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
@@ -43,6 +43,9 @@ class Story:
       after: Those that are left.
       runs: How often the predicate was asked.
       seconds: Wall time.
+      control: With which inputs it does not fail, as a sentence.
+      told: What fails, with the message that was seen.
+      explained: Sentences about the equation that fails.
     """
 
     origin: str
@@ -50,6 +53,9 @@ class Story:
     after: int
     runs: int
     seconds: float
+    control: str = ""
+    told: str = ""
+    explained: tuple[str, ...] = ()
 
     def line(self) -> str:
         """Return the line of figures."""
@@ -96,7 +102,8 @@ def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:
     write = untrace_anonymous if is_anonymous else untrace_captured
     try:
         with _unverified.entered():
-            return write(captured(program), Options(level))
+            comments = "none" if is_anonymous else "origin"
+            return write(captured(program), Options(level, comments=comments))
     except LiftingError:
         return None
 
@@ -105,6 +112,8 @@ def _with_story(source: Source, keep: Keep, story: Story) -> Source:
     """Give a file its own header, and a main block that shows the failure."""
     body, _, main = source.module.body.rpartition(MAIN)
     lines = keep.check_lines(source.module.name)
+    if _has_odd_outputs(source, keep):
+        lines = scripts.with_plain_outputs(lines)
     if not lines:
         return replace(source, title=_title(keep, story), _text=[])
     indent = "    "
@@ -117,6 +126,20 @@ def _with_story(source: Source, keep: Keep, story: Story) -> Source:
         source.module, body=writing(lambda: format_source(text)).strip("\n") + "\n"
     )
     return replace(source, module=module, title=_title(keep, story), _text=[])
+
+
+def _has_odd_outputs(source: Source, keep: Keep) -> bool:
+    """Tell whether outputs are keys, or have derivatives without a type."""
+    avals = source.captured.jaxpr.out_avals
+    is_jvp = any(run.under == "jvp" for run in keep.runs)
+    plain = (
+        ("floating", "complex")
+        if is_jvp
+        else ("floating", "complex", "integer", "bool")
+    )
+    return any(
+        jaxapi.is_key(a) or jaxapi.dtype_kind(a.dtype) not in plain for a in avals
+    )
 
 
 def _with_imports(body: str, imports: Sequence[str]) -> str:
@@ -144,10 +167,12 @@ def _import_order(line: str) -> tuple[bool, str]:
 
 def _title(keep: Keep, story: Story) -> str:
     lines = [
-        keep.describe(),
+        story.told or keep.describe(),
+        *([story.control] if story.control else []),
+        *story.explained,
         "",
         story.line(),
-        f"Pinned failure: {keep}.",
+        f"Pinned failure: {keep.plain()}.",
         f"Fails on: {versions()}.",
         f"Check: {keep.how_to_check}",
     ]

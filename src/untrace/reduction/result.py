@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from untrace.errors import SaveError
 from untrace.reduction.keeping import Keep
 from untrace.reduction.plot import plot_svg
 from untrace.reduction.program import Program
 from untrace.reduction.search import Stats, Step
-from untrace.reduction.wording import counted, duration
+from untrace.reduction.wording import counted, duration, is_module_name
 from untrace.result import Source, write_text
 
 
@@ -29,6 +30,8 @@ class Reduction:
       others: The smallest program seen for each other failure, by its label.
       ended: Why it ended before nothing helped any more; "" if it did not.
       notes: What the user should know.
+      control: With which other inputs the original does not fail; "" if none were
+        asked for.
     """
 
     source: Source
@@ -40,6 +43,7 @@ class Reduction:
     others: dict[str, Program]
     ended: str = ""
     notes: tuple[str, ...] = ()
+    control: str = ""
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -55,8 +59,15 @@ class Reduction:
         """Write the reproducer, with a sidecar if its inputs are large.
 
         Raises:
-          SaveError: If the place cannot be written.
+          SaveError: If the place cannot be written, or a file of this name would be
+            imported in the place of a module, such as `random.py`.
         """
+        stem = Path(path).stem
+        if is_module_name(stem):
+            raise SaveError(
+                f"{Path(path).name} would be imported in the place of the module `{stem}` "
+                f"when it is run. Save it as {stem}_repro.py."
+            )
         return self.source.save(path)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> str:

@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.reduction.keeping.base import story
 from untrace.reduction.program import Program
 from untrace.reduction.remembering import by_identity
 from untrace.reduction.sizes import Size, measure
@@ -105,6 +106,7 @@ class Search:
       pass_name: The pass that runs, for the history.
       others: The smallest program that fails in each other way.
       earlier: The last accepted programs.
+      unfit: Why candidates could not be run, which is no failure of the program.
       settled: What was found by bisection, or grown in vain; it is not searched again.
     """
 
@@ -126,6 +128,7 @@ class Search:
         self.others: dict[str, Program] = {}
         self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
         self.settled: set[object] = set()
+        self.unfit: Counter[str] = Counter()
         self.limits = limits or Limits()
         self.n_jobs = max(1, jobs)
         self.notify = notify or (lambda kind, facts: None)
@@ -143,6 +146,15 @@ class Search:
         self.stats.seconds = self.seconds
         self._started = time.monotonic()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def fall_back(self, program: Program) -> None:
+        """Go back to an earlier program: those after it do not fail any more."""
+        while self.earlier and self.earlier[-1] is not program:
+            self.verdicts[program_digest(self.earlier.pop())] = False
+        self.best, self.size = program, measure(program)
+        while self.history and self.history[-1].size < self.size:
+            self.history.pop()
+        self._pool = ThreadPoolExecutor(self.n_jobs)
 
     def enter(self, name: str) -> None:
         """Begin a pass."""
@@ -246,6 +258,9 @@ class Search:
             self.stats.accepted += 1
         else:
             self.stats.rejected += 1
+        for outcome in verdict.outcomes:
+            if outcome.is_ours:
+                self.unfit[story(outcome)] += 1
         if verdict.other is not None:
             self.stats.other_failures[verdict.other] += 1
             kept = self.others.get(verdict.other)
@@ -267,7 +282,7 @@ class Search:
 def program_digest(program: Program) -> str:
     """Name a program and its input values, whatever its variables are called."""
     digest = hashlib.sha256(fingerprint(program.block.jaxpr).encode())
-    for value in program.values:
+    for value in (*program.values, *(program.controls or ())):
         digest.update(_value_digest(value))
     return digest.hexdigest()[:32]
 

@@ -8,6 +8,7 @@ it does it in the old dtype and casts the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -95,8 +96,8 @@ def retyped(program: Program, mapping: Mapping[Any, Any]) -> Edits | None:
     if not _dtypes(program.block) & set(dtypes):
         return None
     inputs = {
-        value: _cast(array, dtypes)
-        for value, array in zip(program.block.inputs, program.values)
+        value: partial(_cast, dtypes=dtypes)
+        for value in program.block.inputs
         if _dtype(value) in dtypes
     }
     params: dict[Equation, Mapping[str, Any]] = {}

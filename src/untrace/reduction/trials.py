@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from untrace.reduction.outcome import Job, Outcome, Run
 from untrace.reduction.program import Program
 from untrace.reduction.simpler_types import retyped
 from untrace.reduction.workers import run_job
-from untrace.reduction.workers.wire import encode
+from untrace.reduction.workers.wire import Encoded, encode
 from untrace.reduction.writing import saved, trial_source, written
 from untrace.result import Source
 
@@ -44,18 +44,53 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Trial:
-    """A program made ready to run: nothing of it needs JAX in this process any more."""
+    """A program made ready to run: nothing of it needs JAX in this process any more.
+
+    Attributes:
+      program: The program.
+      jobs: What the predicate runs.
+      controls: The same with the control inputs; none if there are none.
+    """
 
     program: Program
     jobs: tuple[Job, ...]
+    controls: tuple[Job, ...] = ()
 
 
 def prepare(program: Program, keep: Keep) -> Trial | None:
     """Write the jobs of a program; None if one of them cannot be written."""
-    jobs = [_job(program, run) for run in keep.runs]
-    if any(job is None for job in jobs):
+    jobs = _jobs(program, keep)
+    if jobs is None or program.controls is None:
+        return None if jobs is None else Trial(program, jobs)
+    controls = control_jobs(program.with_values(program.controls), keep, jobs)
+    return None if controls is None else Trial(program, jobs, controls)
+
+
+def control_jobs(
+    program: Program, keep: Keep, like: tuple[Job, ...] = ()
+) -> tuple[Job, ...] | None:
+    """Write the jobs of a program with its control inputs, which ask for no blame."""
+    jobs = _jobs(program, keep, like)
+    if jobs is None:
         return None
-    return Trial(program, tuple(job for job in jobs if job is not None))
+    plain = (replace(job.run, wants=job.run.wants - {"blame"}) for job in jobs)
+    return tuple(replace(job, run=run) for job, run in zip(jobs, plain))
+
+
+def _jobs(
+    program: Program, keep: Keep, like: tuple[Job, ...] = ()
+) -> tuple[Job, ...] | None:
+    """Write jobs; those of the same program with other inputs have the same text."""
+    found: list[Job] = []
+    for i, run in enumerate(keep.runs):
+        if like and not run.float64 and run.action != "command":
+            job = replace(like[i], arrays=_encoded(program))
+        else:
+            job = _job(program, run)
+        if job is None:
+            return None
+        found.append(job)
+    return tuple(found)
 
 
 def _job(program: Program, run: Run) -> Job | None:
@@ -81,12 +116,16 @@ def file_job(source: Source, run: Run) -> Job:
 def job_of(program: Program, run: Run, source: Source | None = None) -> Job:
     """Write a program as a module for a worker, which is given the values beside it."""
     source = source or trial_source(program)
-    weak = [getattr(value.aval, "weak_type", False) for value in program.block.inputs]
-    arrays = tuple(encode(v, is_weak) for v, is_weak in zip(program.values, weak))
+    arrays = _encoded(program)
     if source.module.stored:
         text, sidecar = saved(source)
         return Job(text, source.module.name, arrays, run, "", sidecar)
     return Job(str(source), source.module.name, arrays, run)
+
+
+def _encoded(program: Program) -> tuple[Encoded, ...]:
+    weak = [getattr(value.aval, "weak_type", False) for value in program.block.inputs]
+    return tuple(encode(v, is_weak) for v, is_weak in zip(program.values, weak))
 
 
 def _in_64_bits(program: Program) -> Program | None:
@@ -103,6 +142,8 @@ class Judge:
       executor: Where jobs run; None: in workers on this machine.
       attempts: How often a program is run before it counts as not failing; more than
         once only for failures that do not always show.
+      repeats: How often a program has to fail in a row: as often as the original did,
+        if it did every time.
       notes: What the user should know.
       suspects: Kinds of equations that did not run by themselves; see `values`.
       longest_s: The longest that a program took that came to an end.
@@ -111,17 +152,25 @@ class Judge:
     keep: Keep
     executor: Executor | None = None
     attempts: int = 1
+    repeats: int = 1
     notes: list[str] = field(default_factory=list[str])
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     longest_s: float = 0.0
 
     def judge(self, trial: Trial) -> Verdict:
-        """Run a trial until it fails in the wanted way, `attempts` times at most."""
+        """Run a trial until it fails in the wanted way, `attempts` times at most.
+
+        Where failures are to be sure, it then has to fail `repeats` times.
+        """
         verdict = Verdict(False)
         for _ in range(max(1, self.attempts)):
             verdict = self._once(trial)
             if verdict.is_interesting:
                 break
+        for _ in range(self.repeats - 1):
+            if not verdict.is_interesting:
+                break
+            verdict = self._once(trial)
         return verdict
 
     def judge_program(self, program: Program) -> bool:
@@ -150,8 +199,16 @@ class Judge:
             decision = self.keep.decide(outcomes, trial.program)
         seen = tuple(outcome for outcome in outcomes if outcome is not None)
         if decision:
-            return Verdict(True, None, seen)
+            return self._controlled(trial, seen)
         return Verdict(False, self.keep.other_failure(seen), seen)
+
+    def _controlled(self, trial: Trial, seen: tuple[Outcome, ...]) -> Verdict:
+        """Demand of a program that fails that it does not with its control inputs."""
+        others = tuple(self.run(job) for job in trial.controls)
+        if any(outcome.status == "lost" for outcome in others):
+            return Verdict(False, None, others, True)
+        is_fine = not others or self.keep.is_fine(others, trial.program)
+        return Verdict(is_fine, None, seen)
 
     def run(self, job: Job) -> Outcome:
         """Run one job; should the executor be gone, here."""

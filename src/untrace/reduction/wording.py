@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def counted(n: int, noun: str) -> str:
     """Write a number and its noun."""
@@ -17,3 +19,9 @@ def duration(seconds: float) -> str:
     parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
     shown = [f"{n} {unit}" for n, unit in parts if n]
     return " ".join(shown[:2])
+
+
+def is_module_name(stem: str) -> bool:
+    """Tell whether a file of this name would be imported in the place of a module."""
+    installed = ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "safetensors")
+    return stem in sys.stdlib_module_names or stem in installed

@@ -23,7 +23,8 @@ def captured(program: Program, origin: str = "a program that fails") -> Captured
     """Describe a program as a function of flat arguments that have exactly its values."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = tuple(
-        Parameter(name, kind, Leaf(i)) for i, name in enumerate(_names(program.names))
+        Parameter(name, kind, Leaf(i))
+        for i, name in enumerate(written_names(program.names))
     )
     return Captured(
         program.block.jaxpr,
@@ -65,7 +66,8 @@ def _result(n: int) -> Tree:
     return leaves[0] if n == 1 else Node("tuple", None, tuple(range(n)), leaves)
 
 
-def _names(names: tuple[str, ...]) -> list[str]:
+def written_names(names: tuple[str, ...]) -> list[str]:
+    """Return what the inputs are called in the text."""
     made: list[str] = []
     taken = {name for name in names if name}
     for i, name in enumerate(names):

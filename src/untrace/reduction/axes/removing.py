@@ -7,7 +7,7 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax import lax
@@ -81,16 +81,22 @@ def _without_all(program: Program, axes: Sequence[Axis]) -> Edits | None:
 
 
 def _inputs(program: Program, axes: Sequence[Axis]) -> dict[Value, Any]:
-    inputs = dict(zip(program.block.inputs, program.values))
+    inputs = set(program.block.inputs)
     removed: dict[Value, list[int]] = {}
     for value, i in (place for axis in axes for place in axis.places):
         removed.setdefault(value, []).append(i)
     return {
-        value: inputs[value].reshape(
-            [n for i, n in enumerate(inputs[value].shape) if i not in gone]
-        )
+        value: _without(frozenset(gone))
         for value, gone in removed.items()
+        if value in inputs
     }
+
+
+def _without(gone: frozenset[int]) -> Callable[[Any], Any]:
+    """Return what takes axes of one element from an array."""
+    return lambda array: array.reshape(
+        [n for i, n in enumerate(array.shape) if i not in gone]
+    )
 
 
 def _unchanged(removal: Removal) -> Edits:

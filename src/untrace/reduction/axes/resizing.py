@@ -92,17 +92,28 @@ def _inputs(
     sizes: Sizes,
     starts: Mapping[Factor, int],
 ) -> dict[Value, Any]:
-    inputs = dict(zip(program.block.inputs, program.values))
-    made = {
-        value: _sliced(array, axes[value], sizes, starts)
-        for value, array in inputs.items()
-        if value in axes and sizes.is_changed(axes[value])
+    limits = indexing_inputs(program.block, axes, sizes)
+
+    def change(value: Value) -> Callable[[Any], Any]:
+        is_sliced = value in axes and sizes.is_changed(axes[value])
+
+        def changed(array: Any) -> Any:
+            if is_sliced:
+                array = _sliced(array, axes[value], sizes, starts)
+            limit = limits.get(value)
+            if limit is not None and np.any(array >= limit):
+                array = np.clip(array, -limit, limit - 1)
+            return array
+
+        return changed
+
+    rows = zip(program.block.inputs, program.values, program.controls or program.values)
+    return {
+        value: change(value)
+        for value, array, control in rows
+        if (value in axes and sizes.is_changed(axes[value]))
+        or (value in limits and np.any(np.maximum(array, control) >= limits[value]))
     }
-    for value, limit in indexing_inputs(program.block, axes, sizes).items():
-        array = made.get(value, inputs[value])
-        if np.any(array >= limit):
-            made[value] = np.clip(array, -limit, limit - 1)
-    return made
 
 
 def _sliced(array: Any, dims: Dims, sizes: Sizes, starts: Mapping[Factor, int]) -> Any:

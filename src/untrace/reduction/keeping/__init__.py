@@ -1,6 +1,7 @@
 """What to keep: predicates on failing programs, their combinations, their text."""
 
 from untrace.errors import KeepError
+from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.base import Keep
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
@@ -11,6 +12,7 @@ from untrace.reduction.keeping.values import Differs, Inf, Nan
 
 __all__ = [
     "PREDICATES",
+    "Auto",
     "Both",
     "Command",
     "Contains",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from untrace.errors import KeepError
@@ -74,6 +74,41 @@ class Keep:
     def describe(self) -> str:
         """Say in one sentence what fails and how it is recognised."""
         raise NotImplementedError
+
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        """Say what fails, with the message that was seen instead of its pattern.
+
+        Args:
+          outcomes: Those of `runs`, as far as runs were made.
+        """
+        return self.describe()
+
+    @property
+    def blamed(self) -> str | None:
+        """The primitive that is pinned, if one is, of the program as it stands."""
+        return None
+
+    def with_env(self, env: Env) -> Keep:
+        """Return the predicate with environment variables for all runs beside its own."""
+        return self
+
+    def plain(self) -> Keep:
+        """Return the predicate without the patterns of messages, for people."""
+        return self
+
+    @property
+    def depends_on_values(self) -> bool:
+        """Whether the failure is one of values, which a control can tell apart."""
+        return False
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        """Tell whether a program does not fail with its control inputs, in no like way.
+
+        Args:
+          outcomes: Those of `runs` with the control inputs.
+          program: The program that was run.
+        """
+        return not self.holds(outcomes, program)
 
     def explain(
         self, outcomes: Sequence[Outcome], program: Program | None = None
@@ -174,6 +209,9 @@ class RunningKeep(Keep):
             memory_bytes=self.memory_bytes,
         )
 
+    def with_env(self, env: Env) -> Keep:
+        return replace(self, env=tuple({**dict(env), **dict(self.env)}.items()))
+
     @property
     def runs(self) -> tuple[Run, ...]:
         return (self.run(),)
@@ -236,6 +274,10 @@ def story(outcome: Outcome) -> str:
         return f"The program ran to its end ({outputs})."
     if outcome.status == "raised":
         words = f"{short_type(outcome)}: {messages.telling_line(outcome.message)}"
+        if outcome.is_ours:
+            return (
+                f"It raised {words}{at}: the program cannot be run as it was written."
+            )
         return f"The program raised {words}{at}."
     if outcome.status == "died":
         words = messages.last_words(outcome.stderr)
@@ -253,7 +295,7 @@ def _is_only_compiled(outcome: Outcome) -> bool:
 
 def failure_label(outcome: Outcome) -> str | None:
     """Name a failure without what changes from program to program."""
-    if outcome.status in ("ok", "lost"):
+    if outcome.status in ("ok", "lost") or outcome.is_ours:
         return None
     if outcome.status == "raised":
         words = messages.label(outcome.message)

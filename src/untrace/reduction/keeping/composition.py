@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from untrace.reduction.keeping.base import COMPOSED, Keep, merged
+from untrace.reduction.keeping import scripts
+from untrace.reduction.keeping.base import COMPOSED, Env, Keep, merged
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program
 
@@ -26,6 +27,18 @@ class _Pair(Keep):
     def is_measured(self) -> bool:
         return any(part.is_measured for part in self._parts)
 
+    @property
+    def depends_on_values(self) -> bool:
+        return any(part.depends_on_values for part in self._parts)
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        verdicts = [
+            part.is_fine(self._of(part, outcomes), program)
+            for part in self._parts
+            if part.depends_on_values
+        ]
+        return all(verdicts) if isinstance(self, Either) else any(verdicts)
+
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         known = ((part, self._of(part, outcomes)) for part in self._parts)
         labels = (part.other_failure(found) for part, found in known if found)
@@ -42,10 +55,30 @@ class _Pair(Keep):
         return " ".join(dict.fromkeys(told))
 
     def check_lines(self, name: str) -> list[str]:
-        return self._checked.check_lines(name)
+        return check_lines(self, name)
 
     def check_imports(self) -> tuple[str, ...]:
-        return self._checked.check_imports()
+        return check_imports(self)
+
+    @property
+    def how_to_check(self) -> str:
+        return how_to_check(self)
+
+    @property
+    def blamed(self) -> str | None:
+        return self.first.blamed or self.second.blamed
+
+    def plain(self) -> Keep:
+        parts = (part.plain() for part in self._parts)
+        return replace(self, **dict(zip(("first", "second"), parts)))
+
+    def with_env(self, env: Env) -> Keep:
+        parts = (part.with_env(env) for part in self._parts)
+        return replace(self, **dict(zip(("first", "second"), parts)))
+
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        told = (part.told(self._of(part, outcomes)) for part in self._parts)
+        return (" Also: " if isinstance(self, Both) else " Or: ").join(told)
 
     def wanted_output(self) -> int | None:
         wanted = {part.wanted_output() for part in self._parts} - {None}
@@ -62,11 +95,6 @@ class _Pair(Keep):
     @property
     def _parts(self) -> tuple[Keep, Keep]:
         return self.first, self.second
-
-    @property
-    def _checked(self) -> Keep:
-        """The part that shows the failure: one that runs the program, if any."""
-        return next((part for part in self._parts if part.runs), self.first)
 
     def _of(self, part: Keep, outcomes: Sequence[T]) -> list[T]:
         """Choose what belongs to the runs of a part, as far as runs were made."""
@@ -143,9 +171,8 @@ class Not(Keep):
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
     ) -> bool | None:
-        if any(
-            outcome is not None and outcome.status == "lost" for outcome in outcomes
-        ):
+        known = [outcome for outcome in outcomes if outcome is not None]
+        if any(outcome.status == "lost" or outcome.is_ours for outcome in known):
             return False
         verdict = self.inner.decide(outcomes, program)
         return None if verdict is None else not verdict
@@ -161,9 +188,84 @@ class Not(Keep):
     def describe(self) -> str:
         return f"Not so: {self.inner.describe()}"
 
+    def check_lines(self, name: str) -> list[str]:
+        return check_lines(self, name)
+
+    def check_imports(self) -> tuple[str, ...]:
+        return check_imports(self)
+
+    @property
+    def how_to_check(self) -> str:
+        return how_to_check(self)
+
+    def with_env(self, env: Env) -> Keep:
+        return Not(self.inner.with_env(env))
+
+    def plain(self) -> Keep:
+        return Not(self.inner.plain())
+
     def __str__(self) -> str:
         is_pair = isinstance(self.inner, _Pair)
         return f"~({self.inner})" if is_pair else f"~{self.inner}"
+
+
+# ---- the main block of a saved file ---------------------------------------------------
+
+
+def check_lines(keep: Keep, name: str) -> list[str]:
+    """Write statements that run each part in a process of its own, and combine them."""
+    parts = _leaves(keep)
+    if len(parts) == 1 and parts[0] is _shown(keep):
+        return parts[0].check_lines(name)
+    formula = _formula(keep, iter(range(len(parts))))
+    envs = [dict(getattr(part, "env", ())) for part in parts]
+    each = [part.check_lines(name) for part in parts]
+    return scripts.combined_lines(each, envs, formula)
+
+
+def check_imports(keep: Keep) -> tuple[str, ...]:
+    """List the imports of `check_lines`; each part has its own environment."""
+    parts = _leaves(keep)
+    if len(parts) == 1 and parts[0] is _shown(keep):
+        return parts[0].check_imports()
+    found = [line for part in parts for line in part.check_imports()]
+    needed = ["import os", "import subprocess", "import sys", *found]
+    return tuple(dict.fromkeys(x for x in needed if not x.startswith("os.environ")))
+
+
+def how_to_check(keep: Keep) -> str:
+    """Say how the parts are checked."""
+    ways = [part.how_to_check for part in _leaves(keep)]
+    return max(ways, key=len)  # that of a command, if there is one
+
+
+def _shown(keep: Keep) -> Keep:
+    """Leave out of what must hold together what the program shows without a run."""
+    if not isinstance(keep, Both):
+        return keep
+    running = [part for part in (keep.first, keep.second) if part.runs]
+    return _shown(running[0]) if len(running) == 1 else keep
+
+
+def _leaves(keep: Keep) -> list[Keep]:
+    keep = _shown(keep)
+    if isinstance(keep, Not):
+        return _leaves(keep.inner)
+    if isinstance(keep, (Both, Either)):
+        return [*_leaves(keep.first), *_leaves(keep.second)]
+    return [keep]
+
+
+def _formula(keep: Keep, numbers: Iterator[int]) -> str:
+    """Write what must be so of the parts that fail, in the order of `_leaves`."""
+    keep = _shown(keep)
+    if isinstance(keep, Not):
+        return f"not {_formula(keep.inner, numbers)}"
+    if isinstance(keep, (Both, Either)):
+        first = _formula(keep.first, numbers)
+        word = "and" if isinstance(keep, Both) else "or"
+        return f"({first} {word} {_formula(keep.second, numbers)})"
+    return f"fails[{next(numbers)}]"
 
 
 COMPOSED.update({"&": Both, "|": Either, "~": Not})

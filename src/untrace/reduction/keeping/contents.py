@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
+from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import Env, Keep, KeepError, settle_env, story
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program, all_equations
@@ -52,17 +53,10 @@ class Contains(Keep):
         return f"The program has no {missing}. It has: {', '.join(known)}."
 
     def check_lines(self, name: str) -> list[str]:
-        return [
-            f"text = str(jax.make_jaxpr({name})(**example_args()))",
-            "print(text)",
-            r'words = re.findall(r"\w+", text)',
-            f"for pattern in {list(self.names)!r}:",
-            "    found = fnmatch.filter(words, pattern)",
-            '    assert not found, f"the program contains {found[0]}"',
-        ]
+        return scripts.contains_lines(name, self.names)
 
     def check_imports(self) -> tuple[str, ...]:
-        return ("import fnmatch", "import re", "import jax")
+        return ("import fnmatch", "import jax")
 
     def _missing(self, program: Program) -> list[str]:
         present = {eqn.name for eqn in all_equations(program.block)}
@@ -117,9 +111,19 @@ class Command(Keep):
     def describe(self) -> str:
         return f"The command `{self.command}` succeeds."
 
+    def with_env(self, env: Env) -> Keep:
+        return replace(self, env=tuple({**dict(env), **dict(self.env)}.items()))
+
     @property
     def how_to_check(self) -> str:
-        return "run the command with this file."
+        return "run this file with `--check`, which runs the command on it."
+
+    def check_lines(self, name: str) -> list[str]:
+        return scripts.command_lines(name, self.command)
+
+    def check_imports(self) -> tuple[str, ...]:
+        names = ["ast", "pathlib", "shlex", "shutil", "subprocess", "sys", "tempfile"]
+        return (*(f"import {name}" for name in names), *scripts.env_lines(self.env))
 
     def explain(
         self, outcomes: Sequence[Outcome], program: Program | None = None

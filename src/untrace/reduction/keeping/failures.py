@@ -73,6 +73,7 @@ class Crashes(Staged):
         outcome = outcomes[0]
         return (
             outcome.status == "died"
+            and outcome.stage != "load"  # nothing of the program runs there
             and self.signal in (None, outcome.signal_name)
             and self.exit_status in (None, outcome.exit_status)
             and self.stage in (None, outcome.stage)
@@ -89,6 +90,14 @@ class Crashes(Staged):
             message=self.message
             or messages.pattern(messages.last_words(outcome.stderr)),
         )
+
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        words = messages.last_words(outcomes[0].stderr) if outcomes else ""
+        said = f" It says: {words}" if words else ""
+        return f"{self.plain().describe()}{said}"
+
+    def plain(self) -> Keep:
+        return replace(self, message=None)
 
     def describe(self) -> str:
         by = self.signal or (
@@ -112,7 +121,8 @@ class Raises(Staged):
     Attributes:
       type: Class, or its name with or without the module; subclasses match.
       message: Regular expression to be found in the message.
-      stage: Where it is raised: "trace", "lower", "compile" or "run".
+      stage: Where it is raised: "trace" (under a transformation: the program itself was
+        traced before), "lower", "compile" or "run".
 
     >>> str(Raises(ValueError, stage="lower"))
     "raises(type='ValueError', stage='lower')"
@@ -133,6 +143,7 @@ class Raises(Staged):
         outcome = outcomes[0]
         return (
             outcome.status == "raised"
+            and not outcome.is_ours
             and (self.type is None or _is_type(self.type, outcome.exception))
             and self.stage in (None, outcome.stage)
             and is_match(self.message, outcome.message)
@@ -146,6 +157,14 @@ class Raises(Staged):
             stage=outcome.stage,
             message=self.message or messages.pattern(outcome.message),
         )
+
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        words = messages.telling_line(outcomes[0].message) if outcomes else ""
+        said = f" It says: {words}" if words else ""
+        return f"{self.plain().describe()}{said}"
+
+    def plain(self) -> Keep:
+        return replace(self, message=None)
 
     def describe(self) -> str:
         at = f" at stage {self.stage!r}" if self.stage else ""
@@ -178,7 +197,15 @@ class Hangs(Staged):
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
-        return outcome.status == "timeout" and self.stage in (None, outcome.stage)
+        is_late = outcome.status == "timeout" and outcome.stage != "load"
+        return is_late and self.stage in (None, outcome.stage)
+
+    @property
+    def depends_on_values(self) -> bool:
+        return self.stage in (None, "run")
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        return outcomes[0].status == "ok"
 
     def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         return replace(self, stage=outcomes[0].stage)
@@ -189,10 +216,15 @@ class Hangs(Staged):
 
     def check_lines(self, name: str) -> list[str]:
         return [
-            f"# It does not end; press Ctrl-C after {self.timeout_s:g} s.",
+            f"# It does not end: after {self.timeout_s:g} s it is stopped, with status 1.",
+            f"faulthandler.dump_traceback_later({self.timeout_s!r}, exit=True)",
             *scripts.call_lines(name, self.under),
+            "faulthandler.cancel_dump_traceback_later()",
             'print("it ended: the failure is not there")',
         ]
+
+    def check_imports(self) -> tuple[str, ...]:
+        return ("import faulthandler", *super().check_imports())
 
 
 def _signal_name(given: Any) -> str | None:

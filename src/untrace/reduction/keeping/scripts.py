@@ -63,14 +63,113 @@ def op_by_op(function):
     return run
 
 """
+_LEAVES = "outputs = jax.tree.leaves(jax.block_until_ready(outputs))"
+_PLAIN_OUTPUTS = """\
+outputs = [
+    jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+    for x in outputs
+    if x.dtype != jax.dtypes.float0
+]
+"""
+_CHECK = """\
+def check(command):
+    # The command is not to find its own words, so it is given the program alone.
+    here = pathlib.Path(__file__)
+    text = here.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    start = tree.body[ast.get_docstring(tree) is not None].lineno
+    program = text.splitlines()[start - 1 : tree.body[-1].lineno - 1]
+    program += ["if __name__ == '__main__':", "    print(NAME(**example_args()))", ""]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, here.name)
+        path.write_text("\\n".join(program), encoding="utf-8")
+        if here.with_suffix(".safetensors").exists():
+            shutil.copy(here.with_suffix(".safetensors"), folder)
+        command = command.replace("{file}", shlex.quote(str(path)))
+        return subprocess.run(command, shell=True).returncode
+
+"""
+_PRIMITIVES = """\
+def primitives(jaxpr):
+    found = set()
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        found.add(eqn.primitive.name)
+        for param in jax.tree.leaves(list(eqn.params.values())):
+            if hasattr(getattr(param, "jaxpr", param), "eqns"):
+                found |= primitives(param)
+    return found
+
+"""
 IMPORTS = ("import jax", "import jax.numpy as jnp")
 
 
 def call_lines(name: str, under: str | None, jit: str = "jax.jit") -> list[str]:
     """Write statements that run the program and leave its `outputs`, a list of arrays."""
     text = _TEMPLATES[under].replace("NAME", name).replace("JIT", jit)
-    text += "outputs = jax.tree.leaves(jax.block_until_ready(outputs))"
-    return text.splitlines()
+    return [*text.splitlines(), _LEAVES]
+
+
+def with_plain_outputs(lines: Sequence[str]) -> list[str]:
+    """Show keys as numbers, and leave out the derivatives that integers do not have."""
+    found: list[str] = []
+    for line in lines:
+        found.append(line)
+        if line.strip() == _LEAVES:
+            found += textwrap.indent(_PLAIN_OUTPUTS, line[: -len(_LEAVES)]).splitlines()
+    return found
+
+
+def contains_lines(name: str, patterns: Sequence[str]) -> list[str]:
+    """Write statements that look for primitives in the program, at any depth."""
+    return [
+        *_PRIMITIVES.splitlines(),
+        f"jaxpr = jax.make_jaxpr({name})(**example_args())",
+        "print(jaxpr)",
+        f"patterns = {list(patterns)!r}",
+        "found = [fnmatch.filter(primitives(jaxpr), pattern) for pattern in patterns]",
+        'assert not all(found), f"the program contains {found}"',
+        'print("not all of them: the failure is not there")',
+    ]
+
+
+def command_lines(name: str, command: str) -> list[str]:
+    """Write statements that run a command on the file, with `--check`."""
+    return [
+        'if "--check" in sys.argv:',
+        *indented(_CHECK.replace("NAME", name).splitlines()),
+        f"    command = {command!r}",
+        "    # Its status 0 means that the failure is there.",
+        "    sys.exit(check(command) == 0)",
+        *call_lines(name, None),
+        "print(outputs)",
+    ]
+
+
+def combined_lines(
+    parts: Sequence[Sequence[str]], envs: Sequence[dict[str, str]], formula: str
+) -> list[str]:
+    """Write statements that run parts, each in a process of its own, and combine them.
+
+    Args:
+      parts: The statements of each part; they end with a status other than 0 if it fails.
+      envs: The environment variables of each.
+      formula: What must be so of the list `fails`.
+    """
+    lines = ['part = os.environ.get("UNTRACE_PART", "")']
+    for number, part in enumerate(parts):
+        lines += [f"{'el' if number else ''}if part == '{number}':", *indented(part)]
+    return [
+        *lines,
+        "else:",
+        f"    envs = {list(envs)!r}",
+        "    fails = []",
+        "    for number, env in enumerate(envs):",
+        '        env = {**os.environ, **env, "UNTRACE_PART": str(number)}',
+        "        command = [sys.executable, __file__, *sys.argv[1:]]",
+        "        fails.append(subprocess.run(command, env=env).returncode != 0)",
+        f"    assert not {formula}, f'the parts fail: {{fails}}'",
+        '    print(f"the failure is not there: {fails}")',
+    ]
 
 
 def env_lines(env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
@@ -123,10 +222,12 @@ def two_sides(
     lines += ["def run_side(python, side, env):"]
     lines += indented(
         [
-            'path = os.path.join(tempfile.mkdtemp(), "outputs.npz")',
-            "command = [python, __file__, side, path]",
-            "subprocess.run(command, env=os.environ | env, check=True)",
-            "return list(np.load(path).values())",
+            "with tempfile.TemporaryDirectory() as folder:",
+            '    path = os.path.join(folder, "outputs.npz")',
+            "    command = [python, __file__, side, path]",
+            "    subprocess.run(command, env=os.environ | env, check=True)",
+            "    with np.load(path) as stored:",
+            "        return list(stored.values())",
         ]
     )
     lines += [""]

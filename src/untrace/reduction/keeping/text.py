@@ -12,6 +12,7 @@ import difflib
 from typing import Any
 
 from untrace.parsing import parse
+from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.base import Keep, KeepError
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
@@ -33,6 +34,7 @@ PREDICATES: dict[str, type[Keep]] = {
         Hangs,
         Contains,
         Command,
+        Auto,
     )
 }
 MAX_CHARS = 20_000

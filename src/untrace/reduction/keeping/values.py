@@ -69,6 +69,18 @@ class _NonFinite(RunningKeep):
         eager = outcomes[1]
         return None if eager is None else bool(_finite_outputs(eager) & found)
 
+    @property
+    def depends_on_values(self) -> bool:
+        return True
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        is_run = all(outcome.status == "ok" for outcome in outcomes)
+        return is_run and not self._bad_outputs(outcomes[0])
+
+    @property
+    def blamed(self) -> str | None:
+        return self.blame if self.under is None else None
+
     def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         jitted = outcomes[0]
         return replace(
@@ -237,6 +249,14 @@ class Differs(RunningKeep):
         if len(known) < 2:
             return None
         return bool(self._differences(known))
+
+    @property
+    def depends_on_values(self) -> bool:
+        return True
+
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        is_run = all(outcome.status == "ok" for outcome in outcomes)
+        return is_run and not replace(self, finite=None)._differences(outcomes)
 
     def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
         """Pin the finiteness, and a tenth of the error: less may be mere rounding."""

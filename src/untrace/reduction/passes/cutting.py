@@ -54,15 +54,35 @@ class Cutting:
         self.search = search
         self.base = search.best
         self._values: dict[Value, object] | None = None
+        self._controls: dict[Value, object] | None = None
 
     @property
     def values(self) -> dict[Value, object]:
         """Values of all results, recorded when they are first needed."""
         if self._values is None:
-            recorder = Recorder(self.base, self.search.judge)
-            self._values = recorder.record()
-            self.search.stats.recordings += recorder.n_runs
+            self._values = self._recorded(self.base)
         return self._values
+
+    @property
+    def controls(self) -> dict[Value, object]:
+        """What the same results are under the control inputs; none without any."""
+        if self._controls is None:
+            given = self.base.controls
+            is_any = given is not None
+            self._controls = (
+                self._recorded(self.base.with_values(given)) if is_any else {}
+            )
+        return self._controls
+
+    def held(self, value: Value) -> Held:
+        """Return what stands for a value whose equation goes."""
+        return Held(self.values[value], self.controls.get(value))
+
+    def _recorded(self, program: Program) -> dict[Value, object]:
+        recorder = Recorder(program, self.search.judge)
+        found = recorder.record()
+        self.search.stats.recordings += recorder.n_runs
+        return found
 
     def keeps(self, kept: Collection[Equation], *, with_live: bool = False) -> bool:
         """Accept the program of only these equations, if it fails."""
@@ -84,7 +104,7 @@ class Cutting:
         inside = [r for eqn in block.equations if eqn in kept for r in eqn.results]
         used = {a for eqn in kept for a in eqn.operands if isinstance(a, Value)}
         replaced: dict[Value, Substitute] = {
-            result: Held(self.values[result])
+            result: self.held(result)
             for eqn in gone
             for result in eqn.results
             if result is not None and result in used

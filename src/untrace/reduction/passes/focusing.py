@@ -51,7 +51,7 @@ class Focused(Search):
 
     def __init__(self, outer: Search, inner: Program, around: Around) -> None:
         super().__init__(inner, outer.judge, notify=outer.notify)
-        self.stats, self.size = outer.stats, outer.size
+        self.stats, self.size, self.unfit = outer.stats, outer.size, outer.unfit
         self._outer, self._around = outer, around
 
     def first(self, candidates: Iterable[Program | None]) -> bool:
@@ -86,8 +86,13 @@ def _calls(program: Program) -> list[Equation]:
 
 def _focus(search: Search, eqn: Equation) -> None:
     cutting = Cutting(search)
-    inputs = dict(zip(search.best.block.inputs, search.best.values))
-    inner = body_of(eqn, {**inputs, **cutting.values})
+    given = search.best.block.inputs
+    known = {**dict(zip(given, search.best.values)), **cutting.values}
+    controls = search.best.controls
+    others = None
+    if controls is not None:
+        others = {**dict(zip(given, controls)), **cutting.controls}
+    inner = body_of(eqn, known, others)
     if inner is None:
         return
 
@@ -103,19 +108,28 @@ def _focus(search: Search, eqn: Equation) -> None:
     focus(focused)
 
 
-def body_of(eqn: Equation, known: Mapping[Value, Any]) -> Program | None:
+def body_of(
+    eqn: Equation,
+    known: Mapping[Value, Any],
+    controls: Mapping[Value, Any] | None = None,
+) -> Program | None:
     """Return the body of a call, given the values that enter it."""
     (block,) = sub_blocks(eqn)
     if block.constants:
         return None
-    values = [
-        np.asarray(a.value, a.aval.dtype) if isinstance(a, Literal) else known[a]
-        for a in eqn.operands
-    ]
+    values = _entering(eqn, known)
+    others = None if controls is None else tuple(_entering(eqn, controls))
     debug = block.debug_info
     names = getattr(debug, "arg_names", None) or ("",) * len(values)
     name = getattr(debug, "func_name", None) or "body"
-    return Program(block, tuple(values), name, tuple(names))
+    return Program(block, tuple(values), name, tuple(names), others)
+
+
+def _entering(eqn: Equation, known: Mapping[Value, Any]) -> list[Any]:
+    return [
+        np.asarray(a.value, a.aval.dtype) if isinstance(a, Literal) else known[a]
+        for a in eqn.operands
+    ]
 
 
 def called(eqn: Equation, body: Program, name: str) -> Program | None:
@@ -133,6 +147,6 @@ def called(eqn: Equation, body: Program, name: str) -> Program | None:
     try:
         with jaxapi.deep_recursion():
             traced = jaxapi.trace_flat(flat, avals, name, body.names)
-            return program_from(traced, body.values, body.names, name)
+            return program_from(traced, body.values, body.names, name, body.controls)
     except Exception:  # not every body can stand in every call
         return None

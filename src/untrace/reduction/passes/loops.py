@@ -8,7 +8,7 @@ it, or in a call, are opened at their first step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -62,9 +62,14 @@ def _openings(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Openi
             yield Opening(branch=branch)
     elif eqn.name == "while":
         yield Opening()
-        carry = _before_last(eqn, cutting, search)
+        carry = _before_last(eqn, _operands(eqn, cutting), search)
         if carry is not None:
-            yield Opening(carry=tuple(carry))
+            others = _controls(eqn, cutting)
+            control = None if others is None else _before_last(eqn, others, search)
+            yield Opening(
+                carry=tuple(carry),
+                control=None if control is None else tuple(control),
+            )
     elif eqn.name == "scan" and eqn.params["length"]:
         yield from _steps(eqn, cutting, search)
 
@@ -76,15 +81,21 @@ def _steps(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]
     yield Opening(step=first)
     if length == 1:
         return
-    carries = _carries(eqn, cutting, search)
+    carries = _carries(eqn, _operands(eqn, cutting), search)
     if carries is None:
         return
+    others = _controls(eqn, cutting)
+    controls = None if others is None else _carries(eqn, others, search)
     steps = [last]
     broken = _first_broken(carries, is_reversed)
     if broken is not None:
         steps.insert(0, broken)
     for step in dict.fromkeys(steps):
-        yield Opening(step=step, carry=tuple(carry[step] for carry in carries))
+        carry = tuple(carry[step] for carry in carries)
+        control = None
+        if controls is not None:
+            control = tuple(carry[step] for carry in controls)
+        yield Opening(step=step, carry=carry, control=control)
 
 
 def _first_broken(carries: Sequence[Any], is_reversed: bool) -> int | None:
@@ -108,14 +119,28 @@ def _first_broken(carries: Sequence[Any], is_reversed: bool) -> int | None:
 def _operands(eqn: Equation, cutting: Cutting) -> list[Any]:
     """Return the arrays that an equation gets in the program as it is."""
     inputs = dict(zip(cutting.base.block.inputs, cutting.base.values))
-    known = {**inputs, **cutting.values}
+    return _known(eqn, {**inputs, **cutting.values})
+
+
+def _controls(eqn: Equation, cutting: Cutting) -> list[Any] | None:
+    """Return the arrays that an equation gets under the control inputs."""
+    given = cutting.base.controls
+    if given is None:
+        return None
+    inputs = dict(zip(cutting.base.block.inputs, given))
+    return _known(eqn, {**inputs, **cutting.controls})
+
+
+def _known(eqn: Equation, known: Mapping[Any, Any]) -> list[Any]:
     return [
         known[atom] if atom in known else getattr(atom, "value", None)
         for atom in eqn.operands
     ]
 
 
-def _carries(eqn: Equation, cutting: Cutting, search: Search) -> Sequence[Any] | None:
+def _carries(
+    eqn: Equation, operands: list[Any], search: Search
+) -> Sequence[Any] | None:
     """Compute the carry before every step of a scan, stacked.
 
     The last step is not taken: it may be the one that raises or crashes.
@@ -145,11 +170,11 @@ def _carries(eqn: Equation, cutting: Cutting, search: Search) -> Sequence[Any] |
             for one, many in pairs
         ]
 
-    return _computed(loop, _operands(eqn, cutting), search)
+    return _computed(loop, operands, search)
 
 
 def _before_last(
-    eqn: Equation, cutting: Cutting, search: Search
+    eqn: Equation, operands: list[Any], search: Search
 ) -> Sequence[Any] | None:
     """Compute the state of a while loop before its last step."""
     params = eqn.params
@@ -168,7 +193,7 @@ def _before_last(
         )
         return before
 
-    return _computed(loop, _operands(eqn, cutting), search)
+    return _computed(loop, operands, search)
 
 
 def _computed(function: Any, operands: list[Any], search: Search) -> Any:

@@ -30,6 +30,7 @@ class Grown(Search):
         )
         self.size = LARGEST
         self.stats, self.verdicts = outer.stats, dict(outer.verdicts)
+        self.unfit = outer.unfit
         self._outer = outer
 
     @property

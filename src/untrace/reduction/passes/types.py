@@ -9,6 +9,7 @@ It may become shorter by one or two once other axes have changed; that is tried 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 from untrace.reduction.applying import apply
@@ -155,20 +156,20 @@ def _all_dropped(program: Program) -> Program | None:
 
 
 def _smaller_inputs(program: Program) -> Iterator[Program | None]:
-    for value, array in zip(program.block.inputs, program.values):
+    for value in program.block.inputs:
         for number, size in enumerate(getattr(value.aval, "shape", ())):
-            for smaller in _slices(array, number, size):
-                yield apply(program, Edits(inputs={value: smaller}))
+            for part in _parts(number, size):
+                yield apply(program, Edits(inputs={value: itemgetter(part)}))
 
 
-def _slices(array: Any, number: int, size: int) -> Iterator[Any]:
-    """List smaller arrays: without the axis, of size 1, by half, by one."""
+def _parts(number: int, size: int) -> Iterator[tuple[Any, ...]]:
+    """List parts of arrays: without the axis, of size 1, by half, by one."""
     before = (slice(None),) * number
     if size:
-        yield array[(*before, 0)]
+        yield (*before, 0)
     for n in dict.fromkeys((1, size // 2, size - 1)):
         if 0 < n < size:
-            yield array[(*before, slice(n))]
+            yield (*before, slice(n))
 
 
 # ---- dtypes and params ----------------------------------------------------------------

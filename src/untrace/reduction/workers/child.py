@@ -15,6 +15,7 @@ import tempfile
 import time
 import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import IO, Any
 
 import jax
@@ -33,8 +34,15 @@ _WIDE = re.compile(r"^@\w+\.enable_x64\(True\)(?:\n\S.*|\n +.*)*\Z", re.MULTILIN
 """The decorator of a function that computes in 64 bits, before its `def`."""
 
 
+class Unfit(Exception):
+    """A program cannot be run in the way that was asked for."""
+
+
 class _Report:
     """Sends the stage that begins, and keeps the time that each took."""
+
+    plain: Callable[[], Any] | None = None
+    """Traces the program without its transformation."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream = stream
@@ -64,9 +72,28 @@ def perform(
             report.begin("done")
     except BaseException as error:  # a failing program is what we are here for
         report.seconds[report.stage] = time.perf_counter() - report.began
-        found = _raised(error)
+        found = _raised(error) | {"is_ours": _is_ours(error, report)}
     found |= {"stage": report.stage, "seconds": report.seconds, "final": True}
     wire.write_frame(stream, found, arrays)
+
+
+def _is_ours(error: BaseException, report: _Report) -> bool:
+    """Tell whether an error is one of the text or of how it is run.
+
+    The program was traced before it was written. What fails while it is traced again is
+    its own only if it is the transformation that fails.
+    """
+    if isinstance(error, Unfit) or report.stage == "load":
+        return True
+    if report.stage != "trace":
+        return False
+    if report.plain is None:
+        return True
+    try:
+        report.plain()
+    except BaseException:  # as above
+        return True
+    return False
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
@@ -96,6 +123,8 @@ def _run(
     function = _load(header["text"], header["name"], sidecar)
     args = [wire.decode_for_jax(item) for item in inputs]
     found = _about_inputs(args)
+    if header["under"] is not None:
+        report.plain = partial(jax.make_jaxpr(function), *args)
     function = _transformed(function, header["under"])
     if header["action"] == "eager":
         report.begin("run")
@@ -113,7 +142,11 @@ def _run(
         if header["action"] == "compile":
             return found
         report.begin("run")
-        outputs = jax.block_until_ready(jax.tree.leaves(compiled(*args)))
+        options: Any = jax.config.values
+        is_watched = options["jax_debug_nans"] or options["jax_debug_infs"]
+        # What is compiled ahead of time does not look for the equation to blame.
+        outputs = (jitted if is_watched else compiled)(*args)
+        outputs = jax.block_until_ready(jax.tree.leaves(outputs))
         if "recompiles" in wants:
             found["n_compiles"] = _count_compiles(jitted, args)
     outputs = [x for x in outputs if jnp.result_type(x) != jax.dtypes.float0]
@@ -211,6 +244,10 @@ def _transformed(function: Callable[..., Any], under: str | None) -> Callable[..
             return function(*given)
 
         inputs = [jnp.asarray(args[i]) for i in moved]
+        if not moved:
+            raise Unfit(
+                f"no input is a real or complex number: no jax.{under} is taken"
+            )
         if under == "grad":
             every = tuple(range(len(moved)))
             return jax.grad(lambda *xs: _total(of_moved(*xs)), every)(*inputs)

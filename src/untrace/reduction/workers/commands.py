@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from untrace.reduction.outcome import Job, Outcome
+from untrace.reduction.wording import is_module_name
 
 _TAIL_BYTES = 8_192
 
@@ -37,7 +38,8 @@ def _run(job: Job) -> Outcome:
         ) as folder,
         tempfile.TemporaryFile() as errors,
     ):
-        path = Path(folder) / f"{job.name}.py"
+        stem = f"{job.name}_program" if is_module_name(job.name) else job.name
+        path = Path(folder) / f"{stem}.py"
         path.write_text(job.file_text or job.text, encoding="utf-8")
         if job.sidecar:
             path.with_suffix(".safetensors").write_bytes(job.sidecar)
@@ -70,7 +72,7 @@ def _start(command: str, job: Job, errors: Any) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=errors,
         stderr=errors,
-        env={**os.environ, **dict(job.run.env)},
+        env={**({} if job.run.is_whole_env else os.environ), **dict(job.run.env)},
         start_new_session=os.name == "posix",
     )
 

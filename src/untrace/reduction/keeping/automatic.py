@@ -1,0 +1,80 @@
+"""Whatever fails: the program is run once, and what it shows is what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from untrace.reduction.keeping.base import Keep, RunningKeep, story
+from untrace.reduction.keeping.failures import Crashes, Hangs, Raises
+from untrace.reduction.keeping.values import Inf, Nan
+from untrace.reduction.outcome import Outcome, Run
+from untrace.reduction.program import Program
+
+
+@dataclass(frozen=True)
+class Auto(RunningKeep):
+    """The program crashes, raises, hangs, or makes a NaN or an infinity, whichever it is.
+
+    Pinned, it is the predicate of the failure that was seen.
+
+    >>> str(Auto(under="grad"))
+    "auto(under='grad')"
+    """
+
+    WORD: ClassVar[str] = "auto"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return (self.run("jit", "blame"),)
+
+    def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        return self._seen(outcomes[0]) is not None
+
+    def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
+        seen = self._seen(outcomes[0])
+        return None if seen is None else seen.pinned(outcomes, program)
+
+    def _seen(self, outcome: Outcome) -> Keep | None:
+        return shown_by(
+            outcome,
+            under=self.under,
+            timeout_s=self.timeout_s,
+            env=self.env,
+            memory_bytes=self.memory_bytes,
+        )
+
+    def describe(self) -> str:
+        return f"Something fails{self.where}."
+
+    def explain(
+        self, outcomes: Sequence[Outcome], program: Program | None = None
+    ) -> str:
+        return (
+            f"{story(outcomes[0])} Nothing fails by itself: say what is wrong with "
+            'differs("jit", "eager"), slow_compile(seconds), memory(n_bytes), ...'
+        )
+
+    def check_lines(self, name: str) -> list[str]:
+        return Raises(under=self.under).check_lines(name)
+
+
+def shown_by(outcome: Outcome, **how: Any) -> Keep | None:
+    """Return the predicate of what a run shows; None if nothing failed in it.
+
+    Args:
+      outcome: Of a compiled run.
+      how: Arguments of the predicate: `under`, `env`, ...
+    """
+    if outcome.is_ours or outcome.stage == "load":
+        return None
+    ends = {"died": Crashes, "raised": Raises, "timeout": Hangs}
+    if outcome.status in ends:
+        return ends[outcome.status](**how)
+    if outcome.status != "ok" or outcome.has_nan_inputs:
+        return None
+    if any(output.n_nan for output in outcome.outputs):
+        return Nan(**how)
+    is_infinite = any(output.n_inf for output in outcome.outputs)
+    return Inf(**how) if is_infinite and outcome.has_finite_inputs else None

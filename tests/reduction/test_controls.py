@@ -1,0 +1,76 @@
+"""A failure of values that is kept still depends on the inputs."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.reduction.program import all_equations
+from untrace.reduction.trials import Judge
+
+X = np.float32(6)
+
+
+def planted(x):
+    """NaN where the input is 6; `zero` is 0 whatever the input is."""
+    zero = x * 0.0
+    cause = x - 6.0
+    return (zero / cause) * jnp.tanh(x)
+
+
+def fails_with(reduction, *values):
+    """Tell whether a reduced program fails with other values of its inputs."""
+    return Judge(reduction.keep).judge_program(reduction.program.with_values(values))
+
+
+@pytest.fixture(scope="module")
+def reduction():
+    return untrace.reduce(planted, keep="nan()")(X)
+
+
+def test_the_cause_is_in_the_result_and_removing_it_removes_the_failure(reduction):
+    (value,) = reduction.args
+    assert value == 0
+    assert fails_with(reduction, value)
+    assert not fails_with(reduction, np.float32(0.5))
+
+
+def test_the_file_says_with_which_inputs_it_is_fine(reduction, tmp_path):
+    assert "fine with other inputs" in reduction.control
+    text = reduction.save(tmp_path / "repro.py").read_text()
+    assert "With x0 = 0" in text
+    assert "it is fine." in text
+    assert subprocess.run([sys.executable, tmp_path / "repro.py"]).returncode
+
+
+def test_without_a_control_the_failure_may_be_one_of_constants():
+    made = untrace.reduce(planted, keep="nan()", control="none")(X)
+    assert made.args == ()
+    assert made.control == ""
+
+
+def test_a_loop_is_opened_with_what_enters_it_under_the_control():
+    def program(x):
+        def step(carry, row):
+            return carry * row + 1.0, jnp.log(carry)
+
+        return jnp.sum(jax.lax.scan(step, x, jnp.arange(2.0))[1]) * 2
+
+    made = untrace.reduce(program, keep="nan()")(np.float32(-1))
+    assert [eqn.name for eqn in all_equations(made.program.block)] == ["log"]
+    assert made.args[0] < 0
+
+
+def test_a_failure_whatever_the_inputs_are_is_reduced_and_said():
+    made = untrace.reduce(lambda x: x + jnp.log(x * 0 - 1), keep="nan()")(X)
+    assert "No other inputs were found" in made.control
+    assert made.n_equations == 1
+
+
+def test_control_is_auto_or_none():
+    with pytest.raises(untrace.KeepError, match="'auto' or 'none'"):
+        untrace.reduce(planted, keep="nan()", control="yes")
