@@ -9,6 +9,7 @@ from untrace.reduction.program import all_equations
 distributed = pytest.importorskip("distributed")
 
 
+@pytest.mark.corpus  # its processes take minutes to begin on a busy machine
 def test_a_cluster_reduces():
     function, args = deep(4)
     with (

@@ -35,7 +35,7 @@ def test_workers_are_killed():
     is_over = threading.Event()
 
     def kill():
-        while not is_over.wait(2.0):
+        while not is_over.wait(4.0):
             for server in [*running._busy, *running._idle]:
                 server.process.kill()
 
@@ -140,6 +140,7 @@ def test_after_a_fall_back_the_figures_are_those_of_the_result(tmp_path):
     assert reduction.n_equations == len(names(reduction))
 
 
+@pytest.mark.corpus
 def test_the_process_is_killed_twenty_times(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     folder, output = tmp_path / "journal", tmp_path / "repro.py"
