@@ -255,14 +255,14 @@ NESTS: list[Nest] = [in_loop, in_while, in_remat]
 def visits(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Return how many equations have been gone through since the last time."""
     seen: list[Any] = []
-    for maker in (Graph, FingerprintMaker):
-        original = maker._equation
+    for maker, name in ((Graph, "_equation"), (FingerprintMaker, "equation")):
+        original = getattr(maker, name)
 
         def counted(*args: Any, original: Any = original) -> Any:
             seen.append(args[1])
             return original(*args)
 
-        monkeypatch.setattr(maker, "_equation", counted)
+        monkeypatch.setattr(maker, name, counted)
 
     def since() -> int:
         n = len(seen)

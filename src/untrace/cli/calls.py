@@ -153,7 +153,8 @@ def load(target: str) -> ModuleType:
     is_file = path.suffix == ".py" or path.exists()
     if is_file and not path.is_file():
         fail(f"there is no file {target}.")
-    sys.path.insert(0, str(path.resolve().parent) if is_file else ".")
+    folder = path.resolve().parent if is_file else Path.cwd()
+    sys.path.insert(0, str(folder))
     try:
         if not is_file:
             return importlib.import_module(target)
