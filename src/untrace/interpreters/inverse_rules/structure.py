@@ -382,7 +382,10 @@ def _select(step: Step) -> None:
 
 lost("scatter-min scatter-max", "information lost: one of its operands is left out")
 lost("approx_top_k", "information lost: small elements are left out")
-lost("after_all create_token dce_sink empty", "it computes nothing of values")
+lost(
+    "after_all create_token dce_sink dim_as_value empty",
+    "it computes nothing of values",
+)
 lost("argmax argmin", "information lost: only the position of one element is left")
 lost("iota rng_bit_generator rng_uniform random_bits", "it computes nothing of values")
 lost("random_seed random_fold_in random_split random_gamma threefry2x32", "a hash")

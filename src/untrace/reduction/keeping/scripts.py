@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from untrace.syntax.text import quote
+
 _MOVED = """\
 args = example_args()
 inexact = {
@@ -125,7 +127,7 @@ def contains_lines(name: str, patterns: Sequence[str]) -> list[str]:
         *_PRIMITIVES.splitlines(),
         f"jaxpr = jax.make_jaxpr({name})(**example_args())",
         "print(jaxpr)",
-        f"patterns = {list(patterns)!r}",
+        f"patterns = [{', '.join(map(quote, patterns))}]",
         "found = [fnmatch.filter(primitives(jaxpr), pattern) for pattern in patterns]",
         'assert not all(found), f"the program contains {found}"',
         'print("not all of them: the failure is not there")',
@@ -137,12 +139,17 @@ def command_lines(name: str, command: str) -> list[str]:
     return [
         'if "--check" in sys.argv:',
         *indented(_CHECK.replace("NAME", name).splitlines()),
-        f"    command = {command!r}",
+        f"    command = {quote(command)}",
         "    # Its status 0 means that the failure is there.",
         "    sys.exit(check(command) == 0)",
         *call_lines(name, None),
         "print(outputs)",
     ]
+
+
+def _env_text(env: dict[str, str]) -> str:
+    items = [f"{quote(name)}: {quote(value)}" for name, value in env.items()]
+    return f"{{{', '.join(items)}}}"
 
 
 def combined_lines(
@@ -157,11 +164,12 @@ def combined_lines(
     """
     lines = ['part = os.environ.get("UNTRACE_PART", "")']
     for number, part in enumerate(parts):
-        lines += [f"{'el' if number else ''}if part == '{number}':", *indented(part)]
+        test = f"{'el' if number else ''}if part == {quote(str(number))}:"
+        lines += [test, *indented(part)]
     return [
         *lines,
         "else:",
-        f"    envs = {list(envs)!r}",
+        f"    envs = [{', '.join(map(_env_text, envs))}]",
         "    fails = []",
         "    for number, env in enumerate(envs):",
         '        env = {**os.environ, **env, "UNTRACE_PART": str(number)}',
