@@ -14,8 +14,37 @@ from untrace.reduction.program import Program
 T = TypeVar("T")
 
 
+class _Composed(Keep):
+    """The main block of a saved file, for predicates made of others."""
+
+    def check_lines(self, name: str) -> list[str]:
+        """Write statements that run each part in a process of its own, and combine them."""
+        parts = _leaves(self)
+        if len(parts) == 1 and parts[0] is _shown(self):
+            return parts[0].check_lines(name)
+        formula = _formula(self, iter(range(len(parts))))
+        envs = [dict(getattr(part, "env", ())) for part in parts]
+        each = [part.check_lines(name) for part in parts]
+        return scripts.combined_lines(each, envs, formula)
+
+    def check_imports(self) -> tuple[str, ...]:
+        """List the imports of `check_lines`; each part has its own environment."""
+        parts = _leaves(self)
+        if len(parts) == 1 and parts[0] is _shown(self):
+            return parts[0].check_imports()
+        found = [line for part in parts for line in part.check_imports()]
+        needed = ["import os", "import subprocess", "import sys", *found]
+        return tuple(dict.fromkeys(x for x in needed if not x.startswith("os.environ")))
+
+    @property
+    def how_to_check(self) -> str:
+        """Say how the parts are checked."""
+        ways = [part.how_to_check for part in _leaves(self)]
+        return max(ways, key=len)  # that of a command, if there is one
+
+
 @dataclass(frozen=True)
-class _Pair(Keep):
+class _Pair(_Composed):
     first: Keep
     second: Keep
 
@@ -53,16 +82,6 @@ class _Pair(Keep):
             if program is None or not part.holds(self._of(part, outcomes), program)
         ]
         return " ".join(dict.fromkeys(told))
-
-    def check_lines(self, name: str) -> list[str]:
-        return check_lines(self, name)
-
-    def check_imports(self) -> tuple[str, ...]:
-        return check_imports(self)
-
-    @property
-    def how_to_check(self) -> str:
-        return how_to_check(self)
 
     @property
     def blamed(self) -> str | None:
@@ -157,7 +176,7 @@ class Either(_Pair):
 
 
 @dataclass(frozen=True)
-class Not(Keep):
+class Not(_Composed):
     """A predicate does not hold. Nothing is pinned: a failure's absence has no details."""
 
     inner: Keep
@@ -188,16 +207,6 @@ class Not(Keep):
     def describe(self) -> str:
         return f"Not so: {self.inner.describe()}"
 
-    def check_lines(self, name: str) -> list[str]:
-        return check_lines(self, name)
-
-    def check_imports(self) -> tuple[str, ...]:
-        return check_imports(self)
-
-    @property
-    def how_to_check(self) -> str:
-        return how_to_check(self)
-
     def with_env(self, env: Env) -> Keep:
         return Not(self.inner.with_env(env))
 
@@ -209,34 +218,7 @@ class Not(Keep):
         return f"~({self.inner})" if is_pair else f"~{self.inner}"
 
 
-# ---- the main block of a saved file ---------------------------------------------------
-
-
-def check_lines(keep: Keep, name: str) -> list[str]:
-    """Write statements that run each part in a process of its own, and combine them."""
-    parts = _leaves(keep)
-    if len(parts) == 1 and parts[0] is _shown(keep):
-        return parts[0].check_lines(name)
-    formula = _formula(keep, iter(range(len(parts))))
-    envs = [dict(getattr(part, "env", ())) for part in parts]
-    each = [part.check_lines(name) for part in parts]
-    return scripts.combined_lines(each, envs, formula)
-
-
-def check_imports(keep: Keep) -> tuple[str, ...]:
-    """List the imports of `check_lines`; each part has its own environment."""
-    parts = _leaves(keep)
-    if len(parts) == 1 and parts[0] is _shown(keep):
-        return parts[0].check_imports()
-    found = [line for part in parts for line in part.check_imports()]
-    needed = ["import os", "import subprocess", "import sys", *found]
-    return tuple(dict.fromkeys(x for x in needed if not x.startswith("os.environ")))
-
-
-def how_to_check(keep: Keep) -> str:
-    """Say how the parts are checked."""
-    ways = [part.how_to_check for part in _leaves(keep)]
-    return max(ways, key=len)  # that of a command, if there is one
+# ---- the parts that run ---------------------------------------------------------------
 
 
 def _shown(keep: Keep) -> Keep:
