@@ -84,3 +84,27 @@ def test_scalars_of_jax_are_made_by_their_type():
     src = untrace.source(lambda x: x * RATE + COUNT)(jnp.arange(4.0))
     assert src.report.strength == "identical"
     assert "RATE = jnp.float32(0.5477226)\nCOUNT = jnp.int32(7)\n" in str(src)
+
+
+class _Index:
+    """An object of another library that NumPy makes an array of, as pandas' indices."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.arange(2, dtype=dtype or np.int64)
+
+    def __len__(self) -> int:
+        return 2
+
+    dtype, shape, ndim = np.dtype(np.int64), (2,), 1
+
+
+def test_objects_that_numpy_converts_are_constants():
+    index = _Index()
+
+    def f(x: Any) -> Any:
+        indices = jnp.asarray(index)
+        return jnp.zeros((2, 4)).at[:, indices].set(x)
+
+    src = untrace.source(f)(np.ones(2, np.float32))
+    assert src.report.strength == "identical"
+    assert "at[:, indices].set(x)" in str(src)

@@ -118,3 +118,38 @@ def test_rows_alone_are_no_loop():
 
     text = recover(listed, X)
     assert "for " not in text and "return row + 1, row_2 * 2, row_3" in text
+
+
+def _two(x):
+    y = jnp.sin(x)
+    y = y * 2 + jnp.cos(y)
+    return jnp.stack([y[0], y[1] * 3])
+
+
+def test_the_result_of_the_users_function_is_unpacked():
+    """Its rows were taken for what it returns: nothing had made them."""
+
+    def plain(x):
+        a, b = _two(x)
+        return a * b
+
+    def inside(x, n):
+        def step(x):
+            a, _ = _two(x * n)
+            return a * 2
+
+        return jax.lax.cond(n > 3, step, jnp.sum, x)
+
+    def differentiated(x):
+        def loss(x):
+            (a, b), c = _two(x), x[0]
+            return a * b + a * c
+
+        return jax.grad(loss)(x)
+
+    for function, args in ((plain, ()), (inside, (2,)), (differentiated, ())):
+        src = untrace.source(function)(X[0], *args)
+        assert src.report.strength in ("identical", "equivalent")
+        text = str(src)
+        assert "slice" not in text and "equations, " not in text
+        assert any(f"a, {other} = " in text for other in "b_")

@@ -12,6 +12,8 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value
+from untrace.lifting.blocks.standins import rule_function
+from untrace.lifting.controls import ANY, control
 from untrace.lifting.frame import Frame, plain_results
 from untrace.lifting.printing import Group, Rhs, fail
 from untrace.lifting.spelling import Unspellable, spell_aval_struct, spell_primitive
@@ -19,6 +21,7 @@ from untrace.syntax.names import is_name
 from untrace.syntax.text import quote
 
 
+@control(ANY)
 def bind(eqn: Equation, frame: Frame) -> Rhs:
     """Write an equation as a call of its primitive's `bind`."""
     imports = frame.lifter.imports
@@ -70,8 +73,6 @@ def param_text(value: Any, frame: Frame, operands: Sequence[Atom] = ()) -> str:
             return f"{name}({', '.join(items)})"
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if isinstance(value, types.FunctionType):
-        from untrace.lifting.blocks.standins import rule_function
-
         return rule_function(value, frame.lifter)
     return frame.lifter.spell(value)
 

@@ -8,25 +8,28 @@ One is registered for primitives with `control` (asked after the rules) or `pref
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from untrace.ir import Equation
 from untrace.lifting.printing import Rhs
 
-if TYPE_CHECKING:
-    from untrace.lifting.frame import Frame
+Control = Callable[[Equation, Any], Rhs | None]
+"""The second argument is the `Frame`, which looks functions up here."""
 
-Control = Callable[[Equation, "Frame"], Rhs | None]
+_F = TypeVar("_F", bound=Control)
+
+ANY = "*"
+"""What the last resort is registered for, which writes any primitive."""
 
 CONTROLS: dict[str, Control] = {}
 
 PREFERRED: dict[str, Control] = {}
 
 
-def control(*primitives: str) -> Callable[[Control], Control]:
+def control(*primitives: str) -> Callable[[_F], _F]:
     """Register the function that prints primitives with sub-programs."""
 
-    def register(function: Control) -> Control:
+    def register(function: _F) -> _F:
         for primitive in primitives:
             CONTROLS[primitive] = function
         return function
@@ -34,10 +37,10 @@ def control(*primitives: str) -> Callable[[Control], Control]:
     return register
 
 
-def preferred(*primitives: str) -> Callable[[Control], Control]:
+def preferred(*primitives: str) -> Callable[[_F], _F]:
     """Register a function that is asked before the rules; mostly it returns None."""
 
-    def register(function: Control) -> Control:
+    def register(function: _F) -> _F:
         for primitive in primitives:
             PREFERRED[primitive] = function
         return function

@@ -8,15 +8,18 @@ the program.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Block, Equation, Value
+from untrace.lifting.blocks.branch_indices import without_indices
 from untrace.lifting.blocks.flat_arguments import starred
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
-from untrace.lifting.controls import CONTROLS, PREFERRED
+from untrace.lifting.contexts import managers, named_scope
+from untrace.lifting.controls import ANY, CONTROLS, PREFERRED
 from untrace.lifting.dimensions import mentions, readings
+from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.alike import without_repetition
 from untrace.lifting.lines.folding import folded
 from untrace.lifting.lines.function_lines import Made
@@ -39,9 +42,6 @@ from untrace.optional import gives, optional
 from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import comment
-
-if TYPE_CHECKING:
-    from untrace.lifting.lifter import Lifter
 
 # Equations with functions that close over their first operands, whatever these are.
 _CLOSING = frozenset({"call_hi_primitive", "custom_jvp_call", "custom_vjp_call"})
@@ -130,8 +130,6 @@ class Frame:
         self.block = block
         equations: Sequence[Equation] = block.equations
         if "cond" in [eqn.name for eqn in equations]:
-            from untrace.lifting.blocks.control import without_indices
-
             equations = without_indices(block, self.lifter)
         for eqn in equations:
             self.equation(eqn)
@@ -223,10 +221,8 @@ class Frame:
             if rhs is not None:
                 return rhs
         if step >= LOWEST_STEP:
-            from untrace.lifting.bind import bind
-
             try:
-                return bind(eqn, self)
+                return self._bound(eqn)
             except LiftingError:  # only its public function can be written
                 step = 1
         text = self._by_rule(eqn, step)
@@ -237,9 +233,13 @@ class Frame:
             rhs = function(eqn, self)
             if rhs is not None:
                 return rhs
-        from untrace.lifting.bind import bind
+        return self._bound(eqn)
 
-        return bind(eqn, self)
+    def _bound(self, eqn: Equation) -> Rhs:
+        """Write an equation as a call of `bind`, the last resort."""
+        rhs = CONTROLS[ANY](eqn, self)
+        assert rhs is not None
+        return rhs
 
     def _by_rule(self, eqn: Equation, step: int) -> str | None:
         choices = self.lifter.choices(eqn)
@@ -274,8 +274,6 @@ class Frame:
 
     def _in_context(self, eqn: Equation) -> None:
         """Write an equation under the context managers that its context needs."""
-        from untrace.lifting.contexts import managers, named_scope
-
         if self.ambient is None:
             self.ambient = jaxapi.ambient_context()
         wanted = managers(eqn.context, self.ambient, self.lifter)
@@ -352,8 +350,8 @@ class Frame:
             frame.returns(results(frame))
             return parameters, []
 
-        name = self.lifter.function(
-            block, hint, build, key=(n, *groups, id(self.ambient))
+        name = module_function(
+            self.lifter, block, hint, build, key=(n, *groups, id(self.ambient))
         )
         if not captured:
             return name
@@ -508,3 +506,47 @@ def in_plain_results(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function; its results are as `plain_results` writes them."""
     results = function(*args)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def module_function(
+    lifter: Lifter,
+    block: Block,
+    hint: str,
+    build: Callable[[Frame], tuple[str, list[str]]],
+    *,
+    key: Any = (),
+    decorators: Callable[[str], list[str]] = lambda name: [],
+    after: Callable[[str], list[str]] = lambda name: [],
+) -> str:
+    """Print a block as a function of the module, once; return its name.
+
+    Args:
+      lifter: The module.
+      block: The sub-program.
+      hint: What to call it.
+      build: Writes the body into a frame; returns parameters and decorators.
+      key: Distinguishes different prints of the same block.
+      decorators: Decorators, given the function's name.
+      after: Lines after the function, given its name.
+    """
+    known = lifter.named.get((id(block), hint, key))
+    if known is not None:
+        return known
+    frame = Frame(lifter, Scope(lifter.scope), {})
+    parameters, extra = build(frame)
+    text_key = (hint, parameters, tuple(frame.lines), tuple(extra), key)
+    name = lifter.named.get(text_key)
+    if name is None:
+        name = lifter.scope.fresh_global(identifier(hint, "function"))
+        lifter.functions.append(
+            Function(
+                name,
+                parameters,
+                frame.lines,
+                [*decorators(name), *extra],
+                after(name),
+            )
+        )
+        lifter.named[text_key] = name
+    lifter.named[id(block), hint, key] = name
+    return name

@@ -14,7 +14,6 @@ from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.constants import Constants
-from untrace.lifting.frame import Frame
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports, NotShared, SharedImports
 from untrace.lifting.literals import Literals, spell_param
@@ -22,7 +21,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.rules.table import Rule, accepted
 from untrace.lifting.steps import Steps
 from untrace.options import Options
-from untrace.syntax.names import Scope, identifier
+from untrace.syntax.names import Scope
 
 
 class Lifter:
@@ -65,7 +64,7 @@ class Lifter:
         self.shared: set[int] = set()
         self.selectors: dict[Equation, Any] = {}
         self.variants: dict[Any, Block] = {}
-        self._named: dict[Any, str] = {}
+        self.named: dict[Any, str] = {}  # functions, by what they are made of
         self.rules: dict[Any, list[tuple[str, Scope]]] = {}
         self.rule_names: list[str] = []
         # The rules of equations as they were traced, for all writings of a program.
@@ -105,50 +104,6 @@ class Lifter:
         that only makes them shorter.
         """
         return len(self.rule_names) > jaxapi.MAX_RULE_REPEATS
-
-    # ---- functions -----------------------------------------------------------------
-
-    def function(
-        self,
-        block: Block,
-        hint: str,
-        build: Callable[[Frame], tuple[str, list[str]]],
-        *,
-        key: Any = (),
-        decorators: Callable[[str], list[str]] = lambda name: [],
-        after: Callable[[str], list[str]] = lambda name: [],
-    ) -> str:
-        """Print a block as a function of the module, once; return its name.
-
-        Args:
-          block: The sub-program.
-          hint: What to call it.
-          build: Writes the body into a frame; returns parameters and decorators.
-          key: Distinguishes different prints of the same block.
-          decorators: Decorators, given the function's name.
-          after: Lines after the function, given its name.
-        """
-        known = self._named.get((id(block), hint, key))
-        if known is not None:
-            return known
-        frame = Frame(self, Scope(self.scope), {})
-        parameters, extra = build(frame)
-        text_key = (hint, parameters, tuple(frame.lines), tuple(extra), key)
-        name = self._named.get(text_key)
-        if name is None:
-            name = self.scope.fresh_global(identifier(hint, "function"))
-            self.functions.append(
-                Function(
-                    name,
-                    parameters,
-                    frame.lines,
-                    [*decorators(name), *extra],
-                    after(name),
-                )
-            )
-            self._named[text_key] = name
-        self._named[id(block), hint, key] = name
-        return name
 
     def imported(self, rule: Rule, form: str) -> str:
         """Import what a rule names; return its form with the names they have here."""

@@ -11,7 +11,12 @@ from untrace.ir import Atom, Block, Equation
 from untrace.lifting.bind import aval_text, jaxpr_text, one_or_more
 from untrace.lifting.blocks.sharded import sharding_text
 from untrace.lifting.controls import control
-from untrace.lifting.frame import Frame, in_plain_results, plain_results
+from untrace.lifting.frame import (
+    Frame,
+    in_plain_results,
+    module_function,
+    plain_results,
+)
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs
 from untrace.lifting.spelling import Unspellable, spell_primitive
@@ -90,7 +95,9 @@ def jitted(
     hint = hint or jit_name
     key = ("jit", jit_name, hint, options, id(frame.ambient), block.original)
     try:
-        name = lifter.function(block, hint, build, key=key, decorators=decorators)
+        name = module_function(
+            lifter, block, hint, build, key=key, decorators=decorators
+        )
         if block.original is not None:
             original = functools.partial(in_plain_results, block.original)
             lifter.originals[name] = original

@@ -15,7 +15,7 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
 from untrace.lifting.blocks.state import closure, memory_text, pallas, scratch_text
 from untrace.lifting.controls import control
-from untrace.lifting.frame import Frame, plain_results
+from untrace.lifting.frame import Frame, module_function, plain_results
 from untrace.lifting.names.naming import input_hints
 from untrace.lifting.printing import Group, Rhs, fail, grouped
 from untrace.lifting.spelling import spell_aval_struct
@@ -326,7 +326,7 @@ def index_map_text(spec: Spec, frame: Frame) -> str:
 
     if block.equations or block.constants:
         key = (len(spec.inputs), len(spec.index), id(frame.ambient))
-        return frame.lifter.function(block, "index_map", build, key=key)
+        return module_function(frame.lifter, block, "index_map", build, key=key)
     child = Frame(frame.lifter, Scope(frame.names), {}, ambient=frame.ambient)
     parameters, _ = build(child)
     head = f"lambda {parameters}" if parameters else "lambda"

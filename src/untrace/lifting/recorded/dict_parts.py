@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin
@@ -24,10 +24,8 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.tree import Statement
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 MIN_ENTRIES = 3  # of a dict that is not written entry by entry
 MIN_SHARED = 2  # entries that a part has to give

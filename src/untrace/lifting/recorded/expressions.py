@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from untrace.lifting.recorded.naming.values import (
     Found,
     has_array,
     is_array,
+    is_plain,
     tree_key,
 )
 from untrace.lifting.recorded.numbers.formulas import formula_term
@@ -35,19 +36,15 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.recovery.functions import is_function
 from untrace.syntax.precedence import ATOM
 
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
-
-
 MIN_WHOLE = 4  # fields of an object that is passed whole where all of them are needed
 _INTEGERS = frozenset({"axes", "axis", "new_sizes", "reps", "shape", "shift"})
 """Arguments that hold integers only, never arrays."""
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
 _KNOWN_MODULES = frozenset(
     {"builtins", "jax", "jaxlib", "numpy", "ml_dtypes", "types", "enum"}
 )
@@ -105,14 +102,25 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
         if structure is not None:
             return structure
     if not _is_known(value) and not jaxapi.is_inside_jax(value):
+        array = _converted(value)
+        if array is not None:
+            return writer.program.constant(array)
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
     text = spell(value, imports)
     return writer.program.numbers.term(value, text, role) or text_term(text)
 
 
+def _converted(value: Any) -> np.ndarray | None:
+    """Return the array that NumPy and JAX make of an object of another library, if any."""
+    if isinstance(value, type) or not hasattr(type(value), "__array__"):
+        return None
+    array = np.asarray(value)
+    return array if array.dtype.kind in "biufc" else None
+
+
 def _known(value: Any, writer: Writer) -> Term | None:
     """Refer to a container that has a name, or is a part of one."""
-    if isinstance(value, _PLAIN) or _has_static(value):
+    if is_plain(value) or _has_static(value):
         return None
     key = writer.values.key(value)
     found = writer.find(key) if key is not None else None
@@ -136,7 +144,7 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
         items = [value.start, value.stop, value.step]
         return call(text_term("slice"), [writer.value(item) for item in items])
     if is_function(value):
-        return writer.program.callable_term(value, [], writer)
+        return writer.function(value, [])
     if has_array(value) or (_is_node(value) and not _is_known(value)):
         tree, arrays = writer.values.tree(value)
         return unflattened(tree, arrays, writer) or built(tree, arrays, writer)
@@ -261,19 +269,14 @@ def with_numbers(value: Any, writer: Writer) -> tuple[Tree, list[Any]]:
     return plain(value, is_array, arrays, keep_types, in_modules=True), arrays
 
 
-def is_plain(value: Any) -> bool:
-    """Tell whether a value is a scalar, a string, a type or None."""
-    return isinstance(value, _PLAIN)
-
-
 def _is_known(value: Any) -> bool:
     """Tell whether a value is one of Python's or JAX's own, which can be spelled."""
     module = type(value).__module__.partition(".")[0]
-    return isinstance(value, _PLAIN) or module in _KNOWN_MODULES
+    return is_plain(value) or module in _KNOWN_MODULES
 
 
 def _is_node(value: Any) -> bool:
-    return not isinstance(value, _PLAIN) and not jax.tree_util.all_leaves([value])
+    return not is_plain(value) and not jax.tree_util.all_leaves([value])
 
 
 def _has_static(value: Any) -> bool:

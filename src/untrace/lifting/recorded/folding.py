@@ -8,15 +8,11 @@ the topmost ones if it evaluates them in the same order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
-from untrace.lifting.recorded.tree import Names, Statement, flat, is_folded
+from untrace.lifting.recorded.tree import Draft, Names, Statement, flat, is_folded
 from untrace.optional import gives, optional
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.tree import Draft
 
 # Characters of an expression that is written inside another, as it was in the program:
 # one of the user's, one of a library's, and one that a library had given a name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,21 +11,33 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.inputs import has_state
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.calls.callables import decorator_term
+from untrace.lifting.recorded.calls.callables import callable_term, decorator_term
+from untrace.lifting.recorded.calls.calls import write_as_made
+from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.short_types import signature_types
-from untrace.lifting.recorded.naming.naming import name_locals
+from untrace.lifting.recorded.naming.naming import name_locals, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
+from untrace.lifting.recorded.statements import write_body
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.tree import Draft, Parameter
-from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.recorded.writer import Forms, Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.classifying import is_handed_over, passes_on
 from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
+
+FORMS = Forms(
+    value=value_term,
+    static=static_term,
+    function=callable_term,
+    body=write_body,
+    as_made=write_as_made,
+    targets=targets,
+)
 
 
 def main_function(captured: Captured, program: Program, name: str) -> Function:
@@ -43,7 +55,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
             made = layer.value
             if made.maker[1] != "jit" or not program.opens_jit():
                 is_jitted |= made.maker[1] == "jit"
-                writer = Writer(program, Draft(""))
+                writer = Writer(program, Draft(""), forms=FORMS)
                 decorators.append(decorator_term(made, writer, fixed))
             layer = peel(layer.inner)
         calls, result = body.calls, body.result
@@ -51,7 +63,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     elif len(root.calls) == 1 and program.options.name is None:
         name = _wrapper_name(root.calls[0], name)
     draft = Draft(name)
-    writer = Writer(program, draft, setting=root.setting)
+    writer = Writer(program, draft, setting=root.setting, forms=FORMS)
     for parameter in captured.parameters:
         made = Name(parameter.name, True, is_parameter=True)
         writer.define(values[parameter.name], made)
@@ -64,7 +76,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         program.plan.dissolved.add(_calls(root)[0])
     program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
-    writer.main_body(calls)
+    _write_calls(calls, writer)
     if not program.is_one_call:
         name_locals(run.locals, writer)
     draft.result = writer.value(result)
@@ -79,6 +91,17 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+def _write_calls(calls: Sequence[Call], writer: Writer) -> None:
+    """Write the calls of what the user's own function does, which a library may have made."""
+    is_weak = False
+    if len(calls) == 1 and calls[0].is_own:
+        body = calls[0].bodies[0]
+        calls, is_weak = body.calls, is_library(body.code)
+    writer.n_dissolving += is_weak
+    writer.body(calls)
+    writer.n_dissolving -= is_weak
 
 
 def _is_made_here(captured: Captured) -> bool:

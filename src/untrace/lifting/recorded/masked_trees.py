@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +20,9 @@ from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import Term, call
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.syntax.precedence import LAMBDA
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 MIN_LEAVES = 6
 MAX_KEYS = 4

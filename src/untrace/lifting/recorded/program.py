@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,8 @@ from untrace.ir import Block
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.calls.callables import callable_term
-from untrace.lifting.recorded.calls.calls import write_as_made
-from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.calls.retraced import Region, region_of
-from untrace.lifting.recorded.calls.tails import Tail
 from untrace.lifting.recorded.descriptions import Descriptions
-from untrace.lifting.recorded.expressions import is_plain
 from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.functions.merging import (
     Merged,
@@ -32,7 +28,12 @@ from untrace.lifting.recorded.functions.sameness import meaning, untyped
 from untrace.lifting.recorded.functions.stand_ins import StandIns
 from untrace.lifting.recorded.naming.shapes import Shapes
 from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC
-from untrace.lifting.recorded.naming.values import has_array, is_array, type_of
+from untrace.lifting.recorded.naming.values import (
+    has_array,
+    is_array,
+    is_plain,
+    type_of,
+)
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (
     Numbers,
@@ -46,9 +47,8 @@ from untrace.lifting.recorded.repeats.loops import write_loops
 from untrace.lifting.recorded.repeats.repetition import outline_repeats
 from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.terms import Global, Term, text_term
-from untrace.lifting.recorded.tree import Draft
+from untrace.lifting.recorded.tree import Draft, Tail
 from untrace.lifting.recorded.unwritable import UnknownArray
-from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
 from untrace.options import Options
@@ -126,30 +126,6 @@ class Program:
         self._functions: dict[Any, Function] = {}
         self._effects: dict[int, bool] = {}
 
-    def write(self, item: Call, writer: Writer) -> None:
-        """Write a call as it was made, or else from its equations."""
-        before = self.numbers.roles, self.numbers.held
-        others = self.formulas, self.arrays, self.shaped
-        self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
-        self.formulas = {id(one.value): one for one in item.formulas}
-        self.arrays = dict(item.arrays)
-        self.shaped = item.shaped if self.plan.has_several_shapes(item) else ()
-        try:
-            write_call(item, writer)
-        finally:
-            self.numbers.roles, self.numbers.held = before
-            self.formulas, self.arrays, self.shaped = others
-
-    def write_as_made(self, item: Call, writer: Writer) -> None:
-        """Write a call as it was made."""
-        write_as_made(item, writer)
-
-    def callable_term(
-        self, function: Any, bodies: Sequence[Body], writer: Writer
-    ) -> Term:
-        """Write a function that is passed; `bodies` are runs in the call it is passed to."""
-        return callable_term(function, bodies, writer)
-
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
@@ -164,6 +140,21 @@ class Program:
         ]
         found.sort(key=lambda pair: -pair[0])
         return any(self.plan.lower(item, why) for _, item in found)
+
+    @contextlib.contextmanager
+    def seen_from(self, item: Call) -> Generator[None]:
+        """Let numbers, arrays and shapes have the names that they had at a call."""
+        before = self.numbers.roles, self.numbers.held
+        others = self.formulas, self.arrays, self.shaped
+        self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
+        self.formulas = {id(one.value): one for one in item.formulas}
+        self.arrays = dict(item.arrays)
+        self.shaped = item.shaped if self.plan.has_several_shapes(item) else ()
+        try:
+            yield
+        finally:
+            self.numbers.roles, self.numbers.held = before
+            self.formulas, self.arrays, self.shaped = others
 
     # ---- what the user wants to see the inside of ----------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items
@@ -29,6 +30,19 @@ class Row:
     length: int
     can_move: bool
     is_next: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tail:
+    """From which axis on a shape is that of a leaf.
+
+    Attributes:
+      first: The axis.
+      leaves: The leaves that a mapped function was given.
+    """
+
+    first: int
+    leaves: Sequence[Any]
 
 
 @dataclass(eq=False, slots=True)

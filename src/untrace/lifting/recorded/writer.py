@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Tree
-from untrace.lifting.contexts import entered
-from untrace.lifting.recorded.calls.rearranged import rearranges, write_rearranged
-from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.functions.function_values import Given, function_key
-from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.functions.nested import join
 from untrace.lifting.recorded.functions.short_types import short_types
-from untrace.lifting.recorded.naming.containers import Containers
-from untrace.lifting.recorded.naming.naming import targets
 from untrace.lifting.recorded.naming.values import (
     Found,
     Values,
     arrays_in,
-    hides_arrays,
     is_array,
 )
-from untrace.lifting.recorded.repeats.rows import (
-    is_iteration,
-    row_hint,
-    row_of,
-    rows_at_once,
-)
+from untrace.lifting.recorded.program import Program
+from untrace.lifting.recorded.repeats.rows import row_of
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -44,11 +33,32 @@ from untrace.recovery.record import Body, Call, Place, Target, Turn, is_library
 from untrace.syntax.names import identifier
 from untrace.syntax.text import comment
 
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
-
 REACH = 10  # characters that are likely to lead to a module's parameters
 N_LATEST = 4  # arrays whose shapes may be meant
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How values, functions and calls are written, each of which may contain the others.
+
+    A value may be a function, a function has statements, and statements have values. The
+    modules for these reach each other through the writer; `main_function.py` is given all.
+
+    Attributes:
+      value: Writes any value; the string may name a number.
+      static: Writes a value that is no array.
+      function: Writes a function that is passed, by its runs in the call that takes it.
+      body: Writes recorded calls, in order.
+      as_made: Writes a call as it was made.
+      targets: Makes the names for the result of a call.
+    """
+
+    value: Callable[[Any, Writer, str], Term]
+    static: Callable[[Any, Writer], Term]
+    function: Callable[[Any, Sequence[Body], Writer], Term]
+    body: Callable[[Sequence[Call], Writer], None]
+    as_made: Callable[[Call, Writer], None]
+    targets: Callable[[Any, Target, Call, Writer], Names]
 
 
 class Writer:
@@ -63,6 +73,7 @@ class Writer:
       is_library: Whether the function is a library's, not the user's.
       is_method: Whether it is a method that is passed, whose object it needs.
       setting: JAX's settings around its statements.
+      forms: How everything is written; as by the writer around, if None.
     """
 
     def __init__(
@@ -74,7 +85,13 @@ class Writer:
         is_library: bool = False,
         is_method: bool = False,
         setting: jaxapi.Setting = (),
+        forms: Forms | None = None,
     ) -> None:
+        around = parent or caller
+        if forms is None:
+            assert around is not None
+            forms = around.forms
+        self.forms: Forms = forms
         self.program = program
         self.draft = draft
         self.parent = parent
@@ -98,7 +115,7 @@ class Writer:
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self.passed_on: dict[int, int] = {}  # arrays that are others here
-        self._unpacked: dict[int, tuple[Target, ...]] = {}
+        self.unpacked: dict[int, tuple[Target, ...]] = {}
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
         draft.origins, draft.lift = self._origins, self._lifted
@@ -252,46 +269,28 @@ class Writer:
     def value(self, value: Any, role: str = "") -> Term:
         """Write any value as an expression; `role` may name a number."""
         try:
-            return value_term(value, self, role)
+            return self.forms.value(value, self, role)
         except UnknownArray as error:
             error.value = value  # that around all others stays
             raise
 
     def number(self, value: float) -> Term:
         """Write a number."""
-        return static_term(value, self)
+        return self.forms.static(value, self)
+
+    def function(self, function: Any, bodies: Sequence[Body]) -> Term:
+        """Write a function that is passed; `bodies` are runs in the call it is passed to."""
+        return self.forms.function(function, bodies, self)
 
     # ---- statements ----------------------------------------------------------------
 
     def body(self, calls: Sequence[Call]) -> None:
         """Write recorded calls, in order."""
-        rest = list(calls)
-        containers = Containers(calls, self)
-        containers.write(0)
-        while rest:
-            setting, first = rest[0].setting, len(self.draft.statements)
-            self._next(rest)
-            containers.write(len(calls) - len(rest))
-            items = entered(setting, self.setting, self.program.lifter)
-            for statement in self.draft.statements[first:]:
-                if statement.context is None:  # no call inside this one has said it
-                    statement.context = items
+        self.forms.body(calls, self)
 
-    def _next(self, rest: list[Call]) -> None:
-        """Write the first of the calls that are left, and those that belong to it."""
-        taken = self._rows_of_parameter(rest)
-        if taken:
-            del rest[:taken]
-            return
-        item = rest.pop(0)
-        n_calls, rows = rows_at_once(item, rest)
-        if n_calls:
-            del rest[:n_calls]
-            self.unpack(item, rows)
-        elif is_iteration(item):
-            self.unpack_nameless(item)
-        else:
-            self.statement(item)
+    def as_made(self, item: Call) -> None:
+        """Write a call as it was made."""
+        self.forms.as_made(item, self)
 
     def unpack_parameters(
         self, values: Mapping[str, Any], code: types.CodeType
@@ -302,7 +301,7 @@ class Writer:
             if not isinstance(target, tuple) or value is None:
                 continue
             if is_array(value):
-                self._unpacked[id(value)] = target
+                self.unpacked[id(value)] = target
             elif type(value) in (tuple, list) and len(value) == len(target):
                 self._unpack_parameter(value, target)
 
@@ -313,67 +312,22 @@ class Writer:
             return
         whole = self.ref(found)
         self.values.forget(found[0])
-        names = tuple([self._part(v, t) for v, t in zip(value, target)])
+        names = tuple([self.name_part(v, t) for v, t in zip(value, target)])
         self.values.define(value, found[0])
         self.draft.statements.append(Statement(names, whole))
 
-    def _part(self, value: Any, target: Target) -> Names:
+    def name_part(self, value: Any, target: Target) -> Names:
         """Name a part of a parameter that is unpacked."""
         if (
             isinstance(target, tuple)
             and type(value) in (tuple, list)
             and len(target) == len(value)
         ):
-            return tuple([self._part(v, t) for v, t in zip(value, target)])
+            return tuple([self.name_part(v, t) for v, t in zip(value, target)])
         hint = target if isinstance(target, str) else "value"
         name = Name(identifier(hint), hint != "_")
         self.define(value, name)
         return name
-
-    def _rows_of_parameter(self, rest: Sequence[Call]) -> int:
-        """Write `a, b = x` for a parameter; return how many calls took its rows."""
-        if not self._unpacked or not rest or not rest[0].args:
-            return 0
-        array = rest[0].args[0]
-        target = self._unpacked.get(id(array))
-        if target is None:
-            return 0
-        whole = replace(rest[0], target=target, result=array)
-        n_calls, rows = rows_at_once(whole, rest)
-        if n_calls:
-            names = tuple([self._part(r, t) for r, t in zip(rows, target)])
-            self.draft.statements.append(Statement(names, self.value(array)))
-        return n_calls
-
-    def unpack(self, item: Call, rows: Sequence[Any]) -> None:
-        """Write `a, b = array`, which takes the rows of an array."""
-        whole = replace(item, result=tuple(rows))
-        self.program.write_as_made(whole, self)
-
-    def unpack_nameless(self, item: Call) -> None:
-        """Write `row, row_2 = array` where Python took the rows without naming them."""
-        whole = self.value(item.args[0])
-        hint = row_hint(next((ref.name.hint for ref in whole.refs()), ""))
-        names = tuple([Name(hint) for _ in item.result])
-        for row, name in zip(item.result, names):
-            self.define(row, name)
-        statement = Statement(names, whole)
-        if len(whole.parts) == 1:  # a loop may take the rows of what it is
-            statement.whole = Name("rows", folded=whole)
-        self.draft.statements.append(statement)
-
-    def main_body(self, calls: Sequence[Call]) -> None:
-        """Write the calls of the main function, which is what the user's own one does.
-
-        That may be a function that a library has made.
-        """
-        is_weak = False
-        if len(calls) == 1 and calls[0].is_own:
-            body = calls[0].bodies[0]
-            calls, is_weak = body.calls, is_library(body.code)
-        self.n_dissolving += is_weak
-        self.body(calls)
-        self.n_dissolving -= is_weak
 
     @property
     def is_main(self) -> bool:
@@ -384,23 +338,6 @@ class Writer:
     def in_library(self) -> bool:
         """Whether what is written now is a library's code, not the user's."""
         return self.is_library or self.n_dissolving > 0
-
-    def statement(self, item: Call) -> None:
-        """Write one recorded call."""
-        if rearranges(item):
-            write_rearranged(item, self)
-            return
-        is_opened = _is_object_map(item)
-        is_opened |= item.is_own and self.program.is_dissolved(item)
-        if (
-            not is_opened
-            and not self.is_new(self.program.plan.shown(item).result)
-            and not self.program.has_effects(item)
-        ):
-            return
-        if skip_move(item, self):
-            return
-        self.program.write(item, self)
 
     def is_new(self, result: Any) -> bool:
         """Tell whether a result holds anything that has no name yet."""
@@ -428,7 +365,7 @@ class Writer:
         `shown` is the call as it is written, if that is not how it was made.
         """
         written = shown or item
-        names = targets(written.result, written.target, item, self)
+        names = self.forms.targets(written.result, written.target, item, self)
         statement = Statement(names, term, self.program.has_effects(item))
         statement.is_tuple = type(written.result) is tuple
         statement.row = row_of(written)
@@ -516,12 +453,6 @@ class Writer:
         if found is not None:
             self.is_closure = found.captured = True
         return found
-
-
-def _is_object_map(item: Call) -> bool:
-    """Tell whether a function was mapped that returned arrays in objects of its own."""
-    is_map = item.function in (jax.tree.map, jax.tree_util.tree_map)
-    return is_map and any(hides_arrays(run.result) for run in item.bodies)
 
 
 def _users(place: Place, trail: Trail) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.host_calls import host_term, is_host_function
@@ -15,11 +15,9 @@ from untrace.lifting.recorded.expressions import constant_term, shape_term
 from untrace.lifting.recorded.functions.library import takes_shape_of_another
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.terms import Term, display, keyword
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import is_function
 from untrace.recovery.record import Body, Call
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -105,7 +103,7 @@ def _argument(
     value: Any, writer: Writer, bodies: Sequence[Body] = (), role: str = ""
 ) -> Term:
     if is_function(value) or runs_of(value, bodies):
-        return writer.program.callable_term(value, bodies, writer)
+        return writer.function(value, bodies)
     if type(value) in (list, tuple) and any(is_function(v) for v in value):
         items = [_argument(v, writer, bodies) for v in value]
         return display("()" if type(value) is tuple else "[]", items)

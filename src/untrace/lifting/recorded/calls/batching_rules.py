@@ -6,7 +6,7 @@ A rule that the recorded run did not need is traced apart, with every argument b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -16,16 +16,14 @@ from untrace.lifting.recorded.calls.open_rules import open_rules
 from untrace.lifting.recorded.calls.rule_arguments import kind
 from untrace.lifting.recorded.calls.rule_places import place_rules
 from untrace.lifting.recorded.functions.definitions import define
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import Term, is_global
 from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import run_apart, struct, trace_primal
 from untrace.recovery.functions import innermost, positional
 from untrace.recovery.record import Body
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
-    from untrace.lifting.recorded.writer import Writer
 
 _MODULE = "jax.custom_batching"
 

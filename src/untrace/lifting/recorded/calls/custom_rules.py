@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
@@ -36,6 +36,7 @@ from untrace.lifting.recorded.functions.function_values import (
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Plan
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import (
     Global,
@@ -58,9 +59,6 @@ from untrace.recovery.functions import innermost, positional, rules
 from untrace.recovery.record import Body, Call
 from untrace.stages import staged
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
 
 
 def custom_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from untrace import jaxapi
 from untrace.lifting.blocks.error_checks import HELPER
 from untrace.lifting.recorded.expressions import tree_term
 from untrace.lifting.recorded.terms import Global, Term, call, text_term
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.recorded.writer import Writer
 
 
 def error_check_term(check: jaxapi.ErrorCheck, writer: Writer) -> Term:

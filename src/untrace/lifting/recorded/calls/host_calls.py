@@ -7,7 +7,7 @@ imported, or a stand-in is in their place.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jax.experimental import io_callback
@@ -15,11 +15,9 @@ from jax.experimental import io_callback
 from untrace.lifting.blocks.standins import host_function_of
 from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.record import Call
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 _ROLE, _RESULT = "callback", "result_shape_dtypes"
 _WITH_RESULT = (jax.pure_callback, io_callback)
@@ -35,7 +33,7 @@ def host_term(function: Any, item: Call, writer: Writer) -> Term:
     """Write the function that a call runs on the host."""
     inner = function.func if isinstance(function, functools.partial) else function
     if public_name(inner) is not None:
-        return writer.program.callable_term(function, [], writer)
+        return writer.function(function, [])
     result: Any = None
     if item.function in _WITH_RESULT:
         given = [*item.args[2:], *(v for k, v in item.kwargs.items() if k != _RESULT)]

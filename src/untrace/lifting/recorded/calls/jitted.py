@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,22 +17,20 @@ from untrace import jaxapi
 from untrace.lifting.recorded.calls.callables import given_options
 from untrace.lifting.recorded.functions.needs import Returned, narrowed
 from untrace.lifting.recorded.functions.parameters import name_inside
+from untrace.lifting.recorded.naming.shapes import Shapes
 from untrace.lifting.recorded.naming.values import (
     arrays_in,
     has_array,
     is_array,
 )
+from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import optional, unchanged
 from untrace.recovery.functions import innermost, starred
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.snapshots import CONTAINERS
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.naming.shapes import Shapes
-    from untrace.lifting.recorded.tree import Statement
-    from untrace.lifting.recorded.writer import Writer
 
 
 @optional(unchanged)

@@ -6,17 +6,15 @@ The recorded run did not need them, so they are traced apart, at the recorded ty
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
 from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.recovery.apart import run_apart, struct
 from untrace.recovery.record import Body, Call
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
 
 _ROLE = "fun_transpose"
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, build, is_builtin, leaves
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import optional, unchanged
 from untrace.recovery.functions import innermost
 from untrace.recovery.record import Body, Call, is_library
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 
 @optional(unchanged)

@@ -8,7 +8,7 @@ the user had written `jax.grad(loss)`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -16,7 +16,7 @@ from untrace import jaxapi
 from untrace.capture.trees import plain
 from untrace.ir import Atom, Literal, Value
 from untrace.lifting.constructing import construct
-from untrace.lifting.frame import Frame
+from untrace.lifting.frame import Frame, module_function
 from untrace.lifting.lift import count_blocks, open_trees
 from untrace.lifting.names.source_names import source_names
 from untrace.lifting.recorded.calls.equations import RESULTS
@@ -25,17 +25,15 @@ from untrace.lifting.recorded.functions.fields import without
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC, opened_name
 from untrace.lifting.recorded.naming.values import Found, arrays_in, has_array, is_array
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Global, Term, call, keyword
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.optional import gives, optional
 from untrace.recovery.functions import given_arguments, is_function, peel
 from untrace.recovery.record import Body, Call
 from untrace.recovery.transformations import names_of
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
-    from untrace.lifting.recorded.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
         frame.returns(_result(item.result, texts, program))
         return ", ".join([*first, *roots]), []
 
-    name = lifter.function(block, opened_name(item.function, item.args), build)
+    name = module_function(lifter, block, opened_name(item.function, item.args), build)
     return Opened(name, captured, given)
 
 

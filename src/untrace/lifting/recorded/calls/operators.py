@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_term
 from untrace.lifting.recorded.terms import Term, binary, call, placed, text_term
 from untrace.lifting.recorded.unwritable import Unwritable
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Call
 from untrace.syntax.precedence import ATOM, LAMBDA, UNARY
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
-
 
 BINARY = {
     "add": "+",

@@ -8,12 +8,13 @@ the cases that the proof asks for, and a helper of the module chooses among them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.lifting.recorded.calls.lost_derivatives import computes_lost, lost_in
 from untrace.lifting.recorded.functions.definitions import define
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import Global, Term, call, joined
 from untrace.lifting.recorded.unwritable import Unwritable
@@ -22,9 +23,6 @@ from untrace.recovery.apart import ToldRules, perturbable, trace_told_rules
 from untrace.recovery.functions import innermost, positional, rules
 from untrace.recovery.record import Body
 from untrace.stages import staged
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
 
 Choice = tuple[bool, ...]
 Backward = dict[Choice, Term]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,9 @@ from untrace.lifting.recorded.naming.leaves import put_into, structure_term
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.terms import Global, Term, call
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Body, Call
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 MIN_LEAVES = 4
 MIN_UNFLATTENED = 3  # of a tree of the user

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import LiftingError, reason
 from untrace.ir import Atom, Block
-from untrace.lifting.frame import Frame
+from untrace.lifting.frame import Frame, module_function
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.names.naming import UNNAMED
 from untrace.lifting.names.source_names import source_names
@@ -34,7 +34,8 @@ from untrace.lifting.recorded.naming.leaves import with_leaves
 from untrace.lifting.recorded.naming.naming import rename, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
-from untrace.lifting.recorded.plan import Restart, place_of
+from untrace.lifting.recorded.plan import Plan, Restart, place_of
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import Global, Name, Term, call
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -43,9 +44,6 @@ from untrace.recovery.functions import innermost
 from untrace.recovery.record import Call
 from untrace.stages import staged
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.program import Program
 
 
 def write_call(item: Call, writer: Writer) -> None:
@@ -59,7 +57,7 @@ def write_call(item: Call, writer: Writer) -> None:
     """
     program = writer.program
     plan = program.plan
-    if item in plan.dropped or _is_constant(item) or _is_made(item, writer):
+    if item in plan.dropped or _is_constant(item, plan) or _is_made(item, writer):
         return
     for inner in plan.hoisted.get(item, ()):
         write_call(inner, writer)
@@ -73,7 +71,7 @@ def write_call(item: Call, writer: Writer) -> None:
         if item in program.plan.lowered or program.opens(item):
             write_region(item, writer)
         else:
-            program.write_as_made(item, writer)
+            writer.as_made(item)
     except Restart:
         raise
     except Exception as error:  # the recorder stands on private names of JAX
@@ -96,11 +94,13 @@ def _is_made(item: Call, writer: Writer) -> bool:
     )
 
 
-def _is_constant(item: Call) -> bool:
-    """Whether a call was evaluated while the program was traced: its result is known."""
-    return item.is_eager and not any(
-        isinstance(array, jaxapi.Tracer) for array in arrays_in(item.result)
-    )
+def _is_constant(item: Call, plan: Plan) -> bool:
+    """Whether a call that is not written was evaluated while the program was traced."""
+    if not item.is_eager and item not in plan.lowered:
+        return False
+    arrays = arrays_in(item.result)
+    is_known = not any(isinstance(array, jaxapi.Tracer) for array in arrays)
+    return is_known and (item.is_eager or bool(arrays))
 
 
 def _plan(item: Call, program: Program, error: Exception) -> bool:
@@ -256,7 +256,7 @@ def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) ->
         name = opened_name(item.function, item.args)
     elif not item.is_own:
         name = f"run_{name}"
-    return lifter.function(block, name, build)
+    return module_function(lifter, block, name, build)
 
 
 def _name(item: Call) -> str:

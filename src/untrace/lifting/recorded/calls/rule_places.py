@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from untrace.lifting.recorded.terms import (
     Global,
@@ -14,10 +13,8 @@ from untrace.lifting.recorded.terms import (
     placed,
 )
 from untrace.lifting.recorded.tree import Statement
+from untrace.lifting.recorded.writer import Writer
 from untrace.syntax.precedence import ATOM
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 
 def place_rules(

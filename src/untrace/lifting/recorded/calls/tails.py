@@ -8,30 +8,15 @@ they are written again with the last axes of a leaf in place of the numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Term, display, placed
+from untrace.lifting.recorded.tree import Tail
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Body
 from untrace.syntax.precedence import ATOM
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Tail:
-    """From which axis on a shape is that of a leaf.
-
-    Attributes:
-      first: The axis.
-      leaves: The leaves that a mapped function was given.
-    """
-
-    first: int
-    leaves: Sequence[Any]
 
 
 def tails(runs: Sequence[Body]) -> Iterator[Tail]:

@@ -9,7 +9,7 @@ types stays without annotations, as does a parameter whose type has no short nam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +21,9 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array, type_of
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Draft
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.syntax.text import quote
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 NOTE = "Its annotations need jaxtyping (`pip install jaxtyping`)."
 MAX_ITEMS = 6

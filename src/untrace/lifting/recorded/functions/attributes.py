@@ -8,17 +8,15 @@ their methods are one function.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 
 def attribute_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:

@@ -60,12 +60,12 @@ def _term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
         return writer.ref(known)
     layer = peel(function)
     if layer is None or public_name(function) is not None:
-        return writer.program.callable_term(function, (), writer)
+        return writer.function(function, ())
     if layer.kind == "partial":
         return _partial(function, bodies, writer)
     if layer.kind in ("function", "method"):
         return _definition(function, bodies, writer)
-    return writer.program.callable_term(function, runs_inside(function, bodies), writer)
+    return writer.function(function, runs_inside(function, bodies))
 
 
 def _definition(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:

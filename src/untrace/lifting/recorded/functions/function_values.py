@@ -16,8 +16,12 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
-from untrace.lifting.recorded.expressions import is_plain
-from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
+from untrace.lifting.recorded.naming.values import (
+    arrays_in,
+    has_array,
+    is_array,
+    is_plain,
+)
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.spelling.homes import public_name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,11 @@ from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import free_name, parameter_text
 from untrace.lifting.recorded.terms import Global, Term, placed
 from untrace.lifting.recorded.tree import Draft
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import find_public_home
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
 from untrace.syntax.precedence import LAMBDA
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 _WORD = re.compile(r"\w+")
 MAX_LAMBDA = 48  # characters of the expression of a function without a name

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.capture.trees import Node, Tree, access
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.terms import Name
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 MIN_SAME = 2
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
 from untrace import jaxapi
 from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
-from untrace.lifting.recorded.expressions import is_plain, with_numbers
+from untrace.lifting.recorded.expressions import with_numbers
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
@@ -23,17 +23,16 @@ from untrace.lifting.recorded.naming.values import (
     arrays_in,
     has_array,
     is_array,
+    is_plain,
     tree_key,
 )
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Parameter
+from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.functions import is_function, starred
 from untrace.recovery.record import Body, Call, is_library, is_library_class
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
 MAX_COLLECTIONS = 3  # of one tree that a function is given one by one

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from untrace.lifting.recorded.naming.values import is_made_of_arrays
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,17 +8,15 @@ their order, it is written `jax.tree.unflatten(jax.tree.structure(tree), ...)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
 from untrace.capture.trees import Tree
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, call, display
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 MIN_LEAVES = 6
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -13,13 +13,10 @@ from untrace.lifting.recorded.naming.paths import last_word
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Names, flat
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call, Target
 from untrace.syntax.names import identifier
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
-
 
 # What libraries call anything that they return.
 _VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value"})

@@ -23,6 +23,9 @@ from untrace.recovery.record import is_library_class
 Found = tuple[Name, str]
 
 
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
+
+
 def is_array(value: Any) -> bool:
     """Tell whether a value is an array, or stands for one."""
     kind = type(value)
@@ -32,6 +35,11 @@ def is_array(value: Any) -> bool:
             _KINDS.clear()
         known = _KINDS[kind] = isinstance(value, _ARRAYS) or jaxapi.is_ref(value)
     return known
+
+
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is a scalar, a string, a type or None."""
+    return isinstance(value, _PLAIN)
 
 
 def type_of(value: Any) -> Any:

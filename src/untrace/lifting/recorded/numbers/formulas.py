@@ -6,18 +6,14 @@ numbers have one text then. Floats that depend on no parameter stay numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement
+from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.formulas import Formula
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import UNARY
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.writer import Writer
 
 
 @optional(gives(None))

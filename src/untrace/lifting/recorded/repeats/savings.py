@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from untrace.lifting.recorded.repeats.slots import Run, Slot
 from untrace.lifting.recorded.terms import Name
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.repeats.slots import Run, Slot
 
 _HEAD, _START, _LIST = len("for  in :\n"), len("x = x\n"), len("ys = []\nys.append()\n")
 _TARGET, _VARIABLE = len("x = \n"), len("item, ")

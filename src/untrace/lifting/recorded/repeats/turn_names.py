@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from untrace.lifting.recorded.terms import Name, Ref, Term
-
-if TYPE_CHECKING:
-    from untrace.lifting.recorded.tree import Loop
+from untrace.lifting.recorded.tree import Loop
 
 
 def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, str]:
