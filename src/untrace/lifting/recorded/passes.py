@@ -94,9 +94,10 @@ def _settle_names(listing: Listing, program: Program) -> bool:
     if settle(functions, plan.levels, program.hidden):
         return True
     numbered = {f.name for f in functions if f.names and f.name not in f.names}
-    clashing = (numbered & program.locals) - plan.numbered
-    plan.numbered |= clashing
-    return bool(clashing)
+    if not (numbered & program.locals) - plan.numbered:
+        return False
+    plan.numbered |= numbered  # else a local would get the next number, and clash again
+    return True
 
 
 def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bool:

@@ -14,7 +14,12 @@ from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.naming.containers import Containers
 from untrace.lifting.recorded.naming.values import hides_arrays
-from untrace.lifting.recorded.repeats.rows import is_iteration, row_hint, rows_at_once
+from untrace.lifting.recorded.repeats.rows import (
+    all_rows,
+    is_iteration,
+    row_hint,
+    rows_at_once,
+)
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
@@ -53,6 +58,12 @@ def _write_next(rest: list[Call], writer: Writer) -> None:
             writer.as_made(replace(item, result=tuple(rows)))
     elif is_iteration(item):
         _unpack_nameless(item, writer)
+    elif n_rows := all_rows(item, rest):
+        taken = [item, *rest[: n_rows - 1]]
+        del rest[: n_rows - 1]
+        whole = writer.value(item.args[0])
+        names = [writer.forms.targets(c.result, c.target, c, writer) for c in taken]
+        writer.draft.statements.append(Statement(tuple(names), whole))
     else:
         _write_statement(item, writer)
 

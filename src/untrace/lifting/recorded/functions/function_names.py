@@ -79,14 +79,8 @@ def settle(
         rising = [names for names in shared if levels.get(names, 0) < len(names) - 1]
         if not rising:
             return levels != before
-        private = [names for names in rising if _is_next_private(names, levels)]
-        for names in private or rising:  # beside a `step`, only `_step` changes
+        for names in rising:
             levels[names] = levels.get(names, 0) + 1
-
-
-def _is_next_private(names: Names, levels: dict[Names, int]) -> bool:
-    level = levels.get(names, 0)
-    return names[level + 1] == f"_{names[level]}"
 
 
 @optional(gives(("function",)))
@@ -121,7 +115,8 @@ def _own_name(body: Body) -> str:
     if body.code.co_name == "__call__" and body.parameters:
         return snake_case(type(next(iter(body.parameters.values()))).__name__)
     known = getattr(body.function, "__name__", "")
-    return _cleaned(known if isinstance(known, str) and known else body.code.co_name)
+    name = known if isinstance(known, str) and known else body.code.co_name
+    return _cleaned(name) if is_library(body.code) else identifier(name, "function")
 
 
 def _names(qualname: str, body: Body, is_called: bool) -> Names:
@@ -142,11 +137,9 @@ def _names(qualname: str, body: Body, is_called: bool) -> Names:
 
 
 def _plain(name: str, body: Body) -> Names:
-    """Return the names of the user's function: `_step` is one only beside a `step`."""
+    """Return the names of the user's function: its own, and that of its class with it."""
     *around, last = body.code.co_qualname.split(".")
     names = [name]
-    if last == f"_{name}":
-        names.append(last)
     if around and around[-1] != LOCALS and not last.startswith("__"):
         names.append(_joined(snake_case(_class(around[-1], body)), name))
     if last == "__call__":  # the program may have a variable of its class's name

@@ -60,6 +60,23 @@ def is_iteration(item: Call) -> bool:
     )
 
 
+def all_rows(item: Call, rest: Sequence[Call]) -> int:
+    """Count the calls that take the rows of an array one after another, if they take all."""
+    first = row_of(item)
+    if first is None or first.index or not first.is_next or first.can_move:
+        return 0
+    others = rest[: first.length - 1]
+    if not others or len(others) < first.length - 1 or first.length > MAX_ROWS:
+        return 0
+    found = [
+        row_of(call)
+        for call in others
+        if call.args[:1] and call.args[0] is item.args[0]
+    ]
+    indices = [row.index for row in found if row is not None and row.is_next]
+    return first.length if indices == [*range(1, first.length)] else 0
+
+
 def row_hint(array: str) -> str:
     """Name a row of an array: `key` for `keys`."""
     hint = singular(array)
