@@ -285,3 +285,37 @@ def test_functions_that_ask_to_be_inlined(inline, level):
     jitted = jax.jit(step, inline=inline)
     text = recover(lambda x: jitted(x, x * 2.0, 3.0), X, level=level)
     assert "bind" not in text and "_src" not in text
+
+
+def test_objects_of_numbers_that_a_library_jits_with_are_passed():
+    layers = library(
+        """
+@jax.tree_util.register_pytree_node_class
+class Bump:
+    def __init__(self, *params):
+        self.params = params
+
+    def tree_flatten(self):
+        return self.params, None
+
+    @classmethod
+    def tree_unflatten(cls, aux, params):
+        return cls(*params)
+
+    def value(self, z):
+        a, b = self.params
+        return z**a * jnp.exp(-b * z)
+
+@jax.jit
+def total(bumps, z):
+    y = jnp.sin(z) * jnp.cos(z) + jnp.tan(z)
+    y = jnp.exp(y) + jnp.log1p(y * y)
+    return bumps[0].value(z) + y
+
+def lensing(z):
+    return total([Bump(1.0, 2.0)], z)
+"""
+    )
+    src = untrace.source(lambda z: layers.lensing(z))(X)
+    assert src.report.is_verified
+    assert not any("equations" in note for note in src.report.notes)

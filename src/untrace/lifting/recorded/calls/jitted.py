@@ -189,7 +189,7 @@ def _parts(value: Any, shapes: Shapes, numbers: tuple[type, ...] = ()) -> Iterat
     if isinstance(value, numbers):
         yield value
         return
-    if not (has_array(value) or (numbers and type(value) in CONTAINERS)):
+    if not has_array(value) and not (numbers and jax.tree.leaves(value)):
         return
     if type(value) in (tuple, list) and shapes.knows(value):
         yield from shapes.parts(value)
