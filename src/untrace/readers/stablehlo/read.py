@@ -29,6 +29,7 @@ from untrace.readers.stablehlo.sizes import (
     renamed,
     with_sizes,
 )
+from untrace.readers.stablehlo.tokens import without_tokens
 
 MAX_CALLED = 2_000_000
 """How many operations there may be when every call is written out."""
@@ -68,7 +69,6 @@ def read_module(content: Any, is_artefact: bool = False) -> Reading:
       LoadError: If it is none, not valid, or holds what JAX cannot express.
     """
     module = content if isinstance(content, Module) else parsed(content)
-    check_calls(module)
     try:
         with jaxapi.deep_recursion():
             try:
@@ -89,15 +89,18 @@ def read_module(content: Any, is_artefact: bool = False) -> Reading:
 
 
 def parsed(content: Any) -> Module:
-    """Parse a module.
+    """Parse a module; its order of effects is no tokens any more (`tokens`).
 
     Raises:
-      LoadError: If it cannot be parsed.
+      LoadError: If it cannot be parsed, or its functions call themselves.
     """
     try:
-        return parse_module(content)
+        module = parse_module(content)
     except ModuleError as error:
         raise not_parsed(error) from None
+    check_calls(module)
+    with jaxapi.deep_recursion():
+        return without_tokens(module)
 
 
 def not_parsed(error: ModuleError) -> LoadError:
@@ -184,14 +187,9 @@ def has_composites(module: Module) -> bool:
 def _checked(kind: Any) -> TensorType:
     """Return the type of an argument, and refuse all but arrays."""
     if not isinstance(kind, TensorType):
-        then = "Only arrays of a known number of axes are taken."
-        if "token" in kind:
-            then = (
-                "JAX orders by it what the program does on the host: lower the function "
-                "without ordered effects, such as `jax.debug.print(..., ordered=True)`."
-            )
         raise LoadError(
-            f"cannot read the module: an argument is of type {kind}. {then}"
+            f"cannot read the module: an argument is of type {kind}. "
+            "Only arrays of a known number of axes are taken."
         )
     return kind
 
