@@ -174,9 +174,7 @@ def of_packages(step: int, offset: int, how: How) -> Iterator[Outcome]:
 CORPORA = {"harness": of_harness, "programs": of_programs, "packages": of_packages}
 
 
-def outcomes(
-    name: str, step: int, offset: int = 0, how: How = How()
-) -> Iterator[Outcome]:
+def outcomes(name: str, step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th case of a corpus; free compiled code from time to time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
