@@ -23,6 +23,12 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
+    if not dropout_p and _is_for_jax(query, key, value, attn_mask):
+        query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
+        out = jax.nn.dot_product_attention(
+            query, key, value, _of_heads(attn_mask), scale=scale, is_causal=is_causal
+        )
+        return jnp.swapaxes(out, 1, 2)
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (
@@ -86,18 +92,26 @@ def multi_head_attention_forward(
     if in_proj_bias is not None:
         bias_q, bias_k, bias_v = jnp.split(in_proj_bias, 3)
         q, k, v = q + bias_q, k + bias_k, v + bias_v
-    q, k, v = (_heads(x, num_heads) for x in (q, k, v))
-    scores = q @ jnp.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
-    if attn_mask is not None:
-        if attn_mask.ndim == 3:
-            attn_mask = attn_mask.reshape((-1, num_heads, *attn_mask.shape[1:]))
-        scores = _masked(scores, attn_mask)
-    if key_padding_mask is not None:
-        scores = _masked(scores, key_padding_mask[..., None, None, :])
-    weights = jax.nn.softmax(scores, axis=-1)
-    if dropout_p and training:
-        weights = dropout(weights, dropout_p)
-    out = jnp.transpose(weights @ v, (2, 0, 1, 3))
+    if attn_mask is not None and attn_mask.ndim == 3:
+        attn_mask = attn_mask.reshape((-1, num_heads, *attn_mask.shape[1:]))
+    dropout_p = dropout_p if training else 0.0
+    is_plain = not need_weights and not dropout_p and key_padding_mask is None
+    weights: Any = None
+    if is_plain and _is_for_jax(q[None], k[None], v[None], attn_mask):
+        q, k, v = (_split(x, num_heads) for x in (q, k, v))
+        out = jax.nn.dot_product_attention(q, k, v, _of_heads(attn_mask))
+        out = jnp.swapaxes(out, 0, 1)
+    else:
+        q, k, v = (jnp.swapaxes(_split(x, num_heads), 1, 2) for x in (q, k, v))
+        scores = q @ jnp.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
+        if attn_mask is not None:
+            scores = _masked(scores, attn_mask)
+        if key_padding_mask is not None:
+            scores = _masked(scores, key_padding_mask[..., None, None, :])
+        weights = jax.nn.softmax(scores, axis=-1)
+        if dropout_p:
+            weights = dropout(weights, dropout_p)
+        out = jnp.transpose(weights @ v, (2, 0, 1, 3))
     out = out.reshape(query.shape) @ out_proj_weight.T
     out = out if out_proj_bias is None else out + out_proj_bias
     out = out[:, 0] if is_single else out
@@ -107,10 +121,31 @@ def multi_head_attention_forward(
     return out, weights[0] if is_single else weights
 
 
-def _heads(x: Any, num_heads: int) -> Any:
-    """From (length, batch, features) to (batch, head, length, features of a head)."""
-    x = x.reshape((*x.shape[:2], num_heads, -1))
-    return jnp.transpose(x, (1, 2, 0, 3))
+def _is_for_jax(query: Any, key: Any, value: Any, mask: Any) -> bool:
+    """Whether `jax.nn.dot_product_attention` computes the same.
+
+    It takes no other shapes, computes in float32, and where a mask leaves a row nothing, it
+    gives the mean of the values.
+    """
+    is_taken = query.ndim == key.ndim == 4 and key.shape == value.shape
+    is_taken = is_taken and query.shape[0] == key.shape[0]
+    is_bool = mask is not None and mask.dtype == jnp.bool_
+    return is_taken and not is_bool and query.dtype in _FLOATS
+
+
+_FLOATS = (jnp.float32, jnp.bfloat16, jnp.float16)
+
+
+def _of_heads(bias: Any) -> Any:
+    """What is added to scores, with axes for the batch and the heads."""
+    if bias is None or bias.ndim == 4:
+        return bias
+    return bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
+
+
+def _split(x: Any, num_heads: int) -> Any:
+    """From (length, batch, features) to (batch, length, head, features of a head)."""
+    return jnp.swapaxes(x.reshape((*x.shape[:2], num_heads, -1)), 0, 1)
 
 
 def _masked(scores: Any, mask: Any) -> Any:
