@@ -294,3 +294,8 @@ def test_a_result_that_is_dropped_further_out_is_called_so_inside() -> None:
         untrace.parse(
             text.replace("_:f32[3] = sin a;", "_:f32[3] = sin a; _:f32[3] = cos a;")
         )
+
+
+def test_an_arrow_is_no_number():
+    with pytest.raises(ParseError, match="line 1"):
+        parse("{ lambda ; a:f32[]. let b:f32[] = mul a -> in (b,) }")

@@ -11,6 +11,7 @@ import numpy as np
 
 from untrace.jaxapi import printed, unprinted
 from untrace.readers.jaxprs.making import Making
+from untrace.readers.jaxprs.shard_maps import read_mesh, with_devices
 from untrace.readers.jaxprs.syntax import (
     Block,
     Blocks,
@@ -104,12 +105,28 @@ class Params:
             self._builder.fail(
                 f"`{param}` of `{eqn.primitive}` must be a jaxpr", eqn.at
             )
+        if param == "ctx_mesh" and isinstance(value, Raw | Call):
+            return self.context_mesh(value, eqn)
         maker = _MAKERS.get(type(value))
         if maker is not None:
             return maker(self, value, param, eqn)
         if param in _ENUMS and type(value) is int:
             return printed.PARAM_CLASSES[_ENUMS[param]](value)
         return value
+
+    def context_mesh(self, value: Raw | Call, eqn: Equation) -> Any:
+        """Return the mesh that a function was traced in, with its devices."""
+        mesh = read_mesh(value)
+        if mesh is None or (isinstance(value, Raw) and value.text.startswith("Abs")):
+            return value if mesh is None else mesh
+        found = with_devices(mesh)
+        if found is None:
+            self._builder.fail(
+                f"the devices of the mesh `ctx_mesh` of `{eqn.primitive}` are not printed",
+                value.at,
+                "Enter such a mesh by `jax.set_mesh`.",
+            )
+        return found
 
     def block(self, value: Block, param: str, eqn: Equation) -> Any:
         """Return a jaxpr that takes no operands as they are."""

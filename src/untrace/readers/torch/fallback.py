@@ -11,6 +11,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 from untrace.readers.torch.library import torch
@@ -69,9 +70,10 @@ def _imported() -> tuple[dict[Any, Any], str]:
 
 def _broken(error: Exception) -> str:
     said = " ".join(str(error).split())[:200]
+    version = metadata.version("torch")
     return (
         f"The package torchax, which has more of them, cannot be imported beside torch "
-        f"{torch.__version__} ({type(error).__name__}: {said}); the extra "
+        f"{version} ({type(error).__name__}: {said}); the extra "
         "`untrace[torch]` pins versions that work together."
     )
 

@@ -14,6 +14,9 @@ import jax.numpy as jnp
 from untrace.readers.torch.lowerings.table import lowered_function
 
 
+_STABLE: dict[str, Any] = {"algorithm": "stable"}
+
+
 def _options(eps: float) -> dict[str, Any]:
     """What `jax.nn.standardize` is told where its default is another."""
     return {} if eps == 1e-5 else {"epsilon": eps}
@@ -30,7 +33,7 @@ def layer_norm(
     options = _options(eps)
     if len(normalized_shape) > 1:
         options["axis"] = tuple(range(-len(normalized_shape), 0))
-    out = jax.nn.standardize(input, algorithm="stable", **options)
+    out = jax.nn.standardize(input, **_STABLE, **options)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
@@ -58,7 +61,7 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Any:
     groups = input.reshape((input.shape[0], num_groups, -1))
-    out = jax.nn.standardize(groups, algorithm="stable", **_options(eps))
+    out = jax.nn.standardize(groups, **_STABLE, **_options(eps))
     out = out.reshape(input.shape)
     out = out if weight is None else out * _channels(weight, input)
     return out if bias is None else out + _channels(bias, input)
@@ -78,7 +81,7 @@ def instance_norm(
     if running_mean is not None:
         raise NotImplementedError("statistics of instances that are kept")
     axis = tuple(range(2, input.ndim))
-    out = jax.nn.standardize(input, axis, algorithm="stable", **_options(eps))
+    out = jax.nn.standardize(input, axis, **_STABLE, **_options(eps))
     out = out if weight is None else out * _channels(weight, input)
     return out if bias is None else out + _channels(bias, input)
 

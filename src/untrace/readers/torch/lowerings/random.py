@@ -209,7 +209,8 @@ def fill_normal(input: Any, mean: Any = 0.0, std: Any = 1.0) -> Any:
 
 @filling("uniform_")
 def fill_uniform(input: Any, low: float = 0.0, high: float = 1.0) -> Any:
-    bounds = {} if (low, high) == (0, 1) else {"minval": low, "maxval": high}
+    is_unit = (low, high) == (0, 1)
+    bounds: dict[str, Any] = {} if is_unit else {"minval": low, "maxval": high}
     return jax.random.uniform(KEYS.next(), input.shape, input.dtype, **bounds)
 
 
