@@ -13,7 +13,6 @@ import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.table import lowered_function
 
-
 _STABLE: dict[str, Any] = {"algorithm": "stable"}
 
 
