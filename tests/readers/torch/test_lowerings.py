@@ -220,7 +220,9 @@ ATTENTION = {
     "causal": {"is_causal": True},
     "scaled": {"scale": 0.3},
     "masked": {"attn_mask": torch.ones(5, 5).tril().bool()},
+    "rows_without_rest": {"attn_mask": torch.ones(5, 5).tril(-1).bool()},
     "biased": {"attn_mask": torch.randn(5, 5)},
+    "nothing_left": {"attn_mask": torch.ones(5, 5).tril(-1).log()},
     "biased_heads": {"attn_mask": torch.randn(3, 5, 5), "scale": 0.3},
 }
 
@@ -243,6 +245,7 @@ def test_attention_is_that_of_torch(name):
         {"need_weights": False, "attn_mask": torch.randn(5, 5)},
         {"need_weights": False, "attn_mask": torch.randn(4, 5, 5)},
         {"need_weights": False, "key_padding_mask": torch.arange(5) > torch.ones(2, 1)},
+        {"need_weights": False, "attn_mask": torch.ones(5, 5).triu(0).bool()},
         {"attn_mask": torch.ones(5, 5).triu(1).bool()},
     ],
 )
