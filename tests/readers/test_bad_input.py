@@ -80,3 +80,11 @@ def test_bytes_that_are_broken_or_of_others_are_refused(name, tmp_path):
     path.write_bytes(content)
     with pytest.raises(untrace.LoadError, match=words):
         untrace.source(str(path))
+
+
+def test_params_of_a_newer_jax_are_named():
+    text = "{ lambda ; a:f32[3]. let b:f32[2] c:i32[2] = top_k[k=2 magic=1] a in (b,) }"
+    words = rf"line 1, column 46: `top_k` has no param `magic` in jax {jax.__version__}"
+    with pytest.raises(untrace.ParseError, match=words) as caught:
+        untrace.parse(text)
+    assert "newer JAX" in str(caught.value)
