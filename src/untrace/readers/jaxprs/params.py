@@ -56,6 +56,8 @@ _ENUMS = {
     "precision": "Precision",
 }
 """Params whose members are printed as numbers or without their class."""
+_PRESETS = frozenset(jax.lax.DotAlgorithmPreset.__members__)
+"""Precisions that are printed without their class; the others stand in pairs, with it."""
 
 _JAXPRS = (Block, Blocks, Name, Printed, Raw, type(None))
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
@@ -162,8 +164,12 @@ class Params:
             return unprinted.UNSPECIFIED_SHARDING
         kind, _, member = text.rpartition(".")
         kind = kind.rpartition(".")[2] or _ENUMS.get(param, "")
-        found = getattr(printed.PARAM_CLASSES.get(kind), member, None)
-        return text if found is None or kind == "" else found
+        kinds = ("DotAlgorithmPreset", kind) if text in _PRESETS else (kind,)
+        for kind in kinds if param == "precision" else kinds[-1:]:
+            found = getattr(printed.PARAM_CLASSES.get(kind), member, None)
+            if kind and found is not None:
+                return found
+        return text
 
     def call(self, value: Call, param: str, eqn: Equation) -> Any:
         """Return what is printed like a call of its class."""
@@ -207,6 +213,9 @@ class Params:
         found = _CLASS.fullmatch(value.text)
         if found:
             dtype = dtype_named(found[1])
+            is_own = value.text.startswith("<class 'jax.numpy.")
+            if dtype is not None and is_own:
+                return getattr(jax.numpy, found[1])
             return value if dtype is None else np.dtype(dtype).type
         return value
 
