@@ -4,10 +4,12 @@
     python -m tests.corpus.from_stablehlo --corpus programs --step 20 --values
     python -m tests.corpus.from_stablehlo --corpus harness --via export --verbose
     python -m tests.corpus.from_stablehlo --corpus packages --timeout 120
+    python -m tests.corpus.from_stablehlo --corpus harness --source api
 
 Every case is lowered by JAX, its text (or its exported bytes) is read, and the jaxpr is
 lowered again. Where that is not the same StableHLO, both modules run at the arguments of
-the case; with `--values` they always do.
+the case; with `--values` they always do. With `--source` what is read is written as source
+of that level, and verified.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import jax
 import jax.export
 import numpy as np
 
+import untrace
 from tests.corpus import harness, programs
 from tests.corpus.interpreted import limited, said
 from tests.corpus.packages import apart
@@ -52,12 +55,21 @@ class Outcome(NamedTuple):
     verdict: str
     detail: str = ""
     values: str = ""
+    source: str = ""
 
 
-def compared(
-    name: str, function: Any, args: tuple[Any, ...], via: str, is_valued: bool
-) -> Outcome:
+class How(NamedTuple):
+    """How cases are lowered, and what is done besides."""
+
+    via: str = "text"
+    is_valued: bool = False
+    level: str = ""
+    timeout_s: float = 300
+
+
+def compared(name: str, function: Any, args: tuple[Any, ...], how: How) -> Outcome:
     """Lower a function, read it again, and compare."""
+    via, is_valued = how.via, how.is_valued
     try:
         jitted = function if hasattr(function, "lower") else jax.jit(function)
         if via == "export":
@@ -82,7 +94,17 @@ def compared(
     if verdict == SAME_VALUES:
         detail = by_structure(reading)
     values = values_of(reading, given) if is_valued else ""
-    return Outcome(name, verdict, detail, values)
+    source = source_of(reading, how.level) if how.level else ""
+    return Outcome(name, verdict, detail, values, source)
+
+
+def source_of(reading: Any, level: str) -> str:
+    """Write what was read as source, and return what was verified of it."""
+    with jax.enable_x64(reading.is_wide):
+        try:
+            return str(untrace.source(reading.jaxpr, level=level).report.strength)
+        except Exception as error:
+            return f"not generated: {said(error)}"
 
 
 def by_structure(reading: Any) -> str:
@@ -126,49 +148,37 @@ def values_of(reading: Any, given: list[Any] | None) -> str:
     return "equal" if same else "different"
 
 
-def of_harness(
-    step: int, offset: int, via: str, is_valued: bool, _: float
-) -> Iterator[Outcome]:
+def of_harness(step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th case of JAX's harness."""
     for case in harness.sampled(step, offset):
         args = tuple(case.dyn_args_maker(np.random.RandomState(0)))
-        yield compared(case.fullname, case.dyn_fun, args, via, is_valued)
+        yield compared(case.fullname, case.dyn_fun, args, how)
 
 
-def of_programs(
-    step: int, offset: int, via: str, is_valued: bool, _: float
-) -> Iterator[Outcome]:
+def of_programs(step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th documented program, derivative or batch."""
     for case in programs.chosen(kinds="", step=step, offset=offset):
         with case.context():
-            yield compared(case.name, case.function, case.args, via, is_valued)
+            yield compared(case.name, case.function, case.args, how)
 
 
-def of_packages(
-    step: int, offset: int, via: str, is_valued: bool, timeout_s: float
-) -> Iterator[Outcome]:
+def of_packages(step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th program of the packages, each package in its own process."""
-    command = ["-m", "tests.corpus.from_stablehlo", "--via", via]
-    command += ["--values"] * is_valued
-    for answer in apart.answers(command, chosen(step=step, offset=offset), timeout_s):
+    command = ["-m", "tests.corpus.from_stablehlo", "--via", how.via]
+    command += ["--values"] * how.is_valued + ["--source", how.level] * bool(how.level)
+    cases = chosen(step=step, offset=offset)
+    for answer in apart.answers(command, cases, how.timeout_s):
         yield Outcome(*answer)
 
 
 CORPORA = {"harness": of_harness, "programs": of_programs, "packages": of_packages}
 
 
-def outcomes(
-    name: str,
-    step: int,
-    offset: int = 0,
-    via: str = "text",
-    is_valued: bool = False,
-    timeout_s: float = 300,
-) -> Iterator[Outcome]:
+def outcomes(name: str, step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th case of a corpus; free compiled code from time to time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases = CORPORA[name](step, offset, via, is_valued, timeout_s)
+        cases = CORPORA[name](step, offset, how)
         for position, outcome in enumerate(cases):
             if position % 300 == 299:
                 jax.clear_caches()
@@ -183,43 +193,42 @@ def main() -> None:
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--via", choices=["text", "names", "export"], default="text")
     parser.add_argument("--values", action="store_true", help="run all modules")
+    parser.add_argument("--source", choices=["lax", "api"], default="", help="level")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a program")
     parser.add_argument("--verbose", action="store_true", help="print every case")
     parser.add_argument("--case", action="append", help="only this one of a package")
     options = parser.parse_args()
+    how = How(options.via, options.values, options.source, options.timeout)
+    del sys.argv[1:]  # some packages read the command line
     if options.case:
-        via, is_valued = options.via, options.values
-        apart.judged(options.case, lambda *case: compared(*case, via, is_valued))
+        apart.judged(options.case, lambda *case: compared(*case, how))
         return
     is_good = True
     for name in options.corpus or ("harness", "programs"):
         counts: collections.Counter[str] = collections.Counter()
         values: collections.Counter[str] = collections.Counter()
+        sources: collections.Counter[str] = collections.Counter()
         start = time.time()
         with limited(0):
-            for outcome in outcomes(
-                name,
-                options.step,
-                options.offset,
-                options.via,
-                options.values,
-                options.timeout,
-            ):
+            for outcome in outcomes(name, options.step, options.offset, how):
                 counts[outcome.verdict] += 1
                 values[outcome.values] += 1
+                sources[outcome.source.partition(":")[0]] += 1
                 is_same = (
                     outcome.verdict.startswith(SAME_MODULE)
                     and outcome.values != "different"
+                    and outcome.source in ("", "identical", "equivalent")
                 )
                 if options.verbose or not is_same:
                     print(*outcome, flush=True)
                 is_good &= outcome.verdict in GOOD + NOT_OURS
                 is_good &= outcome.values != "different"
-        values.pop("", None)
+                is_good &= not outcome.source.startswith("not generated")
         print(f"jax {jax.__version__}, {name}, {options.via}: {dict(counts)}", end="")
-        print(
-            f", values {dict(values)}" if values else "", f"{time.time() - start:.0f} s"
-        )
+        for what, found in (("values", values), ("sources", sources)):
+            found.pop("", None)
+            print(f", {what} {dict(found)}" if found else "", end="")
+        print(f" {time.time() - start:.0f} s")
     sys.exit(not is_good)
 
 

@@ -215,6 +215,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="print every case")
     parser.add_argument("--case", action="append", help="only this one of a package")
     options = parser.parse_args()
+    del sys.argv[1:]  # some packages read the command line
     if options.case:
         apart.judged(options.case, of_function)
         return

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from tests.readers.pasted import pasted
 from tests.readers.printed_texts import RELEASES, texts
 from tests.readers.test_printed_functions import DROPPED, HOST, RANGE, RULE
+from tests.readers.test_printed_kernels import KERNEL
 from tests.readers.test_printed_shard_maps import TEXT, VARYING
 from untrace import ParseError, parse
 
@@ -46,7 +47,7 @@ WORDS = (
     *("f64[3]", "f32[b, 2*b]", "f32[b^99]", "GatherScatterMode.CLIP", "PyTreeDef(*)"),
 )
 
-FURTHER = (DROPPED, HOST, RANGE, RULE, TEXT, VARYING)
+FURTHER = (DROPPED, HOST, RANGE, RULE, TEXT, VARYING, KERNEL)
 
 
 def originals() -> list[str]:

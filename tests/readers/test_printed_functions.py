@@ -42,6 +42,7 @@ PROGRAMS = {
     "pure_callback": called,
     "in a loop": scanned,
     "two results": lambda x: jax.pure_callback(host, (STRUCT, STRUCT), x, x),
+    "ordered in a branch": lambda x: jax.lax.cond(x[0] > 0, noted, lambda x: x, x),
     "io_callback": lambda x: io_callback(host, STRUCT, x, ordered=True),
     "debug_callback": noted,
     "custom_vmap": lambda x: summed({"a": x}, x + 1),

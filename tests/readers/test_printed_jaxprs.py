@@ -294,3 +294,23 @@ def test_a_result_that_is_dropped_further_out_is_called_so_inside() -> None:
         untrace.parse(
             text.replace("_:f32[3] = sin a;", "_:f32[3] = sin a; _:f32[3] = cos a;")
         )
+
+
+def test_an_arrow_is_no_number():
+    with pytest.raises(ParseError, match="line 1"):
+        parse("{ lambda ; a:f32[]. let b:f32[] = mul a -> in (b,) }")
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        jax.lax.Precision.HIGHEST,
+        jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X3,
+        jax.lax.DotAlgorithmPreset.DEFAULT,
+        jax.lax.DotAlgorithm(jnp.float32, jnp.float32, jnp.float32),
+    ],
+    ids=str,
+)
+def test_precisions_of_products_are_read(precision):
+    x = jax.ShapeDtypeStruct((2, 2), jnp.float32)
+    read_back(lambda a, b: jnp.matmul(a, b, precision=precision), x, x)

@@ -133,3 +133,27 @@ def test_what_is_wrong_with_a_shard_map_is_said(name):
     with pytest.raises(untrace.ParseError, match=message) as raised:
         untrace.parse(TEXT.replace(*change))
     assert "line " in str(raised.value)
+
+
+JITTED = """{ lambda ; a:f32[3]. let
+    b:f32[3] = jit[
+      name=f
+      ctx_mesh=Mesh('S': 1, axis_types=(Auto,))
+      jaxpr={ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
+    ] a
+  in (b,) }"""
+
+
+def test_function_in_a_mesh_of_one_device_has_that():
+    src = untrace.source(JITTED)
+    assert src.report.strength == "identical"
+    assert 'make_mesh((1,), ("S",)' in str(src)
+
+
+def test_devices_of_the_mesh_of_a_function_are_those_that_are_entered():
+    with pytest.raises(untrace.ParseError, match="line 4, .*devices of the mesh") as no:
+        untrace.parse(JITTED.replace("'S': 1", "'S': 4096"))
+    assert "jax.set_mesh" in str(no.value)
+    mesh = jax.make_mesh((1,), ("S",), axis_types=(jax.sharding.AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        assert untrace.parse(JITTED).eqns[0].params["ctx_mesh"] is mesh

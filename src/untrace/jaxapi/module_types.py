@@ -134,7 +134,9 @@ class Module:
 
     `source` is what it was parsed from: text, bytes or an object of the bindings.
     `filled` are arguments of `main` that it has besides, with their values: the number of
-    the platform that a program for several of them runs on.
+    the platform that a program for several of them runs on. `orders` says which order of
+    effects each token among the arguments of `main` is of ("io" or "debug", or another
+    name), if that is known.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Module:
     attributes: dict[str, Any]
     source: Any
     filled: dict[int, Any]
+    orders: tuple[str, ...] = ()
 
     @property
     def main(self) -> Function:

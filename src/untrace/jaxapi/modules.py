@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.export
 import numpy as np
+from jax._src import callback as _callback
 from jax._src import compiler as _compiler
+from jax._src import debugging as _debugging
 from jax._src import xla_bridge as _xla_bridge
 from jax._src.interpreters import mlir as _mlir
 from jax._src.lib import _jax
@@ -120,7 +123,18 @@ def lowered_module(
         exported = jax.export.export(jitted, platforms=(platform,))(*avals)
         return parse_module(exported.mlir_module_serialized)
     lowered = jitted.trace(*avals).lower(lowering_platforms=(platform,))
-    return parse_module(lowered.compiler_ir("stablehlo"))
+    module = parse_module(lowered.compiler_ir("stablehlo"))
+    effects = lowered._lowering.compile_args["ordered_effects"]
+    return replace(module, orders=tuple(map(_order_of, effects)))
+
+
+def _order_of(effect: Any) -> str:
+    """Return the name of an order of effects."""
+    known = {
+        _callback._OrderedIOEffect: "io",
+        _debugging.ordered_debug_effect: "debug",
+    }
+    return known.get(effect, str(effect))
 
 
 def compiled_values(module: Module, args: Any) -> list[np.ndarray[Any, Any]]:

@@ -9,6 +9,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ _FURTHER = (
     "jax.experimental.pallas",
     "jax.experimental.sparse",
 )
+_OF_KERNELS = "jax._src.pallas.primitives"
 PARAM_CLASSES: dict[str, Any] = {
     one.__name__: one
     for one in (
@@ -118,6 +120,7 @@ def _known(modules: tuple[str, ...] = ()) -> dict[str, Any]:
         _pe.custom_staging_rules,
         _pe.dce_rules,
         dict.fromkeys(_primitives_of(_state_primitives)),
+        dict.fromkeys(_primitives_of(sys.modules.get(_OF_KERNELS))),
     ]
     for table in tables:
         for primitive in table:
@@ -127,7 +130,8 @@ def _known(modules: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _primitives_of(module: Any) -> Iterator[Any]:
-    return (one for one in vars(module).values() if isinstance(one, _core.Primitive))
+    known = vars(module).values() if module is not None else ()
+    return (one for one in known if isinstance(one, _core.Primitive))
 
 
 # -- types

@@ -168,6 +168,8 @@ def refuse_unread(program: Any) -> None:
         path = Path(program)
         if not path.exists():
             raise LoadError(f"there is no file {path}.")
+        if path.suffix != ".py" and path.is_file() and not path.stat().st_size:
+            raise LoadError(f"{path} is empty.")
         if path.suffix != ".py":
             raise LoadError(f"{path} is in no format that is read: {_listed()}.")
 

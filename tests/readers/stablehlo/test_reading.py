@@ -175,9 +175,8 @@ def test_a_sample_of_the_harness_comes_back():
     n_same = 0
     for case in harness.sampled(4000)[::4]:
         args = tuple(case.dyn_args_maker(np.random.RandomState(0)))
-        outcome = from_stablehlo.compared(
-            case.fullname, case.dyn_fun, args, "text", False
-        )
+        how = from_stablehlo.How()
+        outcome = from_stablehlo.compared(case.fullname, case.dyn_fun, args, how)
         assert outcome.verdict in (SAME_MODULE, "not lowered"), outcome
         n_same += outcome.verdict == SAME_MODULE
     assert n_same > 20

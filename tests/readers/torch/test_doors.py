@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 
 import untrace  # noqa: E402
 from tests.readers.torch.test_sources import arguments_of  # noqa: E402
+from untrace.readers.torch import fallback  # noqa: E402
 
 X = torch.arange(15.0).reshape(5, 3) / 8
 
@@ -108,4 +109,28 @@ def test_command_reduces_a_module(tmp_path):
     assert run.returncode == 0, run.stderr
     assert "to 1 equation," in run.stderr
     repro = (tmp_path / "repro.py").read_text()
-    assert "jnp.log" in repro and "torch" not in repro
+    assert "jnp.log" in repro and "import torch" not in repro  # comments quote lines
+
+
+def test_what_torchax_would_carry_out_is_named_with_why_it_does_not(monkeypatch):
+    class Airy(nn.Module):
+        def forward(self, x):
+            return torch.special.airy_ai(x)
+
+    monkeypatch.setitem(sys.modules, "torchax.ops.jaten", None)
+    fallback._imported.cache_clear()
+    try:
+        with pytest.raises(untrace.CaptureError) as caught:
+            untrace.source(Airy())(X)
+    finally:
+        fallback._imported.cache_clear()
+    for words in ("airy_ai", "test_doors.py", "beside torch 2.", "pins versions"):
+        assert words in str(caught.value)
+
+
+def test_torchax_can_be_imported_beside_torch():
+    code = "import torchax, torchax.ops.jaten"
+    version = tuple(map(int, torch.__version__.split(".")[:2]))
+    if version > (2, 12):
+        pytest.skip("newer than what the extra `torch` pins")
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -63,6 +63,7 @@ UNARY = {
     "hardtanh": F.hardtanh,
     "softsign": F.softsign,
     "logsigmoid": F.logsigmoid,
+    "implicit_axis": lambda x: F.log_softmax(x) + F.softmax(x[None])[0] + F.softmax(x),
     "glu": F.glu,
     "softmax": lambda x: F.softmax(x, dim=0),
     "log_softmax": lambda x: x.log_softmax(-1),
@@ -190,6 +191,10 @@ IMAGES = {
     ),
     "max_pool": lambda x, w: F.max_pool2d(x, 3, stride=2, padding=1),
     "max_pool_ceil": lambda x, w: F.max_pool2d(x, 3, stride=2, ceil_mode=True),
+    "max_pool_places": lambda x, w: F.max_pool2d(
+        x.round(), 3, 2, 1, return_indices=True
+    ),
+    "adaptive_max": lambda x, w: F.adaptive_max_pool2d(x, (2, 4)),
     "avg_pool": lambda x, w: F.avg_pool2d(x, 2) + F.avg_pool2d(x, 3, 2, 1)[..., :4],
     "adaptive": lambda x, w: F.adaptive_avg_pool2d(x, 2) + x.mean((2, 3), True),
     "nearest": lambda x, w: F.interpolate(x, scale_factor=2),
@@ -215,7 +220,10 @@ ATTENTION = {
     "causal": {"is_causal": True},
     "scaled": {"scale": 0.3},
     "masked": {"attn_mask": torch.ones(5, 5).tril().bool()},
+    "rows_without_rest": {"attn_mask": torch.ones(5, 5).tril(-1).bool()},
     "biased": {"attn_mask": torch.randn(5, 5)},
+    "nothing_left": {"attn_mask": torch.ones(5, 5).tril(-1).log()},
+    "biased_heads": {"attn_mask": torch.randn(3, 5, 5), "scale": 0.3},
 }
 
 
@@ -228,6 +236,71 @@ def test_attention_is_that_of_torch(name):
 
     found = compare(attention, torch.randn(2, 3, 5, 8))
     assert found.is_close, found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"need_weights": False},
+        {"need_weights": False, "attn_mask": torch.randn(5, 5)},
+        {"need_weights": False, "attn_mask": torch.randn(4, 5, 5)},
+        {"need_weights": False, "key_padding_mask": torch.arange(5) > torch.ones(2, 1)},
+        {"need_weights": False, "attn_mask": torch.ones(5, 5).triu(0).bool()},
+        {"attn_mask": torch.ones(5, 5).triu(1).bool()},
+    ],
+)
+def test_layer_of_attention_is_that_of_torch(options):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(6, 2, batch_first=True)
+    x = torch.randn(2, 5, 6)
+    read = program.read(layer, (x, x * 2, x + 1), options, "layer")
+    found = parity.compare(read, read.function)
+    assert found.is_close, found
+
+
+DRAWS = {
+    "in_place": lambda x: (
+        torch.empty_like(x).normal_() * torch.zeros_like(x).normal_(1, 2)
+        + torch.empty_like(x).uniform_(-1, 1) * torch.empty_like(x).exponential_()
+        + torch.zeros_like(x).bernoulli_(0.3)
+    ),
+    "integers": lambda x: x[torch.randperm(4)] + torch.randint(3, 9, (6,)),
+    "like": lambda x: torch.randint_like(x, 5) + torch.rand_like(x) + torch.rand(6),
+    "normal": lambda x: torch.normal(0.5, 2.0, (6,)) + x,
+    "bernoulli": lambda x: torch.bernoulli(x.sigmoid()) * x,
+    "gumbel_softmax": F.gumbel_softmax,
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.4, training=True),
+    "dropout1d": lambda x: F.dropout1d(x, training=True),
+    "dropout_of_signals": lambda x: F.dropout1d(x.view(2, 3, 4), training=True),
+    "dropout_of_images": lambda x: F.dropout2d(x.view(2, 3, 2, 2), training=True),
+    "dropout3d": lambda x: F.dropout3d(x.view(3, 2, 2, 2), training=True),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_numbers_are_drawn_by_jax(name):
+    torch.manual_seed(0)
+    read = program.read(Calls(DRAWS[name]), (torch.randn(4, 6),), {}, "draws")
+    assert read.takes_key
+    found = parity.compare(read, read.function)
+    assert found.is_close, found
+
+
+@pytest.mark.parametrize("name", ["cauchy_", "log_normal_", "random_"])
+def test_what_draws_otherwise_is_refused_and_no_constant(name):
+    def fill(x):
+        return x + getattr(torch.ones_like(x), name)()
+
+    with pytest.raises(untrace.CaptureError, match=f"{name}.*draws random numbers"):
+        program.read(Calls(fill), (torch.randn(2),), {}, "fill")
+
+
+@pytest.mark.parametrize(
+    "function", [torch.poisson, lambda x: x.multinomial(1), lambda x: x.unsqueeze_(0)]
+)
+def test_what_cannot_be_written_in_place_or_drawn_is_refused(function):
+    with pytest.raises(untrace.CaptureError, match="draws|samples|shape in place"):
+        program.read(Calls(function), (torch.rand(2),), {}, "function")
 
 
 LOSSES = {
@@ -255,9 +328,8 @@ LAYERS = {
     "layer_norm": lambda: torch.nn.LayerNorm((4, 6)),
     "rms_norm": lambda: torch.nn.RMSNorm(6),
     "batch_norm": lambda: torch.nn.BatchNorm1d(4),
-    "embedding_bag": lambda: torch.nn.Sequential(
-        torch.nn.Linear(6, 3), torch.nn.PReLU()
-    ),
+    "instance_norm": lambda: torch.nn.InstanceNorm1d(4, eps=1e-3, affine=True),
+    "prelu": lambda: torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.PReLU()),
     "bilinear": lambda: Calls(torch.nn.Bilinear(6, 6, 2)),
     "upsample": lambda: torch.nn.Sequential(torch.nn.Upsample(scale_factor=2)),
     "weight_norm": lambda: torch.nn.utils.parametrizations.weight_norm(
@@ -274,6 +346,13 @@ def test_layer_is_that_of_torch(name):
     inputs = (x, x * 2) if name == "bilinear" else (x,)
     read = program.read(layer, inputs, {}, "layer")
     found = parity.compare(read, read.function)
+    assert found.is_close, found
+
+
+@pytest.mark.parametrize("mode", ["mean", "sum", "max"])
+def test_bags_of_embeddings_are_those_of_torch(mode):
+    bag = torch.nn.EmbeddingBag(5, 3, mode=mode)
+    found = compare(bag, torch.tensor([[1, 2], [3, 0]]))
     assert found.is_close, found
 
 

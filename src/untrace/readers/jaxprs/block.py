@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace.jaxapi import printed
-from untrace.readers.jaxprs import old_spellings, references, rules, shard_maps
+from untrace.readers.jaxprs import (
+    old_spellings,
+    pallas_calls,
+    references,
+    rules,
+    shard_maps,
+)
 from untrace.readers.jaxprs.bodies import CALLS, bodies
 from untrace.readers.jaxprs.calls import Calls
 from untrace.readers.jaxprs.defaults import with_defaults
@@ -186,6 +192,9 @@ class BlockBuilder(Calls):
         if eqn.primitive == "shard_map":
             inputs = self.operands(eqn)
             return inputs, *shard_maps.made(eqn, inputs, builder)
+        if eqn.primitive == "pallas_call":
+            inputs = self.operands(eqn)
+            return inputs, *pallas_calls.made(eqn, inputs, builder)
         if "indices" in eqn.params:
             primitive, inputs, params = references.access(eqn, self)
         else:

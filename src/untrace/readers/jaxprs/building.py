@@ -7,13 +7,14 @@ these must be those that are printed. Nothing of the text is executed.
 from __future__ import annotations
 
 import contextlib
+import re
 from bisect import bisect_right
 from collections.abc import Generator, Sequence
 from itertools import accumulate
 from typing import Any, NoReturn
 
 from untrace.errors import ParseError
-from untrace.jaxapi import printed, short_type
+from untrace.jaxapi import jax_version, printed, short_type
 from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
 from untrace.readers.jaxprs.dropped import with_names_of_dropped
@@ -192,4 +193,14 @@ class Builder:
         except Exception as error:  # the rules of primitives raise anything
             kinds = " ".join(map(short_type, avals))
             said = (str(error) or type(error).__name__).split("\n")[0]
+            unknown = _UNKNOWN.search(said)
+            if unknown is not None and unknown[1] in eqn.params:
+                self.fail(
+                    f"`{eqn.primitive}` has no param `{unknown[1]}` in jax {jax_version()}",
+                    eqn.at,
+                    "If a newer JAX printed the text, read it with that.",
+                )
             self.fail(f"`{eqn.primitive}` is not possible for {kinds}: {said}", eqn.at)
+
+
+_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")

@@ -17,12 +17,16 @@ from untrace.jaxapi import unprinted
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Equation
 
-CALLBACKS: dict[str, Callable[[Any, Any, Sequence[Any]], Any]] = {
-    "pure_callback": lambda host, results, args: jax.pure_callback(
+CALLBACKS: dict[str, Callable[[Any, Any, Sequence[Any], bool], Any]] = {
+    "pure_callback": lambda host, results, args, _: jax.pure_callback(
         host, results, *args
     ),
-    "io_callback": lambda host, results, args: io_callback(host, results, *args),
-    "debug_callback": lambda host, results, args: jax.debug.callback(host, *args),
+    "io_callback": lambda host, results, args, is_ordered: io_callback(
+        host, results, *args, ordered=is_ordered
+    ),
+    "debug_callback": lambda host, _, args, is_ordered: jax.debug.callback(
+        host, *args, ordered=is_ordered
+    ),
 }
 
 
@@ -33,9 +37,11 @@ def with_callback(
     results = [builder.type(binder.type, binder.at) for binder in eqn.binders]
     structs = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in results]
     call = CALLBACKS[eqn.primitive]
+    effect = params.get("effect")  # as its class is called
+    is_ordered = params.get("ordered") is True or "Ordered" in str(effect)
 
     def called(*args: Any) -> Any:
-        return call(unknown_host_function, structs, args)
+        return call(unknown_host_function, structs, args, is_ordered)
 
     made = unprinted.rule_params(called, avals, eqn.primitive)
     if made is None:
@@ -43,7 +49,9 @@ def with_callback(
     plain = {
         name: value
         for name, value in params.items()
-        if name in made and isinstance(value, bool | int | str | type(None))
+        if name in made
+        and name != "effect"
+        and isinstance(value, bool | int | str | type(None))
     }
     return {**made, **plain}
 

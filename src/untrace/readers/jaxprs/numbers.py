@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def is_number(word: str) -> bool:
     """Whether a token is a number."""
-    return word[:1].isdigit() or (word[:1] == "-" and len(word) > 1)
+    return word[:1].isdigit() or (word[:1] == "-" and len(word) > 1 and word != "->")
 
 
 def number(word: str) -> int | float | complex:

@@ -6,8 +6,11 @@ today's. Params that print no more, or not yet, where they say nothing are in `d
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
+
+import jax
 
 from untrace.jaxapi import printed
 from untrace.readers.jaxprs.making import Making
@@ -103,8 +106,12 @@ def _broadcast(eqn: Equation, builder: Making) -> Equation:
 
 
 def _top_k(eqn: Equation, builder: Making) -> Equation:
-    """`top_k` took the last axis."""
-    return eqn._replace(params={"axis": _rank(eqn, builder) - 1, **eqn.params})
+    """`top_k` took the last axis, and had no other order than the stable one."""
+    params = {"axis": _rank(eqn, builder) - 1, **eqn.params}
+    has_order = "is_stable" in inspect.signature(jax.lax.top_k).parameters
+    if params.get("is_stable") is True and not has_order:
+        del params["is_stable"]
+    return eqn._replace(params=params)
 
 
 def _rank(eqn: Equation, builder: Making) -> int:

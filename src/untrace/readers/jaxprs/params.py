@@ -11,6 +11,7 @@ import numpy as np
 
 from untrace.jaxapi import printed, unprinted
 from untrace.readers.jaxprs.making import Making
+from untrace.readers.jaxprs.shard_maps import read_mesh, with_devices
 from untrace.readers.jaxprs.syntax import (
     Block,
     Blocks,
@@ -55,6 +56,8 @@ _ENUMS = {
     "precision": "Precision",
 }
 """Params whose members are printed as numbers or without their class."""
+_PRESETS = frozenset(jax.lax.DotAlgorithmPreset.__members__)
+"""Precisions that are printed without their class; the others stand in pairs, with it."""
 
 _JAXPRS = (Block, Blocks, Name, Printed, Raw, type(None))
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
@@ -104,12 +107,28 @@ class Params:
             self._builder.fail(
                 f"`{param}` of `{eqn.primitive}` must be a jaxpr", eqn.at
             )
+        if param == "ctx_mesh" and isinstance(value, Raw | Call):
+            return self.context_mesh(value, eqn)
         maker = _MAKERS.get(type(value))
         if maker is not None:
             return maker(self, value, param, eqn)
         if param in _ENUMS and type(value) is int:
             return printed.PARAM_CLASSES[_ENUMS[param]](value)
         return value
+
+    def context_mesh(self, value: Raw | Call, eqn: Equation) -> Any:
+        """Return the mesh that a function was traced in, with its devices."""
+        mesh = read_mesh(value)
+        if mesh is None or (isinstance(value, Raw) and value.text.startswith("Abs")):
+            return value if mesh is None else mesh
+        found = with_devices(mesh)
+        if found is None:
+            self._builder.fail(
+                f"the devices of the mesh `ctx_mesh` of `{eqn.primitive}` are not printed",
+                value.at,
+                "Enter such a mesh by `jax.set_mesh`.",
+            )
+        return found
 
     def block(self, value: Block, param: str, eqn: Equation) -> Any:
         """Return a jaxpr that takes no operands as they are."""
@@ -145,8 +164,12 @@ class Params:
             return unprinted.UNSPECIFIED_SHARDING
         kind, _, member = text.rpartition(".")
         kind = kind.rpartition(".")[2] or _ENUMS.get(param, "")
-        found = getattr(printed.PARAM_CLASSES.get(kind), member, None)
-        return text if found is None or kind == "" else found
+        kinds = ("DotAlgorithmPreset", kind) if text in _PRESETS else (kind,)
+        for kind in kinds if param == "precision" else kinds[-1:]:
+            found = getattr(printed.PARAM_CLASSES.get(kind), member, None)
+            if kind and found is not None:
+                return found
+        return text
 
     def call(self, value: Call, param: str, eqn: Equation) -> Any:
         """Return what is printed like a call of its class."""
@@ -190,6 +213,9 @@ class Params:
         found = _CLASS.fullmatch(value.text)
         if found:
             dtype = dtype_named(found[1])
+            is_own = value.text.startswith("<class 'jax.numpy.")
+            if dtype is not None and is_own:
+                return getattr(jax.numpy, found[1])
             return value if dtype is None else np.dtype(dtype).type
         return value
 

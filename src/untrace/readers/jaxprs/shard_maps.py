@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jax.sharding import AbstractMesh, AxisType
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from untrace.jaxapi import printed, shard_maps
 from untrace.readers.jaxprs.bodies import resolved
@@ -74,6 +76,17 @@ def read_mesh(value: Any) -> AbstractMesh | None:
     names, sizes = zip(*axes)
     types = tuple(known[kind] for kind in kinds)
     return AbstractMesh(tuple(map(int, sizes)), names, axis_types=types)
+
+
+def with_devices(mesh: AbstractMesh) -> Mesh | None:
+    """Return the mesh that is entered, if it is such a one, or one of a single device."""
+    entered = jax.sharding.get_mesh()
+    if getattr(entered, "abstract_mesh", None) == mesh:
+        return entered
+    if mesh.size != 1:
+        return None
+    devices = np.asarray(jax.devices()[:1]).reshape(mesh.axis_sizes)
+    return Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
 
 
 def _names(value: Any) -> frozenset[str] | None:

@@ -20,14 +20,15 @@ from untrace.jaxapi.module_types import Module, TensorType
 from untrace.jaxapi.modules import (
     compiled_values,
     lowered_module,
-    parse_module,
     written_module,
 )
 from untrace.readers.stablehlo.differences import first_difference
 from untrace.readers.stablehlo.identities import calls_host, is_sharded
 from untrace.readers.stablehlo.numbering import NO_EFFECT, Numbering, TooLargeError
+from untrace.readers.stablehlo.read import parsed
 from untrace.readers.stablehlo.shapes import is_wide as is_wide_type
 from untrace.readers.stablehlo.sizes import has_dynamic
+from untrace.readers.stablehlo.tokens import without_tokens
 
 SAME_MODULE = "same StableHLO"
 BUT_FOR_SHARDINGS = "same StableHLO but for shardings"
@@ -63,7 +64,7 @@ def agreement(
       be run.
     """
     if not isinstance(module, Module):
-        module = parse_module(module)
+        module = parsed(module)
     # Values of 64 bits may stand behind an idiom alone, and counters of loops in a module.
     is_wide = any(map(_is_wide, _vars(jaxpr)))
     has_wide = any(
@@ -116,7 +117,9 @@ def lowered_again(
     body, _ = jaxapi.split_jaxpr(jaxpr)
     types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in body.invars]
     function = jaxapi.as_function(jaxpr)
-    return lowered_module(function, types, platform, is_artefact=is_artefact)
+    return without_tokens(
+        lowered_module(function, types, platform, is_artefact=is_artefact)
+    )
 
 
 def structural_difference(one: Module, other: Module) -> str:

@@ -14,8 +14,9 @@ from jax.experimental import io_callback
 from untrace.errors import LoadError
 from untrace.jaxapi.module_types import Record
 from untrace.readers.stablehlo.calls import Call
-from untrace.readers.stablehlo.identities import HOST_CALL
+from untrace.readers.stablehlo.identities import HOST_CALL, ORDER
 from untrace.readers.stablehlo.shapes import struct
+from untrace.readers.stablehlo.tokens import DEBUG, IO
 
 Template = Callable[..., Any]
 
@@ -97,7 +98,16 @@ def host_call(call: Call, *operands: Any) -> Any:
         raise call.refused("calls a function on the host that has no number")
     host = _unknown_host_function(int(number))
     types = [struct(kind) for kind in call.types]
-    if not call.get("has_side_effect"):
+    order = call.get(ORDER)
+    if order not in (None, IO, DEBUG):
+        raise call.refused("is ordered by effects that JAX does not have")
+    is_effect = call.get("has_side_effect")
+    if order == DEBUG and not types:
+        jax.debug.callback(host, *operands, ordered=True)
+        return []
+    if order is not None:
+        return io_callback(host, types, *operands, ordered=True)
+    if not is_effect:
         return jax.pure_callback(host, types, *operands)
     if types:
         return io_callback(host, types, *operands)

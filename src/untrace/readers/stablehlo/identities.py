@@ -30,6 +30,8 @@ _EFFECTS = {
 
 HOST_CALL = "xla_ffi_python_cpu_callback"
 """What a function of Python on the host is called by."""
+ORDER = "untrace.order"
+"""The attribute that says by which order of effects an operation is ordered."""
 
 
 def calls_host(module: Module) -> bool:

@@ -32,6 +32,7 @@ from untrace.readers.stablehlo.numbering import (
 from untrace.readers.stablehlo.random import draws
 from untrace.readers.stablehlo.shapes import is_wide, struct
 from untrace.readers.stablehlo.sizes import is_dynamic
+from untrace.readers.stablehlo.tokens import without_tokens
 
 
 class Idioms:
@@ -158,7 +159,9 @@ class Idioms:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return lowered_module(function, given, is_artefact=self.is_artefact)
+                return without_tokens(
+                    lowered_module(function, given, is_artefact=self.is_artefact)
+                )
         except Exception:  # a candidate that JAX does not take for these types is none
             return None
 

@@ -29,6 +29,7 @@ from untrace.readers.stablehlo.sizes import (
     renamed,
     with_sizes,
 )
+from untrace.readers.stablehlo.tokens import without_tokens
 
 MAX_CALLED = 2_000_000
 """How many operations there may be when every call is written out."""
@@ -68,7 +69,6 @@ def read_module(content: Any, is_artefact: bool = False) -> Reading:
       LoadError: If it is none, not valid, or holds what JAX cannot express.
     """
     module = content if isinstance(content, Module) else parsed(content)
-    check_calls(module)
     try:
         with jaxapi.deep_recursion():
             try:
@@ -89,25 +89,58 @@ def read_module(content: Any, is_artefact: bool = False) -> Reading:
 
 
 def parsed(content: Any) -> Module:
-    """Parse a module.
+    """Parse a module; its order of effects is no tokens any more (`tokens`).
 
     Raises:
-      LoadError: If it cannot be parsed.
+      LoadError: If it cannot be parsed, or its functions call themselves.
     """
     try:
-        return parse_module(content)
+        module = parse_module(content)
     except ModuleError as error:
-        raise not_parsed(error) from None
+        raise not_parsed(error, content) from None
+    check_calls(module)
+    with jaxapi.deep_recursion():
+        return without_tokens(module)
 
 
-def not_parsed(error: ModuleError) -> LoadError:
-    """Return the error that says what is wrong with a module, and what is read."""
+def not_parsed(error: ModuleError, content: Any = None) -> LoadError:
+    """Return the error that says what is wrong with a module, and what to do."""
+    said = str(error)
+    then = next((then for words, then in _ADVICE if re.search(words, said)), _WRITTEN)
+    place = re.match(r"line (\d+),", said)
+    n_lines = content.rstrip().count("\n") + 1 if isinstance(content, str) else 0
+    if place is not None and 0 < n_lines <= int(place[1]):
+        then = "The text ends there: it is cut off, or a bracket is missing."
+    then = then.format(version=artefact_version())
     return LoadError(
-        f"this is no StableHLO that can be read: {error}. A module is written by "
-        "`jax.jit(f).lower(...).as_text()` or `jax.export`; portable artefacts are "
-        f"read up to version {artefact_version()} of StableHLO, which newer releases "
-        "of JAX go beyond: install one, or export for an older version."
+        f"this is no StableHLO that can be read: {said.rstrip('. ')}. {then}"
     )
+
+
+_WRITTEN = (
+    "A module is written by `jax.jit(f).lower(...).as_text()` or `jax.export`; portable "
+    "artefacts are read up to version {version} of StableHLO, which newer releases of "
+    "JAX go beyond: install one, or export for an older version."
+)
+_ADVICE = (
+    (
+        r"Dialect `\w+' not found|unregistered dialect",
+        "The dialects stablehlo, chlo, func, sdy and mhlo are read: convert the program "
+        "to StableHLO first.",
+    ),
+    (
+        r"custom op '\w+\.\w+' is unknown",
+        "Version {version} of StableHLO, which jaxlib has here, has no such operation. "
+        "If a newer one has, install the JAX that wrote it, or export for an older "
+        "version.",
+    ),
+    (
+        r"attempting to parse \d+ bytes|null-terminated|end of file|unexpected end",
+        "It is cut off or damaged, or was written by a newer JAX: give all of it. "
+        "Artefacts are read up to version {version} of StableHLO.",
+    ),
+)
+"""What to do by what MLIR says."""
 
 
 def check_calls(module: Module) -> None:
@@ -184,14 +217,9 @@ def has_composites(module: Module) -> bool:
 def _checked(kind: Any) -> TensorType:
     """Return the type of an argument, and refuse all but arrays."""
     if not isinstance(kind, TensorType):
-        then = "Only arrays of a known number of axes are taken."
-        if "token" in kind:
-            then = (
-                "JAX orders by it what the program does on the host: lower the function "
-                "without ordered effects, such as `jax.debug.print(..., ordered=True)`."
-            )
         raise LoadError(
-            f"cannot read the module: an argument is of type {kind}. {then}"
+            f"cannot read the module: an argument is of type {kind}. "
+            "Only arrays of a known number of axes are taken."
         )
     return kind
 

@@ -7,6 +7,7 @@ underscore are carried out as the one without it, and written in place.
 
 from __future__ import annotations
 
+import importlib
 import threading
 import types
 from collections.abc import Callable, Generator
@@ -26,9 +27,12 @@ from untrace.readers.torch.lowerings.normalisation import (
     batch_norm_in_eval,
     batch_norm_in_training,
 )
-from untrace.readers.torch.lowerings.table import reads_all
+from untrace.readers.torch.lowerings.table import FILLING, reads_all
 from untrace.readers.torch.tensors import Tensor, View, to_array
 
+TorchDispatchMode: Any = importlib.import_module(
+    "torch.utils._python_dispatch"
+).TorchDispatchMode
 _OF_STORAGE = frozenset(
     {"device", "layout", "requires_grad", "pin_memory", "memory_format", "generator"}
 )
@@ -63,6 +67,24 @@ class Tracing(torch.overrides.TorchFunctionMode):
         return func(*args, **kwargs)  # down to operators of ATen, see `dispatched`
 
 
+class NoChance(TorchDispatchMode):
+    """While this is entered, torch itself draws no numbers, which would be constants."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        is_own = any(isinstance(value, Tensor) for value in args)
+        if not is_own and draws(func):
+            name = func._schema.name.partition("::")[2]
+            raise no_lowering(name, NotImplementedError("it draws random numbers"))
+        return func(*args, **(kwargs or {}))
+
+
+def draws(func: Any) -> bool:
+    """Whether an operator of ATen draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
 class Layers(threading.local):
     """Whether a layer of torch runs, and not the user's code."""
 
@@ -93,6 +115,8 @@ def dispatched(func: Any, args: Any, kwargs: Any) -> Any:
     made = called(name, args, kwargs)
     if made is not NotImplemented:
         return made
+    if draws(func):
+        raise no_lowering(name, NotImplementedError("it draws random numbers"))
     operator, decomposed = torchax_operator(func), decomposition(func)
     if operator is None and decomposed is not None:
         with Tracing():
@@ -113,12 +137,16 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
     """Carry out a function of torch; NotImplemented if it has no lowering."""
     if name in _IN_PLACE:
         return _IN_PLACE[name](*args, **kwargs)
+    if name in FILLING:
+        return _written(name, FILLING[name], args, kwargs)
     lowering = LOWERINGS.get(name)
     if not LAYERS.is_inside and name in FUNCTIONS:
         lowering = FUNCTIONS[name]
     if lowering is None and name.endswith("_") and not name.endswith("__"):
         lowering = LOWERINGS.get(name[:-1])
-        return NotImplemented if lowering is None else _written(lowering, args, kwargs)
+        if lowering is None:
+            return NotImplemented
+        return _written(name, lowering, args, kwargs)
     if lowering is None:
         return NotImplemented
     arrays, options = to_jax(args, kwargs)
@@ -197,9 +225,17 @@ def wrapped(value: Any) -> Any:
 # ---- in place -------------------------------------------------------------------------
 
 
-def _written(lowering: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _written(name: str, lowering: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     arrays, options = to_jax(args, kwargs)
-    args[0].write(lowering(*arrays, **options))
+    if not isinstance(args[0], Tensor):  # made by torch, and of known values
+        if name in FILLING:
+            raise no_lowering(name, NotImplementedError("of a tensor that is no input"))
+        return NotImplemented
+    made = lowering(*arrays, **options)
+    if name[:-1] in VIEWS and jnp.shape(made) != arrays[0].shape:
+        then = "it changes the shape in place: use the function without underscore"
+        raise no_lowering(name, NotImplementedError(then))
+    args[0].write(made)
     return args[0]
 
 

@@ -15,6 +15,7 @@ import jax
 
 from untrace.errors import CaptureError
 from untrace.folder import OWN_FOLDER
+from untrace.readers.torch.fallback import without_torchax
 from untrace.readers.torch.library import torch
 
 _PASSED_OVER = (
@@ -45,10 +46,11 @@ def no_lowering(name: str, reason: Exception | None = None) -> CaptureError:
     if reason is not None and not isinstance(reason, NotImplementedError):
         what = type(reason).__name__
         return CaptureError(f"`{name}` of torch{place} raised {what} in JAX{why}.")
+    then = without_torchax()
     return CaptureError(
         f"`{name}` of torch{place} has no counterpart in JAX here{why}. Write it with "
         "other functions of torch, or enter a lowering of it in "
-        "`untrace.readers.torch.lowerings.LOWERINGS`."
+        "`untrace.readers.torch.lowerings.LOWERINGS`." + (then and f" {then}")
     )
 
 

@@ -11,6 +11,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 from untrace.readers.torch.library import torch
@@ -35,28 +36,53 @@ def decomposition(func: Any) -> Callable[..., Any] | None:
     return decompositions.decomposition_table.get(func)
 
 
-@functools.cache
+def without_torchax() -> str:
+    """Why torchax carries out nothing, as a sentence; empty if it does."""
+    return _imported()[1]
+
+
 def _operators() -> dict[Any, Any]:
-    """The table of torchax; empty if it is not installed."""
+    """The table of torchax; empty if it cannot be imported."""
+    return _imported()[0]
+
+
+@functools.cache
+def _imported() -> tuple[dict[Any, Any], str]:
+    """The table of torchax, and why there is none."""
     while True:
         try:
             importlib.import_module("torchax.ops.jaten")
             registry: Any = importlib.import_module("torchax.ops.ops_registry")
-            return registry.all_aten_ops
-        except AttributeError as error:
+            return registry.all_aten_ops, ""
+        except ModuleNotFoundError as error:
+            if error.name == "torchax":
+                return (
+                    {},
+                    "The package torchax, which has more of them, is not installed.",
+                )
+            return {}, _broken(error)
+        except Exception as error:  # it reads tables of torch, which change
             if not _declare(str(error)):
-                raise
+                return {}, _broken(error)
             for name in [n for n in sys.modules if n.partition(".")[0] == "torchax"]:
                 del sys.modules[name]  # half of it was imported
-        except ImportError:
-            return {}
+
+
+def _broken(error: Exception) -> str:
+    said = " ".join(str(error).split())[:200]
+    version = metadata.version("torch")
+    return (
+        f"The package torchax, which has more of them, cannot be imported beside torch "
+        f"{version} ({type(error).__name__}: {said}); the extra "
+        "`untrace[torch]` pins versions that work together."
+    )
 
 
 _DECLARED: list[Any] = []
 
 
 def _declare(message: str) -> bool:
-    """Declare an overload that torchax 0.0.13 lists and torch 2.13 does not have.
+    """Declare an overload that torchax 0.0.13 lists and torch from 2.13 on does not have.
 
     It went with the named tensors of torch; nothing calls it.
     """

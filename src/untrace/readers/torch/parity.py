@@ -16,10 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace.errors import reason
-from untrace.readers.torch.dispatching import name_of, without_overrides
+from untrace.readers.torch.dispatching import is_python, name_of, without_overrides
+from untrace.readers.torch.dispatching import to_jax as converted_arguments
 from untrace.readers.torch.library import functional, torch
-from untrace.readers.torch.lowerings.random import KEYS
-from untrace.readers.torch.lowerings.table import sizes
+from untrace.readers.torch.lowerings.random import (
+    DRAWS,
+    KEYS,
+    SELU_LIMIT,
+    mask_shape,
+)
+from untrace.readers.torch.lowerings.table import FILLING, LOWERINGS
 from untrace.readers.torch.program import Program, converted, to_jax
 from untrace.readers.torch.state import Path, at, buffers, parameters
 
@@ -180,7 +186,7 @@ class _SameNumbers(torch.overrides.TorchFunctionMode):
             return self._drawn[name](*args, **kwargs)
         if name in ("lstm", "gru") and args[5] and args[6]:
             raise NotImplementedError("dropout between recurrent layers")
-        if name == "multi_head_attention_forward":  # calls the functions above
+        if is_python(func):  # it may call the functions above
             with self:
                 return without_overrides(func)(*args, **kwargs)
         return func(*args, **kwargs)
@@ -198,17 +204,27 @@ class Drawn:
 
     def table(self) -> Mapping[str, Callable[..., Any]]:
         """The functions by their names."""
-        elementwise = dict.fromkeys(("dropout", "dropout1d"), self.dropout)
-        features = dict.fromkeys(("dropout2d", "dropout3d"), self.feature_dropout)
         return {
-            **elementwise,
-            **features,
+            **{name: self._drawn(name) for name in DRAWS},
+            **{f"dropout{n}d": self._feature_dropout(n) for n in (1, 2, 3)},
+            "dropout": self.dropout,
+            "alpha_dropout": self.alpha_dropout,
             "scaled_dot_product_attention": self.attention,
-            "randn": self.normal,
-            "rand": self.uniform,
-            "randn_like": lambda input, **_: self.normal(*input.shape),
-            "rand_like": lambda input, **_: self.uniform(*input.shape),
         }
+
+    def _drawn(self, name: str) -> Callable[..., Any]:
+        """A function that gives what its lowering draws."""
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            with KEYS.of(self._keys), torch.no_grad():
+                arrays, options = converted_arguments(args, kwargs)
+                made = (FILLING.get(name) or LOWERINGS[name])(*arrays, **options)
+                drawn = torch.from_numpy(np.array(made))
+                if name in FILLING:
+                    return args[0].copy_(drawn)
+                return drawn.long() if drawn.dtype == torch.int32 else drawn
+
+        return function
 
     def dropout(
         self, input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
@@ -217,13 +233,25 @@ class Drawn:
             return input
         return input * self._kept(p, tuple(input.shape)) / (1 - p)
 
-    def feature_dropout(
-        self, input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+    def _feature_dropout(self, n: int) -> Callable[..., Any]:
+        def function(
+            input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+        ) -> Any:
+            if not training or not p:
+                return input
+            shape = mask_shape(tuple(input.shape), n)
+            return input * self._kept(p, shape) / (1 - p)
+
+        return function
+
+    def alpha_dropout(
+        self, input: Any, p: float = 0.5, training: bool = False, inplace: Any = 0
     ) -> Any:
         if not training or not p:
             return input
-        shape = (*input.shape[:2], *[1] * (input.ndim - 2))
-        return input * self._kept(p, shape) / (1 - p)
+        kept = self._kept(p, tuple(input.shape)).to(input.dtype)
+        scale = ((1 - p) * (1 + p * SELU_LIMIT**2)) ** -0.5
+        return scale * (input * kept - SELU_LIMIT * (1 - kept) + p * SELU_LIMIT)
 
     def _kept(self, p: float, shape: tuple[int, ...]) -> Any:
         keep = jax.random.bernoulli(next(self._keys), 1 - p, shape)
@@ -258,14 +286,6 @@ class Drawn:
         elif attn_mask is not None:
             scores = scores + attn_mask
         return self.dropout(functional.softmax(scores, -1), dropout_p) @ value
-
-    def normal(self, *size: Any, **_: Any) -> Any:
-        drawn = jax.random.normal(next(self._keys), sizes(size))
-        return torch.from_numpy(np.array(drawn))
-
-    def uniform(self, *size: Any, **_: Any) -> Any:
-        drawn = jax.random.uniform(next(self._keys), sizes(size))
-        return torch.from_numpy(np.array(drawn))
 
 
 def _tensors(value: Any) -> list[Any]:

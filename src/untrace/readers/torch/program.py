@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 
 from untrace.errors import CaptureError
-from untrace.readers.torch.dispatching import Tracing, wrapped
+from untrace.readers.torch.dispatching import NoChance, Tracing, wrapped
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.readers.torch.modules import Copier
@@ -154,7 +154,7 @@ class Run:
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
         args, kwargs = unbound(self._module, called)
-        with Tracing(), _without_fast_paths():
+        with NoChance(), Tracing(), _without_fast_paths():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
         kept = {**self.state, **self._params}

@@ -23,6 +23,12 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
+    if attn_mask is None and not dropout_p and _is_for_jax(query, key, value):
+        query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
+        out = jax.nn.dot_product_attention(
+            query, key, value, scale=scale, is_causal=is_causal
+        )
+        return jnp.swapaxes(out, 1, 2)
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (
@@ -31,15 +37,12 @@ def scaled_dot_product_attention(
         )
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ jnp.swapaxes(key, -2, -1) * scale
-    if is_causal:
-        causal = jnp.tril(jnp.ones(scores.shape[-2:], jnp.bool_))
-        scores = jnp.where(causal, scores, -jnp.inf)
-    if attn_mask is not None:
-        is_bool = attn_mask.dtype == jnp.bool_
-        scores = (
-            jnp.where(attn_mask, scores, -jnp.inf) if is_bool else scores + attn_mask
-        )
-    weights = jax.nn.softmax(scores, axis=-1)
+    mask = jnp.tril(jnp.ones(scores.shape[-2:], jnp.bool_)) if is_causal else None
+    if attn_mask is not None and attn_mask.dtype == jnp.bool_:
+        mask = attn_mask
+    elif attn_mask is not None:
+        scores, mask = scores + attn_mask, attn_mask > -jnp.inf
+    weights = jax.nn.softmax(scores, axis=-1, where=mask)
     if dropout_p:
         weights = dropout(weights, dropout_p)
     return weights @ value
@@ -86,18 +89,34 @@ def multi_head_attention_forward(
     if in_proj_bias is not None:
         bias_q, bias_k, bias_v = jnp.split(in_proj_bias, 3)
         q, k, v = q + bias_q, k + bias_k, v + bias_v
-    q, k, v = (_heads(x, num_heads) for x in (q, k, v))
-    scores = q @ jnp.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
-    if attn_mask is not None:
-        if attn_mask.ndim == 3:
-            attn_mask = attn_mask.reshape((-1, num_heads, *attn_mask.shape[1:]))
-        scores = _masked(scores, attn_mask)
+    if attn_mask is not None and attn_mask.ndim == 3:
+        attn_mask = attn_mask.reshape((-1, num_heads, *attn_mask.shape[1:]))
+    dropout_p = dropout_p if training else 0.0
+    masks = [attn_mask] if attn_mask is not None else []
     if key_padding_mask is not None:
-        scores = _masked(scores, key_padding_mask[..., None, None, :])
-    weights = jax.nn.softmax(scores, axis=-1)
-    if dropout_p and training:
-        weights = dropout(weights, dropout_p)
-    out = jnp.transpose(weights @ v, (2, 0, 1, 3))
+        masks.append(key_padding_mask[..., None, None, :])
+    is_plain = not need_weights and not dropout_p and not masks
+    weights: Any = None
+    if is_plain and _is_for_jax(q[None], k[None], v[None]):
+        q, k, v = (_split(x, num_heads) for x in (q, k, v))
+        out = jnp.swapaxes(jax.nn.dot_product_attention(q, k, v), 0, 1)
+    else:
+        q, k, v = (jnp.swapaxes(_split(x, num_heads), 1, 2) for x in (q, k, v))
+        scores = q @ jnp.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
+        mask: Any = None
+        for one in masks:
+            is_bool = one.dtype == jnp.bool_
+            if not is_bool:
+                scores = scores + one
+            elif need_weights:
+                scores = jnp.where(one, -jnp.inf, scores)
+            if not need_weights:  # else torch makes NaN of rows that have nothing left
+                kept = ~one if is_bool else one > -jnp.inf
+                mask = kept if mask is None else mask & kept
+        weights = jax.nn.softmax(scores, axis=-1, where=mask)
+        if dropout_p:
+            weights = dropout(weights, dropout_p)
+        out = jnp.transpose(weights @ v, (2, 0, 1, 3))
     out = out.reshape(query.shape) @ out_proj_weight.T
     out = out if out_proj_bias is None else out + out_proj_bias
     out = out[:, 0] if is_single else out
@@ -107,13 +126,19 @@ def multi_head_attention_forward(
     return out, weights[0] if is_single else weights
 
 
-def _heads(x: Any, num_heads: int) -> Any:
-    """From (length, batch, features) to (batch, head, length, features of a head)."""
-    x = x.reshape((*x.shape[:2], num_heads, -1))
-    return jnp.transpose(x, (1, 2, 0, 3))
+def _is_for_jax(query: Any, key: Any, value: Any) -> bool:
+    """Whether `jax.nn.dot_product_attention` takes the shapes, and computes the same.
+
+    It computes in float32; of rows that a mask leaves nothing, it makes the mean of the
+    values or NaN, and torch zeros.
+    """
+    is_taken = query.ndim == key.ndim == 4 and key.shape == value.shape
+    return is_taken and query.shape[0] == key.shape[0] and query.dtype in _FLOATS
 
 
-def _masked(scores: Any, mask: Any) -> Any:
-    """Scores where a mask of torch's layers is not True, or with what it adds."""
-    is_bool = mask.dtype == jnp.bool_
-    return jnp.where(mask, -jnp.inf, scores) if is_bool else scores + mask
+_FLOATS = (jnp.float32, jnp.bfloat16, jnp.float16)
+
+
+def _split(x: Any, num_heads: int) -> Any:
+    """From (length, batch, features) to (batch, length, head, features of a head)."""
+    return jnp.swapaxes(x.reshape((*x.shape[:2], num_heads, -1)), 0, 1)

@@ -42,6 +42,7 @@ LOWERINGS.update(
         "sigmoid": jax.nn.sigmoid,
         "softsign": jax.nn.soft_sign,
         "logsigmoid": jax.nn.log_sigmoid,
+        "log_sigmoid": jax.nn.log_sigmoid,
         "neg": operator.neg,
         "__neg__": operator.neg,
         "__invert__": operator.invert,

@@ -145,6 +145,29 @@ def embedding(
     return weight[input]
 
 
+@lowered_function()
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: Any = None,
+    norm_type: Any = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: Any = None,
+) -> Any:
+    is_other = max_norm is not None or padding_idx is not None
+    if offsets is not None or is_other or input.ndim != 2:
+        raise NotImplementedError("bags of several sizes")
+    rows = weight[input]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[..., None]
+    return {"mean": jnp.mean, "sum": jnp.sum, "max": jnp.max}[mode](rows, axis=1)
+
+
 @lowering("one_hot")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     return jax.nn.one_hot(tensor, num_classes, dtype=jnp.int32)

@@ -1,4 +1,7 @@
-"""Layers that normalise."""
+"""Layers that normalise.
+
+The stable algorithm is that of torch; the other one takes the difference of two means.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,13 @@ import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.table import lowered_function
 
+_STABLE: dict[str, Any] = {"algorithm": "stable"}
+
+
+def _options(eps: float) -> dict[str, Any]:
+    """What `jax.nn.standardize` is told where its default is another."""
+    return {} if eps == 1e-5 else {"epsilon": eps}
+
 
 @lowered_function()
 def layer_norm(
@@ -19,11 +29,10 @@ def layer_norm(
     bias: Any = None,
     eps: float = 1e-5,
 ) -> Any:
-    axis: Any = tuple(range(-len(normalized_shape), 0))
-    axis = axis[0] if len(axis) == 1 else axis
-    mean = jnp.mean(input, axis=axis, keepdims=True)
-    var = jnp.var(input, axis=axis, keepdims=True)
-    out = (input - mean) * jax.lax.rsqrt(var + eps)
+    options = _options(eps)
+    if len(normalized_shape) > 1:
+        options["axis"] = tuple(range(-len(normalized_shape), 0))
+    out = jax.nn.standardize(input, **_STABLE, **options)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
@@ -51,9 +60,27 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Any:
     groups = input.reshape((input.shape[0], num_groups, -1))
-    mean = jnp.mean(groups, axis=-1, keepdims=True)
-    var = jnp.var(groups, axis=-1, keepdims=True)
-    out = ((groups - mean) * jax.lax.rsqrt(var + eps)).reshape(input.shape)
+    out = jax.nn.standardize(groups, **_STABLE, **_options(eps))
+    out = out.reshape(input.shape)
+    out = out if weight is None else out * _channels(weight, input)
+    return out if bias is None else out + _channels(bias, input)
+
+
+@lowered_function()
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    if running_mean is not None:
+        raise NotImplementedError("statistics of instances that are kept")
+    axis = tuple(range(2, input.ndim))
+    out = jax.nn.standardize(input, axis, **_STABLE, **_options(eps))
     out = out if weight is None else out * _channels(weight, input)
     return out if bias is None else out + _channels(bias, input)
 
@@ -68,7 +95,7 @@ def batch_norm_in_eval(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, eps: float
 ) -> Any:
     mean, var = _channels(running_mean, input), _channels(running_var, input)
-    out = (input - mean) * jax.lax.rsqrt(var + eps)
+    out = jax.nn.standardize(input, 1, mean, var, **_options(eps))
     out = out if weight is None else out * _channels(weight, input)
     return out if bias is None else out + _channels(bias, input)
 
@@ -85,7 +112,8 @@ def batch_norm_in_training(
 ) -> Any:
     axis = tuple(i for i in range(input.ndim) if i != 1)
     mean, var = jnp.mean(input, axis=axis), jnp.var(input, axis=axis)
-    out = (input - _channels(mean, input)) * jax.lax.rsqrt(_channels(var, input) + eps)
+    of_channels = _channels(mean, input), _channels(var, input)
+    out = jax.nn.standardize(input, axis, *of_channels, **_options(eps))
     out = out if weight is None else out * _channels(weight, input)
     out = out if bias is None else out + _channels(bias, input)
     if running_mean is None:

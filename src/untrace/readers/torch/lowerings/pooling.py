@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,7 +100,54 @@ def _pools(n: int) -> None:
         function.__name__ = function.__qualname__ = name
         function.__code__ = function.__code__.replace(co_name=name)
         lowered_function(name)(function)
-    lowering(f"max_pool{n}d_with_indices", f"_max_pool{n}d")(max_pool)
+    lowering(f"_max_pool{n}d")(max_pool)
+
+    def with_indices(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = True,
+    ) -> Any:
+        stride = kernel_size if stride is None or stride == [] else stride
+        space = input.shape[-n:]
+        places = jnp.arange(math.prod(space)).reshape(space)
+        _, indices = jax.lax.reduce_window(
+            (jax.lax.stop_gradient(input), jnp.broadcast_to(places, input.shape)),
+            (jnp.array(-jnp.inf, input.dtype), jnp.array(places.size)),
+            _larger,
+            _window(kernel_size, n),
+            _window(stride, n),
+            _pads(input, kernel_size, stride, padding, n, ceil_mode),
+        )
+        return max_pool(
+            input, kernel_size, stride, padding, dilation, ceil_mode
+        ), indices
+
+    lowering(f"max_pool{n}d_with_indices")(with_indices)
+
+    def adaptive_max_pool(
+        input: Any, output_size: Any, return_indices: bool = False
+    ) -> Any:
+        space = input.shape[-n:]
+        wanted = [
+            length if size is None else size
+            for length, size in zip(space, _sizes(output_size, n))
+        ]
+        if any(length % size for length, size in zip(space, wanted)):
+            raise NotImplementedError("windows of several sizes")
+        window = [b // a for a, b in zip(wanted, space)]
+        return max_pool(input, window)
+
+    lowered_function(f"adaptive_max_pool{n}d")(adaptive_max_pool)
+
+
+def _larger(one: Any, other: Any) -> Any:
+    """The larger value and its place; the first one of equal values."""
+    is_first = (one[0] > other[0]) | ((one[0] == other[0]) & (one[1] < other[1]))
+    return tuple(jnp.where(is_first, a, b) for a, b in zip(one, other))
 
 
 for _n in (1, 2, 3):

@@ -7,14 +7,19 @@ number of the call. So modules that do the same are calls of one function.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.table import lowered_function, lowering, sizes
+from untrace.readers.torch.lowerings.table import (
+    filling,
+    lowered_function,
+    lowering,
+    sizes,
+)
 
 
 class Keys(threading.local):
@@ -24,10 +29,12 @@ class Keys(threading.local):
       drawn: The modules that have drawn something in this run, by the `id` of what they
         are copies of.
       log: The keys that were drawn with, in order.
+      given: The keys to draw with, in order, in place of those.
     """
 
     key: Any = None
     n_calls: int = 0
+    given: Iterator[Any] | None = None
 
     def start(self, key: Any) -> None:
         """Begin a run; without a key it only shows who draws."""
@@ -37,8 +44,19 @@ class Keys(threading.local):
 
     def next(self) -> Any:
         """The key of a draw."""
+        if self.given is not None:
+            return next(self.given)
         self.log.append(self._folded())
         return self.log[-1]
+
+    @contextmanager
+    def of(self, given: Iterator[Any]) -> Generator[None, None, None]:
+        """Draw with keys that are given."""
+        before, self.given = self.given, given
+        try:
+            yield
+        finally:
+            self.given = before
 
     def _folded(self) -> Any:
         self.n_calls += 1
@@ -68,7 +86,7 @@ class Keys(threading.local):
 KEYS = Keys()
 
 
-@lowering("dropout", "dropout1d", "alpha_dropout", "native_dropout")
+@lowering("dropout")
 def dropout_(
     input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
 ) -> Any:
@@ -81,18 +99,54 @@ def dropout(input: Any, p: float) -> Any:
     return jnp.where(keep, input / (1 - p), 0)
 
 
-@lowering("dropout2d", "dropout3d", "feature_dropout")
-def dropout2d(
-    input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
-) -> Any:
-    return _feature_dropout(input, p) if training and p else input
+def mask_shape(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """The shape of what drops whole channels of `n` axes, as torch takes an input.
+
+    Without a batch the channels are the first axis; three axes are always a batch of
+    signals.
+    """
+    is_single = len(shape) == n + 1 and len(shape) != 3
+    n_kept = 1 if is_single else 2
+    return (*shape[:n_kept], *[1] * (len(shape) - n_kept))
+
+
+def _dropouts(n: int) -> None:
+    def features(
+        input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
+    ) -> Any:
+        if not training or not p:
+            return input
+        return _feature_dropout(input, p, mask_shape(input.shape, n))
+
+    lowering(f"dropout{n}d")(features)
+
+
+for _n in (1, 2, 3):
+    _dropouts(_n)
 
 
 @lowered_function("_feature_dropout")
-def _feature_dropout(input: Any, p: float) -> Any:
-    shape = (*input.shape[:2], *[1] * (input.ndim - 2))
+def _feature_dropout(input: Any, p: float, shape: Any) -> Any:
     keep = jax.random.bernoulli(KEYS.next(), 1 - p, shape)
     return jnp.where(keep, input / (1 - p), 0)
+
+
+SELU_LIMIT = 1.7580993408473766
+"""What `selu` tends to, with the sign changed."""
+
+
+@lowering("alpha_dropout")
+def alpha_dropout_(
+    input: Any, p: float = 0.5, training: bool = False, inplace: Any = 0
+) -> Any:
+    return alpha_dropout(input, p) if training and p else input
+
+
+@lowered_function("_alpha_dropout")
+def alpha_dropout(input: Any, p: float) -> Any:
+    keep = jax.random.bernoulli(KEYS.next(), 1 - p, input.shape)
+    scale = ((1 - p) * (1 + p * SELU_LIMIT**2)) ** -0.5
+    return scale * (jnp.where(keep, input, -SELU_LIMIT) + p * SELU_LIMIT)
 
 
 @lowering()
@@ -122,5 +176,60 @@ def bernoulli(input: Any, p: Any = None) -> Any:
 
 
 @lowering()
-def multinomial(input: Any, num_samples: int, replacement: bool = False) -> Any:
-    raise NotImplementedError("samples of a distribution")
+def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None) -> Any:
+    if size is None:
+        low, high, size = 0, low, high
+    return jax.random.randint(KEYS.next(), sizes(size), low, high, dtype or jnp.int32)
+
+
+@lowering()
+def randint_like(input: Any, low: int, high: Any = None, dtype: Any = None) -> Any:
+    low, high = (0, low) if high is None else (low, high)
+    drawn = jax.random.randint(KEYS.next(), input.shape, low, high)
+    return drawn.astype(dtype or input.dtype)
+
+
+@lowering()
+def randperm(n: int, dtype: Any = None) -> Any:
+    return jax.random.permutation(KEYS.next(), n)
+
+
+@lowering()
+def normal(mean: Any, std: Any = 1.0, size: Any = None, dtype: Any = None) -> Any:
+    size = jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(std), tuple(size or ()))
+    return mean + std * jax.random.normal(KEYS.next(), size, dtype or jnp.float32)
+
+
+@filling("normal_")
+def fill_normal(input: Any, mean: Any = 0.0, std: Any = 1.0) -> Any:
+    drawn = jax.random.normal(KEYS.next(), input.shape, input.dtype)
+    drawn = drawn if std == 1 else std * drawn
+    return drawn if mean == 0 else mean + drawn
+
+
+@filling("uniform_")
+def fill_uniform(input: Any, low: float = 0.0, high: float = 1.0) -> Any:
+    is_unit = (low, high) == (0, 1)
+    bounds: dict[str, Any] = {} if is_unit else {"minval": low, "maxval": high}
+    return jax.random.uniform(KEYS.next(), input.shape, input.dtype, **bounds)
+
+
+@filling("exponential_")
+def fill_exponential(input: Any, lambd: float = 1.0) -> Any:
+    drawn = jax.random.exponential(KEYS.next(), input.shape, input.dtype)
+    return drawn if lambd == 1 else drawn / lambd
+
+
+@filling("bernoulli_")
+def fill_bernoulli(input: Any, p: Any = 0.5) -> Any:
+    return jax.random.bernoulli(KEYS.next(), p, input.shape).astype(input.dtype)
+
+
+DRAWS = frozenset(
+    {
+        *("randn", "rand", "randn_like", "rand_like", "bernoulli", "randint"),
+        *("randint_like", "randperm", "normal", "normal_", "uniform_", "exponential_"),
+        "bernoulli_",
+    }
+)
+"""The functions whose values do not depend on those of tensors but for parameters."""

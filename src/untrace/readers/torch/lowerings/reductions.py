@@ -117,20 +117,30 @@ def var_mean(input: Any, dim: Any = None, **options: Any) -> Any:
 
 
 @lowering()
-def softmax(input: Any, dim: Any = -1, *_: Any, dtype: Any = None, **__: Any) -> Any:
-    return jax.nn.softmax(_cast(input, dtype), axis=dim)
+def softmax(input: Any, dim: Any = None, *_: Any, dtype: Any = None, **__: Any) -> Any:
+    return jax.nn.softmax(_cast(input, dtype), axis=_softmax_axis(input, dim))
 
 
-@lowering("_softmax", "_log_softmax")
+def _softmax_axis(input: Any, dim: Any) -> int:
+    """The axis that torch takes where none is given."""
+    return (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
+
+
+@lowering("_softmax")
 def _softmax(input: Any, dim: int, half_to_float: bool) -> Any:
     return jax.nn.softmax(input, axis=dim)
 
 
+@lowering("_log_softmax")
+def _log_softmax(input: Any, dim: int, half_to_float: bool) -> Any:
+    return jax.nn.log_softmax(input, axis=dim)
+
+
 @lowering()
 def log_softmax(
-    input: Any, dim: Any = -1, *_: Any, dtype: Any = None, **__: Any
+    input: Any, dim: Any = None, *_: Any, dtype: Any = None, **__: Any
 ) -> Any:
-    return jax.nn.log_softmax(_cast(input, dtype), axis=dim)
+    return jax.nn.log_softmax(_cast(input, dtype), axis=_softmax_axis(input, dim))
 
 
 def _cast(input: Any, dtype: Any) -> Any:

@@ -39,6 +39,9 @@ LOWERINGS: dict[str, Callable[..., Any]] = {}
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """The same lowerings as functions of the generated file, if they are several calls."""
 
+FILLING: dict[str, Callable[..., Any]] = {}
+"""Lowerings of functions that only exist in place, which give the new value."""
+
 VIEWS: set[str] = set()
 """The functions whose result is a part of what they are given."""
 
@@ -51,6 +54,16 @@ def lowering(*names: str, is_view: bool = False) -> Callable[[Lowering], Lowerin
             LOWERINGS[name] = function
             if is_view:
                 VIEWS.add(name)
+        return function
+
+    return enter
+
+
+def filling(name: str) -> Callable[[Lowering], Lowering]:
+    """Enter a lowering of a function that fills the tensor that it is called with."""
+
+    def enter(function: Lowering) -> Lowering:
+        FILLING[name] = function
         return function
 
     return enter

@@ -1,0 +1,90 @@
+"""What cannot be read is an error that says where, and what to do."""
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+FUNCTION = jax.jit(lambda x: jnp.sin(x) * 2)
+X = np.ones(3, np.float32)
+MODULE = FUNCTION.lower(X).as_text()
+JAXPR = str(jax.make_jaxpr(FUNCTION)(X))
+FUTURE = MODULE.replace("stablehlo.sine", "stablehlo.sine_of_tomorrow")
+FOREIGN = MODULE.replace("stablehlo.sine", "triton.sine")
+TYPES = """module {
+  func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
+    return %x : !torch.vtensor<[2],f32>
+  }
+}"""
+
+BAD = {
+    "nothing": ("", ["is empty"]),
+    "a jaxpr that is cut off": (JAXPR[: len(JAXPR) // 2], ["line 4", "is cut off"]),
+    "results that are cut off": (JAXPR.rstrip()[:-4], ["line 9", "is cut off"]),
+    "a beginning": ("{ lambda ", ["line 1, column 10", "is cut off"]),
+    "a module that is cut off": (MODULE[: len(MODULE) // 2], ["line 3", "is cut off"]),
+    "a bracket that is missing": (
+        MODULE.rstrip()[:-1],
+        ["line 8", "bracket is missing"],
+    ),
+    "an operation": (FUTURE, ["line 3, column", "stablehlo.sine_of", "no such oper"]),
+    "a dialect": (FOREIGN, ["line 3, column", "triton", "convert the program to"]),
+    "types of a dialect": (TYPES, ["line 2", "torch", "convert the program to"]),
+    "a lambda": ("It { lambda x: x + 1 }\nfails", ["line 1, column 14", "make_jaxpr"]),
+    "prose": ("{ lambda ; this is no jaxpr }", ["line 1, column 29", "make_jaxpr"]),
+    "Python": (
+        "{ lambda ; a:f32[3]. let b = a + 1 in (b,) }",
+        ["line 1, column 32", "make_jaxpr"],
+    ),
+    "a primitive": (
+        "{ lambda ; a:f32[3]. let b:f32[3] = sine_of_tomorrow a in (b,) }",
+        ["line 1, column 37", "no primitive is called", "import that first"],
+    ),
+    "a type": (
+        "{ lambda ; a:f99[3]. let in (a,) }",
+        ["line 1, column 12", "no type of elements `f99`"],
+    ),
+    "another program": ("def f(x):\n    return x", ["in no format", "a printed jaxpr"]),
+    "a graph of torch.fx": ("graph():\n    return sin", ["in no format"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors_say_where_and_what_to_do(name, tmp_path):
+    content, words = BAD[name]
+    path = tmp_path / "given.txt"
+    path.write_text(content)
+    with pytest.raises(untrace.LoadError) as caught:
+        untrace.source(str(path))
+    said = str(caught.value)
+    assert str(path) in said
+    assert [word for word in words if word not in said] == [], said
+
+
+ARTEFACT = bytes(jax.export.export(FUNCTION)(X).mlir_module_serialized)
+BYTES = {
+    "half of an artefact": (ARTEFACT[: len(ARTEFACT) // 2], "cut off or damaged"),
+    "its first bytes": (ARTEFACT[:20], "cut off or damaged"),
+    "a pickle": (b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x05hello\x94.", "in no format"),
+    "an archive": (b"PK\x03\x04" + b"\xff" * 100, "in no format"),
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_bytes_that_are_broken_or_of_others_are_refused(name, tmp_path):
+    content, words = BYTES[name]
+    path = tmp_path / "given.bin"
+    path.write_bytes(content)
+    with pytest.raises(untrace.LoadError, match=words):
+        untrace.source(str(path))
+
+
+def test_params_of_a_newer_jax_are_named():
+    text = "{ lambda ; a:f32[3]. let b:f32[2] c:i32[2] = top_k[k=2 magic=1] a in (b,) }"
+    words = rf"line 1, column 46: `top_k` has no param `magic` in jax {jax.__version__}"
+    with pytest.raises(untrace.ParseError, match=words) as caught:
+        untrace.parse(text)
+    assert "newer JAX" in str(caught.value)
