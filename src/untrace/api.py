@@ -53,7 +53,7 @@ def source(
     scopes: bool = False,
     name: str | None = None,
     keep_types: bool = False,
-    comments: str = "none",
+    comments: str = "docstrings",
     reroll: str = "auto",
     expand: str | Sequence[str] = (),
     anonymous: bool = False,
@@ -91,9 +91,12 @@ def source(
         `grad_of_loss` for `jax.grad(loss)`.
       keep_types: At level "api", import the classes of libraries (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
-      comments: At level "api": "origin" writes file, line and text of the user's
-        statement (the place alone if the file has changed since it was imported),
-        "types" the types of results, "both" both.
+      comments: At level "api", the user's own functions have their docstrings, unless
+        it is "none". "user" writes the comments that stand before the user's statements
+        and beside them, too, and the annotations of signatures that need no other names
+        than the file has; "origin" writes file, line and text of the user's statement
+        (the place alone if the file has changed since it was imported), "types" the
+        types of results, "both" of these.
       reroll: At level "api", "auto" writes a Python loop where the program had one that
         is alike in all turns but for an item or a number; "for" wherever that many
         statements are alike; "none" nowhere. "scan" writes `jax.lax.scan` over stacked
@@ -190,8 +193,6 @@ def source(
     opened = frozenset((expand,) if isinstance(expand, str) else expand)
     # Types are comments, by whatever name they were asked for.
     types = types or comments in ("types", "both")
-    if types and level == "api":
-        comments = {"none": "types", "origin": "both"}.get(comments, comments)
     options = Options(
         level,
         verify,

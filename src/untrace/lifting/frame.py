@@ -155,7 +155,7 @@ class Frame:
 
     def _statement(self, eqn: Equation) -> None:
         options = self.lifter.options
-        if options.quotes or options.comments in ("origin", "both"):
+        if options.quotes or options.shows_origins:
             self._add_origin(eqn)
         self._assign(eqn, self._rhs(eqn))
         if self.lifter.options.types:

@@ -23,6 +23,7 @@ from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.classifying import is_handed_over, passes_on
+from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.functions import peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
@@ -62,6 +63,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     run = _main_run(whole, root)
     if run is not root and whole is None and _is_made_here(captured):
         program.plan.dissolved.add(_calls(root)[0])
+    draft.doc = docstring_of(run.code)
     program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
     writer.main_body(calls)

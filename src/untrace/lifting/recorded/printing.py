@@ -66,6 +66,7 @@ def render(
         decorators,
         comment=draft.types,
         signature=signature(draft),
+        docs=dict(draft.docstrings()),
     )
 
 

@@ -295,6 +295,7 @@ class Program:
         else:
             if known.comment != made.comment:
                 known.comment = ""  # called at several types
+            known.agree(made)
             known.shapes += [one for one in made.shapes if one not in known.shapes]
         if untyped(known.lines) == untyped(made.lines) and known.lines != made.lines:
             known.lines = untyped(known.lines)

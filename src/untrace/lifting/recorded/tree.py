@@ -148,6 +148,8 @@ class Draft(Subject):
     """Names another part of what they come from."""
     names: tuple[str, ...] = ()
     """The names that it may have, from short to telling; `name` is one of them."""
+    doc: str = ""
+    """The docstring that it has in the program."""
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
 
@@ -177,6 +179,15 @@ class Draft(Subject):
             yield from term.parts
         if self.result is not None:
             yield from self.result.parts
+
+    def docstrings(self) -> Iterator[tuple[str, str]]:
+        """Yield its docstring and those of nested functions, by their paths in it."""
+        if self.doc:
+            yield "", self.doc
+        for statement in self.statements:
+            if statement.nested is not None:
+                for path, doc in statement.nested.docstrings():
+                    yield f"{statement.nested.name}.{path}".rstrip("."), doc
 
     def statements_left(self) -> int:
         """Count the statements that are not folded away; `with` is one, too."""

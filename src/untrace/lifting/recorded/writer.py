@@ -436,11 +436,10 @@ class Writer:
         statement.trail = (*self.trail, item.place)
         statement.turn = (*item.turn, *self.turn)
         statement.roles = {key[1]: role for key, role in item.numbers}
-        comments = self.program.options.comments
-        if comments in ("types", "both"):
+        if self.program.options.types:
             types = short_types(item.result)
             statement.comment = comment(types) if types else ""
-        if comments in ("origin", "both") and item.place is not None:
+        if self.program.options.shows_origins and item.place is not None:
             place = _users(item.place, self.trail)
             statement.origin = quoted(place.code, place.offset)
         self.draft.statements.append(statement)

@@ -269,6 +269,8 @@ def _merge(
     merged = Merged(tuple(names), tuple(passed), of_one, written)
     _name(first, merged)
     first.shapes = [shapes for function in group for shapes in function.shapes]
+    for function in group[1:]:
+        first.agree(function)
     rest = iter(lines)
     for function in others:
         if calls.mentions(function.lines):
