@@ -39,6 +39,11 @@ def comment(text: str) -> str:
     return f"# {printable(text)}"
 
 
+def is_comment(line: str) -> bool:
+    """Whether a line of text is a comment and nothing else."""
+    return line.lstrip().startswith("#")
+
+
 def docstring(text: str) -> str:
     r"""Write text as a docstring, whatever it contains.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,7 +14,6 @@ from untrace.capture.inputs import has_state
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.callables import decorator_term
 from untrace.lifting.recorded.functions.annotations import annotate
-from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
@@ -24,7 +24,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.classifying import is_handed_over, passes_on
 from untrace.recovery.docstrings import docstring_of
-from untrace.recovery.functions import peel
+from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
@@ -73,14 +73,32 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     if not is_jitted and _hoists(calls):
         decorators.append(program.home_term(("jax", "jit")))
     draft.decorators = decorators
-    draft.types = signature_types([values[p.name] for p in captured.parameters], result)
     named = {p.name: values[p.name.hint] for p in draft.parameters}
-    annotate(draft, named, result, writer)
+    shown = [values[p.name] for p in captured.parameters]
+    known = _with_function(run, captured)
+    annotate(draft, named, result, writer, known, shown, _named_sizes(captured, shown))
     program.finish(draft)
     made_function = program.render(draft)
     made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+def _with_function(run: Body, captured: Captured) -> Body:
+    """Return a run with the function that the user gave, if it is the run of that."""
+    given = captured.convention.function if captured.convention else None
+    function = innermost(given)
+    is_that = function is not None and function.__code__ is run.code
+    return replace(run, defined=function) if is_that else run
+
+
+def _named_sizes(captured: Captured, shown: Sequence[Any]) -> dict[int, Sequence[Any]]:
+    """Return the shapes of the inputs with the names of their sizes, by their `id`."""
+    arrays = [array for value in shown for array in arrays_in(value)]
+    shapes = captured.dimensions.shapes if captured.dimensions else ()
+    if len(arrays) != len(shapes):
+        return {}
+    return {id(array): shape for array, shape in zip(arrays, shapes)}
 
 
 def _is_made_here(captured: Captured) -> bool:

@@ -122,7 +122,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     context = tracing_context(ambient_managers(lifter), lifter)
     name = identifier(options.name or captured.name, "function")
     shown = [parameter.tree for parameter in captured.parameters]
-    if options.annotate != "none":  # their classes are known before they are used
+    if (
+        options.annotate != "none" or options.shows_comments
+    ):  # their classes are known before they are used
         for tree in shown:
             program.define_classes(tree)
     with stage("functions"):

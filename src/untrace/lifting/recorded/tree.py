@@ -9,6 +9,7 @@ from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
 from untrace.recovery.record import Place, Turn
+from untrace.recovery.user_comments import Remark
 
 Names = Name | tuple["Names", ...]
 Trail = tuple[Place | None, ...]
@@ -77,6 +78,7 @@ class Statement:
       bound: The variables of the comprehension that it is.
       roles: The names that the program has for numbers in it.
       context: The `with` items that it stands under; None if nobody has said yet.
+      remarks: The user's comments about it, written before.
     """
 
     targets: Names | None = None
@@ -97,6 +99,7 @@ class Statement:
     bound: tuple[Name, ...] = ()
     roles: dict[str, str] = field(default_factory=dict[str, str])
     context: Items | None = None
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def items(self) -> Items:
@@ -150,6 +153,8 @@ class Draft(Subject):
     """The names that it may have, from short to telling; `name` is one of them."""
     doc: str = ""
     """The docstring that it has in the program."""
+    remarks: tuple[Remark, ...] = ()
+    """The user's comments about what it returns."""
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
 

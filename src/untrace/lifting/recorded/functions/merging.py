@@ -28,7 +28,7 @@ from untrace.lifting.recorded.functions.argument_sizes import (
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
 from untrace.optional import makes, optional
-from untrace.syntax.text import STRING
+from untrace.syntax.text import STRING, is_comment
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -190,7 +190,9 @@ def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
 
 
 def _renamed(line: str, old: str, new: str) -> str:
-    """Rename a function in a line, but not in its strings."""
+    """Rename a function in a line, but not in its strings, nor in a comment."""
+    if is_comment(line):
+        return line
     pattern = rf"{_STRING}|(?<![\w.]){old}(?!\w)"
     return re.sub(pattern, lambda m: m["string"] or new, line)
 
