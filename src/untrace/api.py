@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -29,6 +29,7 @@ from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.optional import deciding, writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
+from untrace.progress import ProgressCallback, StageCounter, telling
 from untrace.readers.formats import program_in, refuse_unread
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
@@ -64,7 +65,7 @@ def source(
     refuse: Collection[int] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Any:
     """Recover readable, standalone, verified source code.
 
@@ -135,7 +136,9 @@ def source(
         nothing needs. `Source.decisions` lists them, the first is number 1.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
-      progress: Called with a word at the start of every stage.
+      progress: Called as `progress(stage, done, total)` at the start of every stage, while
+        it is done and at its end: "tracing", "writing" (calls, or equations),
+        "verifying" (equations). Total is 0 where nobody knows it.
 
     Returns:
       For a function, a callable that takes its arguments and returns a `Source`; for a
@@ -218,32 +221,36 @@ def source(
         given = name or (None if anonymous else program_name(function))
         return replace(options, name=given)
 
-    def written(captured: Captured) -> Source:
+    def written(captured: Captured, counter: StageCounter) -> Source:
         notes = (*settings_notes(), *captured.notes)
         weights = getattr(function, WEIGHTS, ())
         is_exact = captured.is_exact or example_inputs == "given"
         captured = replace(captured, notes=notes, weights=weights, is_exact=is_exact)
         recover = from_equations if captured.recording is None else from_calls
-        made = writing(lambda: recover(captured, named(), progress))
+        made = writing(lambda: recover(captured, named(), counter))
 
         def at_lower_level(note: str) -> Source:
             notes = (*captured.notes, note)
             lower = replace(captured, recording=None, variant=None, notes=notes)
             lower = lower if keep_types else without_types(lower)
             return writing(
-                lambda: from_equations(lower, replace(named(), level="lax"), progress)
+                lambda: from_equations(lower, replace(named(), level="lax"), counter)
             )
 
-        return settled(made, at_lower_level, isolated, progress)
+        return settled(made, at_lower_level, isolated, counter)
 
     def finished(captured: Captured) -> Source:
+        with telling(progress) as counter:
+            return decided(captured, counter)
+
+    def decided(captured: Captured, counter: StageCounter) -> Source:
         with within(max_seconds), deciding() as taken:
-            made = written(captured)
+            made = written(captured, counter)
         decisions = tuple(taken)
         refused = [one for n, one in enumerate(decisions, 1) if n in refuse]
         if refused:
             with deciding(refused):
-                made = written(captured)
+                made = written(captured, counter)
         is_recorded = captured.recording is not None
         made = with_idle_notes(made, options, is_recorded)
         return replace(made, decisions=decisions)
@@ -313,7 +320,12 @@ def source(
             return None if is_recorded and other.recording.error else other
 
         with _apart():
-            with user_code(), stage("trace and record" if level == "api" else "trace"):
+            with (
+                telling(progress) as counter,
+                user_code(),
+                stage("trace and record" if level == "api" else "trace"),
+            ):
+                counter("tracing")
                 captured = first_traced(args, kwargs)
             if captured.recording is not None:
                 captured = replace(captured, variant=variant if symbolic else None)

@@ -23,12 +23,12 @@ from untrace.cli.messages import (
     DIFFERENT,
     ERR,
     VERIFIED,
-    Status,
     explained,
     fail,
     say,
 )
 from untrace.cli.sources import deliver
+from untrace.cli.status import Status
 from untrace.errors import UntraceError
 from untrace.optional import STEPS, Decision
 from untrace.stages import Stage, measured

@@ -36,6 +36,7 @@ from untrace.lifting.printing import (
 from untrace.lifting.rules.when import dtype_name
 from untrace.lifting.steps import callee
 from untrace.optional import gives, optional
+from untrace.progress import tick
 from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import comment
@@ -148,6 +149,7 @@ class Frame:
 
     def equation(self, eqn: Equation) -> None:
         """Write one equation as a statement."""
+        tick()
         if eqn.context is self.ambient and not self.lifter.options.scopes:
             self._statement(eqn)
             return

@@ -37,6 +37,7 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
+from untrace.lifting.spelling.limits import spell_limit
 from untrace.recovery.functions import is_function
 from untrace.syntax.precedence import ATOM
 
@@ -106,17 +107,22 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
             return structure
     if not _is_known(value) and not jaxapi.is_inside_jax(value):
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
-    text = spell(value, imports)
-    return writer.program.numbers.term(value, text, role) or text_term(text)
+    text = spell_limit(value, imports) or spell(value, imports)
+    numbers = writer.program.numbers
+    return numbers.term(value, text, role, writer.in_library) or text_term(text)
 
 
 def _known(value: Any, writer: Writer) -> Term | None:
     """Refer to a container that has a name, or is a part of one."""
-    if isinstance(value, _PLAIN) or _has_static(value):
+    if isinstance(value, _PLAIN):
         return None
     key = writer.values.key(value)
     found = writer.find(key) if key is not None else None
-    return writer.ref(found) if found is not None else None
+    if found is None:
+        return None
+    # A key says nothing of flags and numbers: `(factor, False)`.
+    is_that = not found[1] and found[0].held is value
+    return writer.ref(found) if is_that or not _has_static(value) else None
 
 
 def _made(value: Any, writer: Writer, role: str) -> Term:

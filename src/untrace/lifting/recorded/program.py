@@ -36,7 +36,7 @@ from untrace.lifting.recorded.naming.values import has_array, is_array, type_of
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (
     Numbers,
-    constant_name,
+    array_name,
     named_floats,
 )
 from untrace.lifting.recorded.plan import Plan
@@ -52,6 +52,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
 from untrace.options import Options
+from untrace.progress import tick
 from untrace.recovery.formulas import Formula
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.transformations import names_of
@@ -128,6 +129,7 @@ class Program:
 
     def write(self, item: Call, writer: Writer) -> None:
         """Write a call as it was made, or else from its equations."""
+        tick()
         before = self.numbers.roles, self.numbers.held
         others = self.formulas, self.arrays, self.shaped
         self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
@@ -216,7 +218,7 @@ class Program:
             if len(text) < 60:
                 return text_term(text)
         known = "" if self.options.anonymous else self.arrays.get(id(value), "")
-        return Term([Global(self.lifter.constants.name(value, constant_name(known)))])
+        return Term([Global(self.lifter.constants.name(value, array_name(known)))])
 
     def home_term(self, home: tuple[str, str]) -> Term:
         """Write the name of a public function, imported."""

@@ -21,7 +21,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.functions.user_annotations import (
-    Spelling,
+    FileNames,
     annotations_of,
     dimension_names,
     user_annotation,
@@ -118,18 +118,18 @@ def _annotate_as_user(
     if not known:
         return
     program = writer.program
-    spelling = Spelling(
+    file_names = FileNames(
         lambda home: program.home_term(home).render(),
         program.lifter.imports.direct,
         lambda value: _class_of(value, writer),
     )
     draft.annotations = {
-        name: user_annotation(known[name.hint], value, spelling)
+        name: user_annotation(known[name.hint], value, file_names)
         for name, value in values.items()
         if name.hint in known
     }
     if "return" in known:
-        draft.returns = user_annotation(known["return"], result, spelling)
+        draft.returns = user_annotation(known["return"], result, file_names)
 
 
 @optional(gives(None))

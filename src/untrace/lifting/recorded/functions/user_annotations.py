@@ -28,7 +28,7 @@ _CONTAINERS = (tuple, list, dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class FileNames:
     """How a file names things.
 
     Attributes:
@@ -57,16 +57,16 @@ def annotations_of(run: Body) -> Mapping[str, Any]:
         return {}
 
 
-def user_annotation(annotation: Any, value: Any, spelling: Spelling) -> str:
+def user_annotation(annotation: Any, value: Any, names: FileNames) -> str:
     """Write an annotation as a value allows it; "" if it cannot be written, or is not so."""
     if annotation in (None, types.NoneType):
         return "None" if value is None else ""
     if annotation is Any:
-        return spelling.imported("typing", "Any")
+        return names.imported("typing", "Any")
     if annotation is jax.Array:
-        return spelling.home(("jax", "Array")) if is_array(value) else ""
+        return names.home(("jax", "Array")) if is_array(value) else ""
     if annotation == jax.typing.ArrayLike:
-        return spelling.home(("jax.typing", "ArrayLike"))
+        return names.home(("jax.typing", "ArrayLike"))
     if annotation in _NUMBERS:
         is_number = type(value) in _NUMBERS
         is_scalar = is_number or (is_array(value) and type_of(value).shape == ())
@@ -75,10 +75,10 @@ def user_annotation(annotation: Any, value: Any, spelling: Spelling) -> str:
         return annotation.__name__ if type(value) is annotation else ""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        return _union(parts, value, spelling)
+        return _union(parts, value, names)
     if origin in _CONTAINERS and type(value) is origin:
-        return _container(origin, parts, value, spelling)
-    return spelling.class_of(value) if type(value) is annotation else ""
+        return _container(origin, parts, value, names)
+    return names.class_of(value) if type(value) is annotation else ""
 
 
 def dimension_names(annotation: Any, n_axes: int) -> str:
@@ -91,26 +91,26 @@ def dimension_names(annotation: Any, n_axes: int) -> str:
     return " ".join(words) if is_open or len(words) == n_axes else ""
 
 
-def _union(parts: Sequence[Any], value: Any, spelling: Spelling) -> str:
+def _union(parts: Sequence[Any], value: Any, names: FileNames) -> str:
     """Write a union whose other parts are not what the value is, but can be written."""
-    texts = [user_annotation(part, value, spelling) for part in parts]
+    texts = [user_annotation(part, value, names) for part in parts]
     plain: dict[Any, str] = {kind: kind.__name__ for kind in _NUMBERS}
     plain[types.NoneType] = "None"
-    plain[jax.Array] = spelling.home(("jax", "Array"))
+    plain[jax.Array] = names.home(("jax", "Array"))
     written = [text or plain.get(part, "") for text, part in zip(texts, parts)]
     return " | ".join(written) if any(texts) and all(written) else ""
 
 
-def _container(kind: Any, parts: Sequence[Any], value: Any, spelling: Spelling) -> str:
+def _container(kind: Any, parts: Sequence[Any], value: Any, names: FileNames) -> str:
     if kind is tuple and not (len(parts) == 2 and parts[1] is Ellipsis):
         if len(parts) != len(value):
             return ""
-        texts = [user_annotation(p, v, spelling) for p, v in zip(parts, value)]
+        texts = [user_annotation(p, v, names) for p, v in zip(parts, value)]
         return f"tuple[{', '.join(texts)}]" if texts and all(texts) else ""
     if not value or (kind is dict and parts[0] is not str):
         return ""
     items = list(value.values()) if kind is dict else list(value)
-    found = {user_annotation(parts[kind is dict], item, spelling) for item in items}
+    found = {user_annotation(parts[kind is dict], item, names) for item in items}
     item = found.pop() if len(found) == 1 else ""
     first, last = ("str, ", "") if kind is dict else ("", ", ..." * (kind is tuple))
     return f"{kind.__name__}[{first}{item}{last}]" if item else ""
