@@ -46,9 +46,7 @@ def shown(*args):
 
 def test_function_of_a_file_is_called_with_its_own_examples(model):
     text = shown(f"{model}:f")
-    assert (
-        text == "def f(x):  # f32[3] -> f32[3]\n    return jnp.sin(x) * 2.0\n".strip()
-    )
+    assert text == "def f(x):\n    return jnp.sin(x) * 2.0"
 
 
 @pytest.mark.parametrize("examples", ["(1.0,)", "[1.0]", "1.0", "{'x': 1.0}"])
@@ -59,12 +57,14 @@ def test_examples_are_arguments_in_any_form(tmp_path, examples):
 
 
 def test_types_are_enough(model):
-    assert "bf16[8,3] -> bf16[8,3]" in shown(f"{model}:f", "--args", "bf16[8,3]")
+    assert "bf16[8,3] -> bf16[8,3]" in shown(
+        f"{model}:f", "--types", "--args", "bf16[8,3]"
+    )
     text = shown(f"{model}:Model.loss", "--args", '{"w": f32[3]}, x=f32[3]')
     assert text.startswith("def loss(params, x)")
     text = shown(model, "jax.grad(lambda t: f(t).sum())", "--args", "f32[3]")
     assert "jax.grad(lambda t: f(t).sum())(t)" in text
-    assert "f32[n] -> f32[n]" in shown(f"{model}:f", "--args", "f32[n]")
+    assert "f32[n] -> f32[n]" in shown(f"{model}:f", "--types", "--args", "f32[n]")
 
 
 def test_modules_are_named_with_their_packages(model, tmp_path, monkeypatch):

@@ -44,8 +44,9 @@ def test_other_square_matrices_are_drawn_as_all_arrays():
 
 
 def test_programs_that_are_finite_stay_finite():
-    def program(times, labels, probabilities, matrix):
-        steps = jnp.log(jnp.diff(times))
+    def program(times, labels, probabilities, matrix, cosines):
+        steps = jnp.log(jnp.diff(times)) + jnp.arccos(cosines).sum()
+        steps += jnp.arctanh(cosines / 2).sum() + jnp.log1p(-cosines).sum()
         chosen = jnp.take(jnp.log(probabilities), labels, mode="fill")
         return steps.sum() + chosen.sum() + jnp.linalg.cholesky(matrix).sum()
 
@@ -54,6 +55,7 @@ def test_programs_that_are_finite_stay_finite():
         jnp.asarray(RNG.integers(0, 20, size=40)),
         jax.nn.softmax(jnp.asarray(RNG.normal(size=20), jnp.float32)),
         MATRIX,
+        jnp.asarray(RNG.uniform(-0.9, 0.9, size=60), jnp.float32),
     )
     assert np.isfinite(program(*given))
     _, inputs, function = examples(program, *given)

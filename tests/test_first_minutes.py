@@ -497,7 +497,9 @@ def test_dimensions_of_one_size_have_names_of_their_own():
 
     given = jnp.ones((8, 8)), jnp.ones((8, 5))
     seen = []
-    source = untrace.source(program, symbolic=True, progress=seen.append)(*given)
+    source = untrace.source(
+        program, symbolic=True, progress=lambda *step: seen.append(step[0])
+    )(*given)
     assert "X_ROWS = 8" in source.text and "X_COLUMNS = 8" in source.text
     assert "jnp.ones((X_COLUMNS,))" in source.text
     assert "tracing at other sizes" in seen and seen[-1] == "comparing at other sizes"

@@ -38,7 +38,12 @@ def put_rules(monkeypatch):
 def written(function: Callable[..., Any], *args: Any) -> tuple[str, int]:
     """The text at level "lax", and how often it was verified, with the optional steps."""
     stages: list[str] = []
-    src = untrace.source(function, level="lax", progress=stages.append)(*args)
+
+    def told(stage: str, done: int, total: int) -> None:
+        if not total:  # it begins
+            stages.append(stage)
+
+    src = untrace.source(function, level="lax", progress=told)(*args)
     assert src.report.strength == "identical", str(src)
     n_verified = stages.count("verifying")
     return str(src), n_verified - (n_verified > 1)  # once without them, after the first

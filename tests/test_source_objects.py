@@ -1,9 +1,17 @@
 """What a `Source` can do, how `source` is called, and what `untrace` shows of itself."""
 
+import copy
+import pickle
+
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import untrace
+from untrace.pickled import kept_report
+from untrace.saved import verify_file
+from untrace.verification.difference import Difference
+from untrace.verification.report import Report
 
 
 def double(x):
@@ -27,6 +35,52 @@ def test_the_texts_of_sources_are_compared_by_lines():
     lines = before.diff(after).split("\n")
     assert lines[:2] == ["--- f (before)", "+++ g (after)"]
     assert any(line.startswith("-def f(x):") for line in lines)
+
+
+def closed_over(x):
+    return x @ LARGE
+
+
+LARGE = np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32)
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_sources_are_pickled(level, tmp_path):
+    x = jnp.ones(40)
+    made = untrace.source(closed_over, level=level)(x)
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made and hash(again) == hash(made)
+    assert str(again.report) == str(made.report) and again.report.is_verified
+    assert (again.name, again.options) == (made.name, made.options)
+    assert again.decisions == made.decisions and made.diff(again) == ""
+    assert np.array_equal(again.load()(x), made.load()(x))
+    saved = made.save(tmp_path / "saved.py").read_text()
+    assert again.save(tmp_path / "saved.py").read_text() == saved
+    assert pickle.loads(pickle.dumps(again)) == made
+    assert verify_file(tmp_path / "saved.py").is_verified
+
+
+def test_sources_are_copied():
+    made = untrace.source(double)(1.0)
+    assert copy.copy(made) == made == copy.deepcopy([made])[0]
+    assert copy.deepcopy(made).load()(2.0) == 4.0
+
+
+def test_reports_of_failures_are_pickled(monkeypatch):
+    wrong = Report("failed", Unpicklable(lambda: None, "it broke"), "y = f(x)")
+    monkeypatch.setattr("untrace.pipeline.check_module", lambda *a, **k: wrong)
+    with pytest.warns(untrace.UnverifiedWarning):
+        made = untrace.source(double, level="lax")(1.0)
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made and "it broke" in str(again.report)
+    found = Difference("scan", (1,), "add a b", "mul a b", "primitive", object())
+    again = pickle.loads(pickle.dumps(kept_report(Report("different", found))))
+    assert again.difference == found
+
+
+class Unpicklable(Exception):
+    def __init__(self, function, text):
+        super().__init__(function, text)
 
 
 def test_source_is_a_decorator_with_options():
@@ -62,3 +116,25 @@ def test_magics_of_notebooks():
     assert "<details open><summary><code>double: identical</code>" in shown
     with pytest.raises(SyntaxError, match="is not a call"):
         shell.magics["untrace"]("double")
+
+
+def test_magics_in_ipython():
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    shell.user_ns.update(double=double, x=jnp.ones(3), untrace=untrace)
+    try:
+        assert shell.run_cell("%load_ext untrace").success
+        expected = untrace.source(double)(jnp.ones(3))
+        for cell in ("%untrace double(x)", "%%untrace\ndouble(\n  x)"):
+            done = shell.run_cell(cell)
+            assert done.success and done.result == expected
+        done = shell.run_cell("text = %untrace (lambda t: t * 3.0)(x)\ntext.text")
+        assert "t * 3.0" in done.result
+        plain, _ = shell.display_formatter.format(expected)
+        assert plain["text/plain"] == str(expected)
+        assert "<details open>" in plain["text/html"]
+        assert not shell.run_cell("%untrace double").success
+    finally:
+        InteractiveShell.clear_instance()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -29,6 +29,7 @@ from untrace.lifting.recorded.naming.transformed import program_name
 from untrace.optional import deciding, writing
 from untrace.options import Options
 from untrace.pipeline import untrace_captured
+from untrace.progress import ProgressCallback, StageCounter, telling
 from untrace.readers.formats import program_in, refuse_unread
 from untrace.recorded import FROM_EQUATIONS, recording
 from untrace.recovery.watching import unwatched
@@ -53,7 +54,7 @@ def source(
     scopes: bool = False,
     name: str | None = None,
     keep_types: bool = False,
-    comments: str = "none",
+    comments: str = "docstrings",
     reroll: str = "auto",
     expand: str | Sequence[str] = (),
     anonymous: bool = False,
@@ -64,7 +65,7 @@ def source(
     refuse: Collection[int] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Any:
     """Recover readable, standalone, verified source code.
 
@@ -91,9 +92,12 @@ def source(
         `grad_of_loss` for `jax.grad(loss)`.
       keep_types: At level "api", import the classes of libraries (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
-      comments: At level "api": "origin" writes file, line and text of the user's
-        statement (the place alone if the file has changed since it was imported),
-        "types" the types of results, "both" both.
+      comments: At level "api", the user's own functions have their docstrings, unless
+        it is "none". "user" writes the comments that stand before the user's statements
+        and beside them, too, and the annotations of signatures that need no other names
+        than the file has; "origin" writes file, line and text of the user's statement
+        (the place alone if the file has changed since it was imported), "types" the
+        types of results, "both" of these.
       reroll: At level "api", "auto" writes a Python loop where the program had one that
         is alike in all turns but for an item or a number; "for" wherever that many
         statements are alike; "none" nowhere. "scan" writes `jax.lax.scan` over stacked
@@ -132,7 +136,9 @@ def source(
         nothing needs. `Source.decisions` lists them, the first is number 1.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
-      progress: Called with a word at the start of every stage.
+      progress: Called as `progress(stage, done, total)` at the start of every stage, while
+        it is done and at its end: "tracing", "writing" (calls, or equations),
+        "verifying" (equations). Total is 0 where nobody knows it.
 
     Returns:
       For a function, a callable that takes its arguments and returns a `Source`; for a
@@ -190,8 +196,6 @@ def source(
     opened = frozenset((expand,) if isinstance(expand, str) else expand)
     # Types are comments, by whatever name they were asked for.
     types = types or comments in ("types", "both")
-    if types and level == "api":
-        comments = {"none": "types", "origin": "both"}.get(comments, comments)
     options = Options(
         level,
         verify,
@@ -217,32 +221,36 @@ def source(
         given = name or (None if anonymous else program_name(function))
         return replace(options, name=given)
 
-    def written(captured: Captured) -> Source:
+    def written(captured: Captured, counter: StageCounter) -> Source:
         notes = (*settings_notes(), *captured.notes)
         weights = getattr(function, WEIGHTS, ())
         is_exact = captured.is_exact or example_inputs == "given"
         captured = replace(captured, notes=notes, weights=weights, is_exact=is_exact)
         recover = from_equations if captured.recording is None else from_calls
-        made = writing(lambda: recover(captured, named(), progress))
+        made = writing(lambda: recover(captured, named(), counter))
 
         def at_lower_level(note: str) -> Source:
             notes = (*captured.notes, note)
             lower = replace(captured, recording=None, variant=None, notes=notes)
             lower = lower if keep_types else without_types(lower)
             return writing(
-                lambda: from_equations(lower, replace(named(), level="lax"), progress)
+                lambda: from_equations(lower, replace(named(), level="lax"), counter)
             )
 
-        return settled(made, at_lower_level, isolated, progress)
+        return settled(made, at_lower_level, isolated, counter)
 
     def finished(captured: Captured) -> Source:
+        with telling(progress) as counter:
+            return decided(captured, counter)
+
+    def decided(captured: Captured, counter: StageCounter) -> Source:
         with within(max_seconds), deciding() as taken:
-            made = written(captured)
+            made = written(captured, counter)
         decisions = tuple(taken)
         refused = [one for n, one in enumerate(decisions, 1) if n in refuse]
         if refused:
             with deciding(refused):
-                made = written(captured)
+                made = written(captured, counter)
         is_recorded = captured.recording is not None
         made = with_idle_notes(made, options, is_recorded)
         return replace(made, decisions=decisions)
@@ -312,7 +320,12 @@ def source(
             return None if is_recorded and other.recording.error else other
 
         with _apart():
-            with user_code(), stage("trace and record" if level == "api" else "trace"):
+            with (
+                telling(progress) as counter,
+                user_code(),
+                stage("trace and record" if level == "api" else "trace"),
+            ):
+                counter("tracing")
                 captured = first_traced(args, kwargs)
             if captured.recording is not None:
                 captured = replace(captured, variant=variant if symbolic else None)

@@ -13,7 +13,7 @@ from untrace.recovery.transformations import EXPANDABLE
 
 LEVELS = ("api", "lax")
 REROLL = ("auto", "none", "for", "scan")
-COMMENTS = ("none", "origin", "types", "both")
+COMMENTS = ("docstrings", "user", "origin", "types", "both", "none")
 EXAMPLES = ("drawn", "given")
 ANNOTATE = ("none", "jaxtyping")
 
@@ -110,9 +110,9 @@ def _check_symbolic(options: Options, is_traced: bool) -> None:
 
 def _check_anonymous(options: Options) -> None:
     """Refuse what contradicts `anonymous=True`."""
-    quotes = options.comments in ("origin", "both")
     named = {
-        f'comments="{options.comments}" quotes lines and files': quotes,
+        'comments="user" writes the comments': options.comments == "user",
+        f'comments="{options.comments}" quotes lines and files': options.shows_origins,
         "keep_types=True imports classes by their names": options.keep_types,
         "scopes=True writes the names of scopes": options.scopes,
     }

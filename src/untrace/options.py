@@ -17,8 +17,10 @@ class Options:
       scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
       keep_types: Import the classes of libraries that can be imported, at level "api".
-      comments: "origin" (file, line and text of the user's statement), "types" (of
-        results), "both" or "none".
+      comments: "docstrings", "user" (those, and the comments and annotations that the
+        user wrote), "origin" (docstrings, and file, line and text of the user's
+        statement), "types" (docstrings, and the types of results), "both" of these, or
+        "none".
       reroll: Which statements that repeat are a loop: "auto", those that were one;
         "for", all; "none". "scan" writes a scan over stacked parameters.
       annotate: "jaxtyping" annotates the signatures of functions; "none" does not.
@@ -34,7 +36,7 @@ class Options:
     scopes: bool = False
     name: str | None = None
     keep_types: bool = False
-    comments: str = "none"
+    comments: str = "docstrings"
     reroll: str = "auto"
     annotate: str = "none"
     expand: frozenset[str] = frozenset()
@@ -42,3 +44,18 @@ class Options:
     symbolic: bool = False
     anonymous: bool = False
     isolated: bool = False
+
+    @property
+    def shows_docstrings(self) -> bool:
+        """Whether the user's functions have their docstrings."""
+        return self.comments != "none" and not self.anonymous
+
+    @property
+    def shows_comments(self) -> bool:
+        """Whether the user's comments and annotations are written."""
+        return self.comments == "user" and not self.anonymous
+
+    @property
+    def shows_origins(self) -> bool:
+        """Whether the user's lines are written beside statements."""
+        return self.comments in ("origin", "both")

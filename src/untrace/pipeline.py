@@ -26,6 +26,7 @@ from untrace.lifting.printing import LOWEST_STEP
 from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
 from untrace.options import Options
+from untrace.progress import expect
 from untrace.result import Source
 from untrace.stages import is_late, stage
 from untrace.verification.check import with_values
@@ -179,6 +180,7 @@ def _attempt(
     del listing  # compiling the text is where most memory is needed
     if options.verify:
         progress("verifying")
+        expect(n_equations)
         with stage("verify"):
             report = check_module(module, captured, notes, False, seeks_identical)
     else:

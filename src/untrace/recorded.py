@@ -30,6 +30,7 @@ from untrace.lifting.recorded.readers import public_readers
 from untrace.optional import left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
+from untrace.progress import expect
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
@@ -249,6 +250,7 @@ def _attempt(
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")
+        expect(count_blocks(block)[0])
         # Only scans in place of repeated calls are proved by nothing but values.
         by_values = options.reroll == "scan"
         with stage("verify"):

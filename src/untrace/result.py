@@ -26,6 +26,7 @@ from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.lifting.spelling.sidecar import pack, sidecar_digest
 from untrace.optional import Decision
 from untrace.options import Options
+from untrace.pickled import Kept, kept_module, kept_parity, kept_report, restored_module
 from untrace.printable import printable, printable_lines
 from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
@@ -54,6 +55,8 @@ class Source:
       decisions: What was done only to make the text better, or not (`source(refuse=)`).
       parity: How near it comes to the module of torch that it was made of
         (`readers.torch.parity.Parity`), or None.
+      kept: What there is in place of `captured` and `program`, which are None, in one
+        that was pickled.
     """
 
     module: Module
@@ -64,6 +67,7 @@ class Source:
     title: str = ""
     decisions: tuple[Decision, ...] = ()
     parity: Any = None
+    kept: Kept | None = None
     _text: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
@@ -108,6 +112,8 @@ class Source:
         return str(self)
 
     def _header(self) -> str:
+        if self.kept is not None:
+            return self.kept.header
         name = self.module.name
         if not self.title:
             return header_text(name, self.captured, self.report)
@@ -159,6 +165,8 @@ class Source:
 
     def _marks(self) -> list[str]:
         """The last lines of a saved file, which tell `verify` where it was edited."""
+        if self.kept is not None:
+            return [*self.kept.marks]
         traced = _fingerprinted(self.captured, self.report)
         return [] if traced is None else ["", *marks_of(traced).lines(), ""]
 
@@ -169,13 +177,16 @@ class Source:
         and returns the user's own types; modules of flax.nnx are changed in place.
         Arguments of the file's own classes are taken, too; then the result is that of
         the file. Callbacks, batching rules and primitives of libraries are the original's
-        own where the file has stand-ins for them.
+        own where the file has stand-ins for them. One that was pickled returns the
+        file's own function.
 
         Returns:
           The function. It raises `CallError`, a `TypeError`, if an argument that is
           fixed in the program has another value, or another tree.
         """
         module = self._executed()
+        if self.kept is not None:
+            return getattr(module, self.name)
         vars(module).update(self.module.originals)
         return drop_in(module, self.name, self.captured, self.module.classes)
 
@@ -195,6 +206,29 @@ class Source:
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the text, report, options and decisions; the computation stays here."""
+        kept = self.kept or Kept(self._header(), tuple(self._marks()))
+        return (
+            _restored,
+            (
+                kept_module(self.module),
+                kept_report(self.report),
+                self.options,
+                self.title,
+                self.decisions,
+                kept_parity(self.parity),
+                kept,
+                str(self),
+            ),
+        )
+
+    def __copy__(self) -> Source:
+        return self  # nothing can change it
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Source:
+        return self
 
     def diff(self, other: Source) -> str:
         """Return the lines in which the text of another source differs ("" if in none).
@@ -218,6 +252,22 @@ class Source:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))
+
+
+def _restored(
+    module: Module,
+    report: Report,
+    options: Options,
+    title: str,
+    decisions: tuple[Decision, ...],
+    parity: Any,
+    kept: Kept,
+    text: str,
+) -> Source:
+    """Make a source of what was pickled."""
+    none: Any = None
+    given = options, title, decisions, parity, kept, [text]
+    return Source(restored_module(module), report, none, none, *given)
 
 
 def _size(size_bytes: int) -> str:

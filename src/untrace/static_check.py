@@ -142,6 +142,8 @@ class _Checker:
         if type(node).__name__ not in NODES:
             yield f"has a statement or expression `{type(node).__name__}`"
         match node:
+            case ast.Expr(value=ast.Constant(value=str()) as docstring):
+                inner.add(id(docstring))  # nothing is done with it
             case ast.Import(names=names):
                 for alias in names:
                     yield from self._about_import(alias.name)

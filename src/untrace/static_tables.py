@@ -154,6 +154,7 @@ ATTRIBUTES: frozenset[str] = (
             *("defjvp", "defjvps", "defvjp", "def_vmap", "bind", "at", "get", "set"),
             *("add", "apply", "divide", "min", "mul", "multiply", "power", "subtract"),
             *("perturbed", "value", "primal", "tangent", "types", "eval_shape", "ref"),
+            *("eps", "tiny"),  # of `jnp.finfo`
         }
     )
     - DENIED_ATTRIBUTES

@@ -32,6 +32,13 @@ def many(x):
     return out[0] + jnp.sin(out[1]) * 2 + jnp.sin(out[2]) * 3
 
 
+def described(x: jax.Array) -> jax.Array:
+    """Have comments and annotations."""
+    # of the user
+    y = jnp.sin(x) * jnp.cos(x)
+    return y + y
+
+
 def unread(x):
     """A loop of which no value is read."""
     carry = tuple(x * i for i in range(14))
@@ -185,6 +192,7 @@ CASES = {
     "step": Case(step, (large_state(), X)),
     "typed": Case(layers, ([M, M], M), {"types": True}),
     "commented": Case(layers, ([M, M], M), {"comments": "both"}),
+    "as written": Case(described, (M,), {"comments": "user"}),
     "annotated": Case(layers, ([M, M], M), {"annotate": "jaxtyping"}),
     "symbolic": Case(layers, ([M, M], M), {"symbolic": True}),
     "library": Case(of_library, (PARAMS, M)),

@@ -78,7 +78,7 @@ def passed_beside(x, dt=0.3):
     [
         (variable, ["return dt * x * 0.3"]),
         (literal, ["return dt * x * 0.3"]),
-        (global_variable, ["return dt * x * 0.3"]),
+        (global_variable, ["return dt * x * SCALE"]),
         (unpacked, ["return ((x * 0.3 + dt) * dt + 0.3) * dt"]),
         (in_turns, ["jnp.sin(x * 0.3)", "jnp.sin(x * 0.4)", "return x * dt"]),
         (closed_over, ["return jnp.cos(carry * 0.3) * dt, None"]),

@@ -75,6 +75,8 @@ def test_what_is_drawn_is_like_what_was_passed():
         "rng.integers(2, 7, size=50)": np.int32(uniform * 5) + 2,
         "np.sort(rng.integers(0, 4, size=50)": np.sort(np.int32(uniform * 4)),
         "rng.integers(0, 2, size=50).astype(bool)": uniform > 0.5,
+        "rng.uniform(-1, 1, size=50)": np.cos(7 * uniform),
+        "rng.uniform(-0.5, 0.5, size=50)": uniform - np.float32(0.5),
         "rng.normal(size=(4, 9))": NOISE.normal(size=(4, 9)).astype(np.float16),
         "rng.normal(scale=0.02, size=": np.float32(0.02 * NOISE.normal(size=(40, 40))),
         "rng.normal(size=(40, 2)).view(": np.complex64(NOISE.normal(size=40) * 1j),
@@ -82,7 +84,7 @@ def test_what_is_drawn_is_like_what_was_passed():
     made, text = given(*map(np.asarray, args.values()))
     for expected in args:
         assert expected in text
-    for value, arg in zip(made[:9], args.values()):
+    for value, arg in zip(made[:11], args.values()):
         assert np.all(value >= arg.min() - 0.5) and np.all(value <= arg.max() + 0.5)
 
 

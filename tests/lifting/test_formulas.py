@@ -62,7 +62,7 @@ def both(function):
         (
             both(step),
             [
-                "size = 0.25 * sigma**2",
+                "size = RATE * sigma**2",
                 "jnp.sin(x) * math.sqrt(size)",
                 "x + 0.5 * size * noise - size",
             ],
@@ -104,12 +104,24 @@ def test_functions_and_parameters_may_be_called_math():
 
 
 def test_floats_that_depend_on_no_parameter_stay_numbers():
+    rate = 0.25
+
+    def f(x):
+        scale = 0.5 * rate
+        return x * (scale / 2) + 0.1 * 0.3
+
+    text = recover(f, X)
+    assert "x * 0.0625 + 0.03" in text
+
+
+def test_floats_that_depend_on_a_constant_of_the_module_name_it():
     def f(x):
         scale = 0.5 * RATE
         return x * (scale / 2) + 0.1 * 0.3
 
     text = recover(f, X)
-    assert "x * 0.0625 + 0.03" in text
+    assert "\nRATE = 0.25\n" in text and "scale = 0.5 * RATE\n" in text
+    assert "x * (scale / 2) + 0.03" in text
 
 
 def test_source_that_has_changed_is_not_believed(tmp_path):

@@ -25,7 +25,7 @@ def test_function_is_defined_once():
 
         return jax.vmap(unit)(xs), jax.vmap(unit)(2 * xs), jax.lax.map(unit, xs)
 
-    text = recover(f, W, XS)
+    text = recover(f, W, XS, types=True)
     assert text.count("def unit(") == 1 and "unit_2" not in text
     assert "# f32[4] -> f32[4]" in text
 
@@ -66,7 +66,7 @@ def test_types_of_functions_inside_are_not_said_either():
 
         return jax.vmap(scaled)(xs), jax.vmap(scaled)(xs[:, :2])
 
-    text = recover(f, W, XS)
+    text = recover(f, W, XS, types=True)
     assert text.count("def scaled(x):\n") == 1
     assert text.count("def shifted(y):  # f32[] -> f32[]\n") == 1
 

@@ -13,12 +13,12 @@ from untrace.cli.calls import taken
 from untrace.cli.messages import (
     DIFFERENT,
     VERIFIED,
-    Status,
     explained,
     fail,
     fail_in_user_code,
     say,
 )
+from untrace.cli.status import Status
 
 
 @click.command()

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from untrace.cli.calls import taken
-from untrace.cli.messages import Status, explained
+from untrace.cli.messages import explained
 from untrace.cli.sources import deliver
+from untrace.cli.status import Status
 
 
 @click.command()

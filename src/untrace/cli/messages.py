@@ -9,11 +9,10 @@ from collections.abc import Generator
 from typing import NoReturn
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from untrace.errors import UntraceError
 from untrace.folder import OWN_FOLDER
-from untrace.printable import printable, printable_lines
+from untrace.printable import printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
 
@@ -70,25 +69,3 @@ def fail_in_user_code(what: str) -> NoReturn:
     say(f"untrace: an error in {what}:", "red")
     say(text.rstrip())
     sys.exit(USAGE)
-
-
-class Status:
-    """The stage and the time since the start on standard error, if it is a terminal."""
-
-    def __init__(self) -> None:
-        columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-        self._shown = Progress(
-            *columns, console=ERR, transient=True, disable=not ERR.is_terminal
-        )
-        self._task = self._shown.add_task("tracing", total=None)
-
-    def __enter__(self) -> Status:
-        self._shown.start()
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self._shown.stop()
-
-    def update(self, stage: str) -> None:
-        """Show what is being done."""
-        self._shown.update(self._task, description=printable(stage))

@@ -23,12 +23,12 @@ from untrace.cli.messages import (
     DIFFERENT,
     ERR,
     VERIFIED,
-    Status,
     explained,
     fail,
     say,
 )
 from untrace.cli.sources import deliver
+from untrace.cli.status import Status
 from untrace.errors import UntraceError
 from untrace.optional import STEPS, Decision
 from untrace.stages import Stage, measured
@@ -70,10 +70,11 @@ from untrace.stages import Stage, measured
 @click.option("--name", help="Name of the generated function.")
 @click.option(
     "--comments",
-    type=click.Choice(["none", "origin", "types", "both"]),
-    default="none",
+    type=click.Choice(["docstrings", "user", "origin", "types", "both", "none"]),
+    default="docstrings",
     show_default=True,
-    help="Comment statements with where they were written, or the types of results.",
+    help="Your docstrings alone; your comments and annotations, too (user); with each "
+    "statement where it was written, or the types of its results; or none.",
 )
 @click.option(
     "--reroll",

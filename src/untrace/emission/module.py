@@ -81,7 +81,9 @@ def emit(listing: Listing) -> Module:
         lifter.note(WIDE_NOTE)
     main = replace(listing.main, decorators=[*wide, *listing.main.decorators])
     for function in [*lifter.functions, main]:
-        functions += ["", "", *function.text_lines()]
+        is_described = lifter.options.shows_docstrings
+        lines = function.described_lines() if is_described else function.text_lines()
+        functions += ["", "", *lines]
     tail = _tail(listing)
     texts = dict(listing.classes.values())  # one class may stand for several
     classes = [line for lines in texts.values() for line in ["", "", *lines]]

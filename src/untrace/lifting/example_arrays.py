@@ -36,6 +36,9 @@ N_SAMPLES = 4
 FAR = 3.0
 """Scales between a third and three are as good as 1."""
 
+MOST_EVEN = 2.0
+"""Root mean squares that even numbers stay within, and normal ones do not."""
+
 MAX_INTEGER = 2**31
 """Floats beyond it are integers because they have no more digits."""
 
@@ -159,9 +162,24 @@ def _floats(value: Array, request: Request) -> str:
         bottom, top = _ends(-high, -low, value.dtype)
         ends = f"{_number(-top)}, {_number(0 - bottom)}"
         drawn = f"rng.uniform({ends}, size={size}).astype({dtype})"
+    elif _is_within_one(held):
+        top = _ends(0.0, float(np.abs(held).max()), value.dtype)[1]
+        drawn = f"rng.uniform({_number(-top)}, {_number(top)}, size={size})"
+        drawn = f"{drawn}.astype({dtype})"
     else:
         drawn = f"rng.normal({_scale(held)}size={size}).astype({dtype})"
     return _ordered(drawn, value)
+
+
+def _is_within_one(held: Array) -> bool:
+    """Tell whether numbers of both signs stay within 1 where normal ones would not.
+
+    They may be cosines or correlations, of which `jnp.arccos` or `jnp.arctanh` is taken.
+    """
+    largest = float(np.abs(held).max())
+    if not 1 / FAR < largest <= 1:
+        return False
+    return largest < MOST_EVEN * math.sqrt(float(np.square(held).mean()))
 
 
 def _is_positive_definite(value: Array) -> bool:

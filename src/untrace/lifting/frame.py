@@ -39,6 +39,7 @@ from untrace.lifting.printing import (
 from untrace.lifting.rules.when import dtype_name
 from untrace.lifting.steps import callee
 from untrace.optional import gives, optional
+from untrace.progress import tick
 from untrace.recovery.quoting import quoted
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import comment
@@ -146,6 +147,7 @@ class Frame:
 
     def equation(self, eqn: Equation) -> None:
         """Write one equation as a statement."""
+        tick()
         if eqn.context is self.ambient and not self.lifter.options.scopes:
             self._statement(eqn)
             return
@@ -153,7 +155,7 @@ class Frame:
 
     def _statement(self, eqn: Equation) -> None:
         options = self.lifter.options
-        if options.quotes or options.comments in ("origin", "both"):
+        if options.quotes or options.shows_origins:
             self._add_origin(eqn)
         self._assign(eqn, self._rhs(eqn))
         if self.lifter.options.types:

@@ -37,6 +37,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.steps import Steps
 from untrace.optional import gives, optional
 from untrace.options import Options
+from untrace.progress import expect
 from untrace.syntax.names import Scope, identifier
 
 # Importing them registers their printing functions.
@@ -108,6 +109,7 @@ def lift(
     lifter.is_folding = hints is not None and not options.types
     lifter.rewrite = rewrite or lifter.rewrite
     lifter.n_equations, lifter.shared = count_blocks(block)
+    expect(lifter.n_equations)
     lifter.imports.keys(key_enums(captured))
     # Arguments keep their names, which the caller may use.
     lifter.scope.reserve(parameter.name for parameter in captured.parameters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
 from untrace.optional import Signal, Subject
-from untrace.syntax.text import comment
+from untrace.syntax.text import comment, kept_docstring
 
 MAX_NESTING = 8
 
@@ -42,6 +42,8 @@ class Function(Subject):
     `numbers` are parameters of the original that held integers, by what they held, and
     `integers` what all its variables held that did, in order; `shapes` those of its parameters
     that are arrays, in each of its runs; `names` those that it may have, from short to telling.
+    `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
+    `a`); what reads and rewrites lines does not see them.
     """
 
     name: str
@@ -57,14 +59,24 @@ class Function(Subject):
         default_factory=list[dict[str, "tuple[int, ...]"]]
     )
     names: tuple[str, ...] = ()
+    docs: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def subject(self) -> str:
         """Its shortest name."""
         return self.names[0] if self.names else self.name
 
+    def agree(self, other: Function) -> None:
+        """Keep the docstrings that another function, which this one stands for, has, too."""
+        self.docs = {k: v for k, v in self.docs.items() if other.docs.get(k) == v}
+
+    def described_lines(self) -> list[str]:
+        """Write the function out with its docstrings, unindented."""
+        lines = self.text_lines()
+        return with_docstrings(lines, self.docs) if self.docs else lines
+
     def text_lines(self) -> list[str]:
-        """Write the function out, unindented."""
+        """Write the function out, unindented and without docstrings."""
         body = self.lines or ["pass"]
         head = [
             *(f"@{d}" for d in self.decorators),
@@ -82,6 +94,32 @@ class Function(Subject):
         head = f"def {self.name}{self.signature or f'({self.parameters})'}:"
         line = f"{head}  {comment(self.comment)}"
         return line if self.comment and len(line) <= MAX_HEAD else head
+
+
+def with_docstrings(lines: Sequence[str], docs: Mapping[str, str]) -> list[str]:
+    """Write docstrings below the heads of functions.
+
+    Args:
+      lines: A function that is not laid out yet: every head is one line.
+      docs: Docstrings by the path of a nested function; "" for the outermost one's.
+    """
+    written: list[str] = []
+    path: list[tuple[int, str]] = []  # the functions around, and their indentation
+    for line in lines:
+        written.append(line)
+        text = line.lstrip()
+        depth = len(line) - len(text)
+        if not text:
+            continue
+        while path and path[-1][0] >= depth:
+            path.pop()
+        if text.startswith("def "):
+            path.append((depth, text[len("def ") :].partition("(")[0]))
+            doc = docs.get(".".join(name for _, name in path[1:]), "")
+            indent = " " * depth + INDENT
+            rows = kept_docstring(doc).split("\n") if doc else []
+            written += [indent + row if row else "" for row in rows]
+    return written
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from untrace.recovery.functions import innermost
 _NONE: Mapping[str, float] = types.MappingProxyType({})
 
 
-def float_defaults(frame: types.FrameType) -> Mapping[str, float]:
-    """Return the floats that parameters of a frame's function hold by default.
+def defined_as(frame: types.FrameType) -> types.FunctionType | None:
+    """Return the function that a frame runs, if it is found.
 
-    The function is looked for where its qualified name says, in the module or in a class
-    there; functions that are made inside of others are not found.
+    It is looked for where its qualified name says, in the module or in a class there;
+    functions that are made inside of others are not found.
     """
     code = frame.f_code
     first, *rest = code.co_qualname.split(".")
@@ -24,7 +24,12 @@ def float_defaults(frame: types.FrameType) -> Mapping[str, float]:
     for name in rest:
         found = inspect.getattr_static(found, name, None)
     function = innermost(getattr(found, "__func__", found))
-    if function is None or function.__code__ is not code:
+    return function if function is not None and function.__code__ is code else None
+
+
+def float_defaults(function: types.FunctionType | None) -> Mapping[str, float]:
+    """Return the floats that parameters of a function hold by default, if it is known."""
+    if function is None:
         return _NONE
     values = all_defaults(function)
     return {name: value for name, value in values.items() if type(value) is float}

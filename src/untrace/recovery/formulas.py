@@ -48,7 +48,7 @@ class Formula:
       symbol: The operator or function of `math`; "=" for a variable, whose operand is
         what it was assigned; "" for a number of which no more is known.
       operands: What it was computed from.
-      name: The variable.
+      name: The variable; for a constant of the module, `GAMMA`, its name.
       is_constant: It stands in the source: no parameter is it, even if that is alike.
     """
 
@@ -181,6 +181,8 @@ def _variable(
     """Return what a variable holds, and how that was computed, if that is plain."""
     value = held_by(name, frame)
     is_constant = not is_local(name, frame) or is_constant_variable(frame, name)
+    if type(value) is float and name.isupper() and not is_local(name, frame):
+        return Formula(value, name=name, is_constant=True)
     if type(value) is not float or is_constant:
         return _number(value, is_constant)
     assigned = _assignments(frame.f_code.co_filename).get(around, {}).get(name)

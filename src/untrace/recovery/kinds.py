@@ -16,7 +16,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_recorded
-from untrace.recovery.defaults import float_defaults
+from untrace.recovery.defaults import defined_as, float_defaults
 from untrace.recovery.record import is_library
 
 BIND = object()
@@ -50,6 +50,7 @@ class Own:
       n_quiet: How many runs led to nothing since one was kept.
       n_misses: How often it turned out to count after it was not watched any more.
       defaults: The floats that it has as defaults, if it is the user's.
+      defined: The function, if it is the user's and was called by Python.
     """
 
     code: types.CodeType
@@ -62,6 +63,7 @@ class Own:
     n_quiet: int = 0
     n_misses: int = 0
     defaults: Mapping[str, float] | None = None
+    defined: Any = None
 
     def was_idle(self) -> None:
         """Take note of a run that did not call JAX."""
@@ -103,7 +105,8 @@ class Own:
     def float_defaults(self, frame: types.FrameType) -> Mapping[str, float]:
         """Return the floats that the user's function has as defaults."""
         if self.defaults is None:
-            self.defaults = _NO_FLOATS if self.is_library else float_defaults(frame)
+            self.defined = None if self.is_library else defined_as(frame)
+            self.defaults = float_defaults(self.defined)
         return self.defaults
 
 

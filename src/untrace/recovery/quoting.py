@@ -31,7 +31,7 @@ _no_warnings = jaxapi.ThreadFilter("ignore")
 
 
 @dataclass(frozen=True)
-class _File:
+class File:
     """The lines of a file, and what they compile to.
 
     Attributes:
@@ -47,6 +47,12 @@ class _File:
     tree: ast.Module
 
     @cached_property
+    def comments(self) -> dict[int, str]:
+        """What comments say, by their lines."""
+        tokens = _comments("".join(self.lines))
+        return {token.start[0]: token.string.lstrip("#").strip() for token in tokens}
+
+    @cached_property
     def by_place(self) -> dict[Any, types.CodeType]:
         """The code objects, by the qualified name and the places of instructions."""
         return {
@@ -60,9 +66,9 @@ class _File:
 @once_per_site
 def quoted(code: types.CodeType, lasti: int) -> str:
     """Quote the statement of an instruction on one line, and say where it stands."""
-    row, column = _position(code, lasti)
+    row, column = position(code, lasti)
     name = code.co_filename.replace("\\", "/").rpartition("/")[2]
-    file = _confirmed(code)
+    file = confirmed(code)
     node = _statement(file.tree, row, column) if file is not None else None
     if file is None or node is None:
         whole = f"{name}:{row}"
@@ -96,7 +102,7 @@ def code_with(filename: str, function: str, place: Sequence[int]) -> Any:
     return file.by_place.get(where) if file is not None else None
 
 
-def _position(code: types.CodeType, lasti: int) -> tuple[int, int]:
+def position(code: types.CodeType, lasti: int) -> tuple[int, int]:
     """Return the line of an instruction, and its column in bytes."""
     positions = listing_of(code).positions
     row, _, column, _ = (*positions[lasti // 2 : lasti // 2 + 1], (None,) * 4)[0]
@@ -106,7 +112,7 @@ def _position(code: types.CodeType, lasti: int) -> tuple[int, int]:
 # ---- the file ----------------------------------------------------------------------
 
 
-def _confirmed(code: types.CodeType) -> _File | None:
+def confirmed(code: types.CodeType) -> File | None:
     """Return the file that a code object was compiled from, if it is known to be it."""
     known = _identity(_ORIGINALS.get(id(code), (code, code))[1])
     for is_checked in (False, True):  # what was read before may be what was imported
@@ -118,7 +124,7 @@ def _confirmed(code: types.CodeType) -> _File | None:
     return None
 
 
-def _read(filename: str) -> _File | None:
+def _read(filename: str) -> File | None:
     """Read and compile a file; None if there is none, or none of Python's."""
     lines = linecache.getlines(filename)
     known = _FILES.get(filename)
@@ -132,7 +138,7 @@ def _read(filename: str) -> _File | None:
     except (SyntaxError, ValueError, RecursionError):
         return None
     codes = tuple(_codes(module))
-    made = _File(lines, codes, frozenset(map(_identity, codes)), tree)
+    made = File(lines, codes, frozenset(map(_identity, codes)), tree)
     if len(_FILES) >= MAX_FILES:
         _FILES.clear()
     _FILES[filename] = made
@@ -140,7 +146,7 @@ def _read(filename: str) -> _File | None:
 
 
 MAX_FILES = 64
-_FILES: dict[str, _File] = {}
+_FILES: dict[str, File] = {}
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -192,11 +198,11 @@ def _statement(tree: ast.Module, row: int, column: int) -> ast.stmt | None:
         if index < 0 or row > (block[index].end_lineno or 0):
             break
         found = block[index] if isinstance(block[index], ast.stmt) else found
-        block = _inner(block[index])
+        block = inner_statements(block[index])
     return found
 
 
-def _inner(node: Any) -> list[Any]:
+def inner_statements(node: Any) -> list[Any]:
     """List the statements in a statement, and what they are in, by their places."""
     parts = [part for field in ("body", *_MORE) for part in getattr(node, field, ())]
     for case in [part for part in parts if isinstance(part, ast.match_case)]:
@@ -207,7 +213,7 @@ def _inner(node: Any) -> list[Any]:
     )
 
 
-def _one_line(node: ast.stmt, file: _File) -> str:
+def _one_line(node: ast.stmt, file: File) -> str:
     """Write a statement on one line, as it stands there if that is possible.
 
     Of one with others inside there is only the head.
@@ -255,15 +261,20 @@ _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 def _rows(text: str) -> list[str]:
     rows = text.splitlines()
+    for token in _comments(text):
+        row, column = token.start
+        rows[row - 1] = rows[row - 1][:column]
+    rows = [row.strip().removesuffix("\\").rstrip() for row in rows]
+    return [row for row in rows if row]
+
+
+def _comments(text: str) -> Iterator[tokenize.TokenInfo]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
-                row, column = token.start
-                rows[row - 1] = rows[row - 1][:column]
+                yield token
     except (tokenize.TokenError, IndentationError):  # it is checked what comes of it
-        pass
-    rows = [row.strip().removesuffix("\\").rstrip() for row in rows]
-    return [row for row in rows if row]
+        return
 
 
 def _shortened(text: str) -> str:

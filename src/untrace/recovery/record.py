@@ -138,6 +138,7 @@ class Body(Subject):
       defaults: The floats that parameters of a function of the user hold by default.
       shared: The `id` of arrays that are several of its arguments.
       free: What the variables held that it closes over, if it was called by Python.
+      defined: The user's function of its module that has its code, if Python called it.
     """
 
     function: Any
@@ -155,6 +156,7 @@ class Body(Subject):
     defaults: Mapping[str, float] = field(default_factory=_nothing)
     shared: frozenset[int] = frozenset()
     free: Mapping[str, Any] = field(default_factory=_nothing)
+    defined: Any = None
 
     @property
     def subject(self) -> str:

@@ -306,6 +306,7 @@ class Recorder:
         """Look at what a function was given."""
         frame = entry.frame
         body = self._body(frame, None, own.parameters, own.float_defaults(frame))
+        body.defined = own.defined
         body.shared = held.shared(body.parameters.values())
         body.free = held.free(frame)
         body.setting = entry.setting

@@ -8,6 +8,7 @@ lines of its own. Names are made in `names`.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from untrace.printable import printable, printable_lines
 
@@ -38,6 +39,11 @@ def comment(text: str) -> str:
     return f"# {printable(text)}"
 
 
+def is_comment(line: str) -> bool:
+    """Whether a line of text is a comment and nothing else."""
+    return line.lstrip().startswith("#")
+
+
 def docstring(text: str) -> str:
     r"""Write text as a docstring, whatever it contains.
 
@@ -55,6 +61,27 @@ def docstring(text: str) -> str:
             else [paragraph]
         )
     ]
+    return _triple_quoted(lines)
+
+
+def kept_docstring(text: str) -> str:
+    r"""Write text as a docstring whose lines are those that it has.
+
+    >>> print(kept_docstring("one\n  two\\n").replace('"', "'"))
+    r'''one
+      two\n
+    '''
+    """
+    lines = [line.rstrip() for line in printable_lines(text.strip("\n")).split("\n")]
+    whole = "\n".join(lines)
+    is_raw = "\\" in whole and '"""' not in whole and not whole.endswith(("\\", '"'))
+    if not is_raw:
+        return _triple_quoted(lines)
+    end = "\n" if len(lines) > 1 else ""
+    return f'r"""{whole}{end}"""'
+
+
+def _triple_quoted(lines: Sequence[str]) -> str:
     # Escaped last, so that no escape is torn apart.
     safe = "\n".join(lines).replace("\\", "\\\\").replace('"""', r"\"\"\"")
     end = "\n" if len(lines) > 1 or safe.endswith('"') else ""

@@ -39,6 +39,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
+from untrace.lifting.spelling.limits import spell_limit
 from untrace.recovery.functions import is_function
 from untrace.syntax.precedence import ATOM
 
@@ -106,8 +107,9 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
         if array is not None:
             return writer.program.constant(array)
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
-    text = spell(value, imports)
-    return writer.program.numbers.term(value, text, role) or text_term(text)
+    text = spell_limit(value, imports) or spell(value, imports)
+    numbers = writer.program.numbers
+    return numbers.term(value, text, role, writer.in_library) or text_term(text)
 
 
 def _converted(value: Any) -> np.ndarray | None:
@@ -120,11 +122,15 @@ def _converted(value: Any) -> np.ndarray | None:
 
 def _known(value: Any, writer: Writer) -> Term | None:
     """Refer to a container that has a name, or is a part of one."""
-    if is_plain(value) or _has_static(value):
+    if is_plain(value):
         return None
     key = writer.values.key(value)
     found = writer.find(key) if key is not None else None
-    return writer.ref(found) if found is not None else None
+    if found is None:
+        return None
+    # A key says nothing of flags and numbers: `(factor, False)`.
+    is_that = not found[1] and found[0].held is value
+    return writer.ref(found) if is_that or not _has_static(value) else None
 
 
 def _made(value: Any, writer: Writer, role: str) -> Term:

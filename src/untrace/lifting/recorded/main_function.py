@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,7 +16,6 @@ from untrace.lifting.recorded.calls.callables import callable_term, decorator_te
 from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.functions.annotations import annotate
-from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
@@ -26,7 +26,8 @@ from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.writer import Forms, Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.classifying import is_handed_over, passes_on
-from untrace.recovery.functions import peel
+from untrace.recovery.docstrings import docstring_of
+from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 
@@ -74,6 +75,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     run = _main_run(whole, root)
     if run is not root and whole is None and _is_made_here(captured):
         program.plan.dissolved.add(_calls(root)[0])
+    draft.doc = docstring_of(run.code)
     program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
     _write_calls(calls, writer)
@@ -83,9 +85,10 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     if not is_jitted and _hoists(calls):
         decorators.append(program.home_term(("jax", "jit")))
     draft.decorators = decorators
-    draft.types = signature_types([values[p.name] for p in captured.parameters], result)
     named = {p.name: values[p.name.hint] for p in draft.parameters}
-    annotate(draft, named, result, writer)
+    shown = [values[p.name] for p in captured.parameters]
+    known = _with_function(run, captured)
+    annotate(draft, named, result, writer, known, shown, _named_sizes(captured, shown))
     program.finish(draft)
     made_function = program.render(draft)
     made_function.names = (name,)
@@ -102,6 +105,23 @@ def _write_calls(calls: Sequence[Call], writer: Writer) -> None:
     writer.n_dissolving += is_weak
     writer.body(calls)
     writer.n_dissolving -= is_weak
+
+
+def _with_function(run: Body, captured: Captured) -> Body:
+    """Return a run with the function that the user gave, if it is the run of that."""
+    given = captured.convention.function if captured.convention else None
+    function = innermost(given)
+    is_that = function is not None and function.__code__ is run.code
+    return replace(run, defined=function) if is_that else run
+
+
+def _named_sizes(captured: Captured, shown: Sequence[Any]) -> dict[int, Sequence[Any]]:
+    """Return the shapes of the inputs with the names of their sizes, by their `id`."""
+    arrays = [array for value in shown for array in arrays_in(value)]
+    shapes = captured.dimensions.shapes if captured.dimensions else ()
+    if len(arrays) != len(shapes):
+        return {}
+    return {id(array): shape for array, shape in zip(arrays, shapes)}
 
 
 def _is_made_here(captured: Captured) -> bool:

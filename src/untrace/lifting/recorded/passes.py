@@ -27,6 +27,8 @@ from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.options import Options
+from untrace.progress import expect, is_told
+from untrace.recovery.record import Body
 from untrace.stages import stage
 from untrace.syntax.names import identifier
 
@@ -53,7 +55,9 @@ def lift_recorded(
     Raises:
       Unwritable: If it cannot be written, not even with regions.
     """
+    n_calls = _count_calls(captured.recording) if is_told() else 0
     for _ in range(MAX_PASSES):
+        expect(n_calls)
         # Calls have scopes; what is written from equations stands under those of its call.
         plain = replace(options, scopes=False)
         lifter = Lifter(plain, rule_cases=captured.rule_cases)
@@ -86,6 +90,16 @@ def lift_recorded(
         ):
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
+
+
+def _count_calls(root: Body) -> int:
+    """Count the calls that were recorded, those in functions too."""
+    found, left = 0, [root]
+    while left:
+        calls = left.pop().calls
+        found += len(calls)
+        left += [body for item in calls for body in item.bodies]
+    return found
 
 
 def _settle_names(listing: Listing, program: Program) -> bool:
@@ -123,7 +137,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     context = tracing_context(ambient_managers(lifter), lifter)
     name = identifier(options.name or captured.name, "function")
     shown = [parameter.tree for parameter in captured.parameters]
-    if options.annotate != "none":  # their classes are known before they are used
+    if (
+        options.annotate != "none" or options.shows_comments
+    ):  # their classes are known before they are used
         for tree in shown:
             program.define_classes(tree)
     with stage("functions"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
@@ -22,6 +22,7 @@ from untrace.lifting.recorded.tree import (
 )
 from untrace.lifting.recorded.withs import Items, shared, under_contexts
 from untrace.lifting.recorded.withs import Row as Line
+from untrace.recovery.user_comments import Remark
 from untrace.syntax.names import RESERVED, identifier
 from untrace.syntax.text import comment
 
@@ -66,6 +67,7 @@ def render(
         decorators,
         comment=draft.types,
         signature=signature(draft),
+        docs=dict(draft.docstrings()),
     )
 
 
@@ -101,9 +103,10 @@ def _rows(
     """Write the statements, giving names in order."""
     holders = {p.name.text: p.name for p in draft.parameters}
     rows: list[Line] = []
-    origin = ""
+    origin, remarks = "", _Remarks()
     for index, statement in enumerate(draft.statements):
         _give_names(statement, index, holders, forbidden)
+        remarks.hold(statement.remarks)
         if is_folded(statement.targets):
             continue
         if statement.nested is not None:
@@ -113,11 +116,38 @@ def _rows(
             continue
         lines: list[str] = []
         if statement.loop is None:
+            lines += remarks.taken()
             origin = _write(statement, lines, origin)
         else:
-            origin = _write_loop(statement.loop, lines, origin)
+            origin = _write_loop(statement.loop, lines, origin, remarks)
         rows += [(statement.items, line) for line in lines]
+    remarks.hold(draft.remarks)
+    rows += [(draft.returned_in, line) for line in remarks.taken()]
     return rows
+
+
+class _Remarks:
+    """The user's comments that are still to be written, each once.
+
+    One about a statement that is written inside of another one, further down, stands
+    before that.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, int]] = set()
+        self._texts: list[str] = []
+
+    def hold(self, remarks: Iterable[Remark]) -> None:
+        """Keep comments for the next statement that is written."""
+        for remark in remarks:
+            if remark.place not in self._seen:
+                self._seen.add(remark.place)
+                self._texts.append(remark.text)
+
+    def taken(self) -> list[str]:
+        """Return the comments that were kept, as lines."""
+        lines, self._texts = [comment(text) for text in self._texts], []
+        return lines
 
 
 def _foreign_names(draft: Draft, imported: Set[str]) -> Iterator[str]:
@@ -212,17 +242,24 @@ def _write(statement: Statement, lines: list[str], origin: str) -> str:
     return origin
 
 
-def _write_loop(loop: Loop, lines: list[str], origin: str) -> str:
+def _write_loop(loop: Loop, lines: list[str], origin: str, remarks: _Remarks) -> str:
     """Write a loop; return where the latest comment says it comes from."""
+    first = loop.body[0] if loop.body else None
+    while first is not None:
+        remarks.hold([one for one in first.remarks if one.is_around])
+        first = first.loop.body[0] if first.loop is not None else None
+    lines += remarks.taken()
     several = loop.variables
     names = several if len(several) > 1 else several[0] if several else None
     lines.append(f"for {_target(names) or '_'} in {loop.over.render()}:")
     rows: list[Line] = []
     for inner in loop.body:
         written: list[str] = []
+        remarks.hold(inner.remarks)
         if inner.loop is not None:
-            origin = _write_loop(inner.loop, written, origin)
+            origin = _write_loop(inner.loop, written, origin, remarks)
         elif not is_folded(inner.targets):
+            written += remarks.taken()
             origin = _write(inner, written, origin)
         rows += [(inner.items, line) for line in written]
     lines += [INDENT + line for line in under_contexts(rows)]

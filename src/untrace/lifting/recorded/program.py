@@ -37,7 +37,7 @@ from untrace.lifting.recorded.naming.values import (
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (
     Numbers,
-    constant_name,
+    array_name,
     named_floats,
 )
 from untrace.lifting.recorded.plan import Plan
@@ -207,7 +207,7 @@ class Program:
             if len(text) < 60:
                 return text_term(text)
         known = "" if self.options.anonymous else self.arrays.get(id(value), "")
-        return Term([Global(self.lifter.constants.name(value, constant_name(known)))])
+        return Term([Global(self.lifter.constants.name(value, array_name(known)))])
 
     def home_term(self, home: tuple[str, str]) -> Term:
         """Write the name of a public function, imported."""
@@ -286,6 +286,7 @@ class Program:
         else:
             if known.comment != made.comment:
                 known.comment = ""  # called at several types
+            known.agree(made)
             known.shapes += [one for one in made.shapes if one not in known.shapes]
         if untyped(known.lines) == untyped(made.lines) and known.lines != made.lines:
             known.lines = untyped(known.lines)

@@ -23,6 +23,7 @@ from untrace.lifting.recorded.repeats.rows import (
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
+from untrace.progress import tick
 from untrace.recovery.record import Call, Target
 
 
@@ -119,6 +120,7 @@ def _write_statement(item: Call, writer: Writer) -> None:
         return
     if skip_move(item, writer):
         return
+    tick()
     with program.seen_from(item):
         write_call(item, writer)
 

@@ -249,6 +249,12 @@ def placed(term: Term, level: int) -> list[Part]:
     return list(term.parts)
 
 
+def enclosed(term: Term, level: int) -> Term:
+    """Return a term that stands in parentheses if it binds as `level` does, or less."""
+    parts = placed(term, level + 1)
+    return Term(parts, ATOM if parts[0] == "(" else term.level)
+
+
 def joined(terms: Iterable[Term], separator: str = ", ") -> list[Part]:
     """Return the parts of several terms with commas between."""
     parts: list[Part] = []

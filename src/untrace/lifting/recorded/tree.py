@@ -10,6 +10,7 @@ from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
 from untrace.recovery.record import Place, Turn
+from untrace.recovery.user_comments import Remark
 
 Names = Name | tuple["Names", ...]
 Trail = tuple[Place | None, ...]
@@ -91,6 +92,7 @@ class Statement:
       bound: The variables of the comprehension that it is.
       roles: The names that the program has for numbers in it.
       context: The `with` items that it stands under; None if nobody has said yet.
+      remarks: The user's comments about it, written before.
     """
 
     targets: Names | None = None
@@ -111,6 +113,7 @@ class Statement:
     bound: tuple[Name, ...] = ()
     roles: dict[str, str] = field(default_factory=dict[str, str])
     context: Items | None = None
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def items(self) -> Items:
@@ -162,6 +165,10 @@ class Draft(Subject):
     """Names another part of what they come from."""
     names: tuple[str, ...] = ()
     """The names that it may have, from short to telling; `name` is one of them."""
+    doc: str = ""
+    """The docstring that it has in the program."""
+    remarks: tuple[Remark, ...] = ()
+    """The user's comments about what it returns."""
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
 
@@ -191,6 +198,15 @@ class Draft(Subject):
             yield from term.parts
         if self.result is not None:
             yield from self.result.parts
+
+    def docstrings(self) -> Iterator[tuple[str, str]]:
+        """Yield its docstring and those of nested functions, by their paths in it."""
+        if self.doc:
+            yield "", self.doc
+        for statement in self.statements:
+            if statement.nested is not None:
+                for path, doc in statement.nested.docstrings():
+                    yield f"{statement.nested.name}.{path}".rstrip("."), doc
 
     def statements_left(self) -> int:
         """Count the statements that are not folded away; `with` is one, too."""

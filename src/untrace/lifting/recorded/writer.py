@@ -30,6 +30,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
 from untrace.recovery.quoting import quoted
 from untrace.recovery.record import Body, Call, Place, Target, Turn, is_library
+from untrace.recovery.user_comments import remarks_at
 from untrace.syntax.names import identifier
 from untrace.syntax.text import comment
 
@@ -373,13 +374,14 @@ class Writer:
         statement.trail = (*self.trail, item.place)
         statement.turn = (*item.turn, *self.turn)
         statement.roles = {key[1]: role for key, role in item.numbers}
-        comments = self.program.options.comments
-        if comments in ("types", "both"):
+        if self.program.options.types:
             types = short_types(item.result)
             statement.comment = comment(types) if types else ""
-        if comments in ("origin", "both") and item.place is not None:
-            place = _users(item.place, self.trail)
+        place = None if item.place is None else _users(item.place, self.trail)
+        if self.program.options.shows_origins and place is not None:
             statement.origin = quoted(place.code, place.offset)
+        if self.program.options.shows_comments and place is not None:
+            statement.remarks = remarks_at(place.code, place.offset)
         self.draft.statements.append(statement)
         self.program.written.append((item, term))
         return statement

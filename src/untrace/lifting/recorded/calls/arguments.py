@@ -17,7 +17,7 @@ from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.terms import Term, display, keyword
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import is_function
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, Spelling, is_library
 
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -40,7 +40,10 @@ def plain_arguments(
 
 
 def public_arguments(item: Call, writer: Writer) -> list[Term]:
-    """Write arguments as the user did where that is known; no default values."""
+    """Write arguments as the user did where that is known.
+
+    Default values are only written where the user wrote them.
+    """
     plain = jaxapi.open_boundary(item.function)
     if not isinstance(plain, types.FunctionType):
         named = _named(item.kwargs, _droppable(item.function), item, writer)
@@ -50,8 +53,12 @@ def public_arguments(item: Call, writer: Writer) -> list[Term]:
     extra = item.args[len(plain_ones) :]
     pairs = list(zip(plain_ones, item.args))
     n = _n_positional(plain_ones, item, bool(extra))
-    first = pairs[:n]
-    while first and not extra and is_default(first[-1][1], first[-1][0]):
+    first, n_spelled = pairs[:n], 0
+    if (spelling := _users_spelling(item)) is not None:
+        n_spelled = spelling.n_positional
+    while len(first) > n_spelled and not extra:
+        if not is_default(first[-1][1], first[-1][0]):
+            break
         first.pop()
     terms = [_public_argument(v, item, writer, p.name) for p, v in first]
     terms += [_public_argument(value, item, writer) for value in extra]
@@ -65,14 +72,24 @@ def _named(
     item: Call,
     writer: Writer,
 ) -> list[Term]:
-    """Write keyword arguments that are not the default values."""
+    """Write keyword arguments that are not the default values, or that the user wrote."""
+    spelling = _users_spelling(item)
+    spelled = spelling.keywords if spelling is not None else ()
     return [
         keyword(name, _public_argument(value, item, writer, name))
         for name, value in values.items()
         if name not in parameters
         or not is_default(value, parameters[name])
+        or name in spelled
         or _is_switch(name, value, item, writer)
     ]
+
+
+def _users_spelling(item: Call) -> Spelling | None:
+    """Return how the user wrote a call, if he did and that is known."""
+    if item.place is None or is_library(item.place.code):
+        return None
+    return item.spelling
 
 
 def _is_switch(name: str, value: Any, item: Call, writer: Writer) -> bool:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_term
-from untrace.lifting.recorded.terms import Term, binary, call, placed, text_term
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.terms import (
+    Term,
+    binary,
+    call,
+    enclosed,
+    placed,
+    text_term,
+)
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
-from untrace.recovery.record import Call
-from untrace.syntax.precedence import ATOM, LAMBDA, UNARY
+from untrace.recovery.expressions import expression_at
+from untrace.recovery.record import Call, is_library
+from untrace.syntax.precedence import ATOM, LAMBDA, LEVELS, UNARY
 
 BINARY = {
     "add": "+",
@@ -72,7 +82,31 @@ def operator_term(item: Call, writer: Writer) -> Term:
         operands.reverse()
     if plain_name not in BINARY:
         raise Unwritable(f"the operator {item.function.name} is not known")
-    return binary(operands[0], BINARY[plain_name], operands[1])
+    sign = BINARY[plain_name]
+    shown = _parentheses(item, sign)
+    terms = [enclosed(o, LEVELS[sign]) if p else o for o, p in zip(operands, shown)]
+    return binary(terms[0], sign, terms[1])
+
+
+def _parentheses(item: Call, sign: str) -> tuple[bool, bool]:
+    """Tell which operands stand in parentheses that the grammar does not ask for.
+
+    The user's do. So does what is folded into a product of matrices, `(x * scale) @ w`.
+    """
+    place = item.place
+    is_users = place is not None and not is_library(place.code)
+    node = expression_at(place.code, place.offset) if place and is_users else None
+    is_folded = sign == "@"
+    if not isinstance(node, ast.BinOp):
+        return is_folded, False
+    left, right = node.left, node.right
+    begins = (left.lineno, left.col_offset) != (node.lineno, node.col_offset)
+    ends = right.end_lineno, right.end_col_offset
+    is_named = not isinstance(left, ast.BinOp)
+    return begins or (is_folded and is_named), ends != (
+        node.end_lineno,
+        node.end_col_offset,
+    )
 
 
 def method_term(item: Call, writer: Writer) -> Term:
@@ -101,6 +135,10 @@ def _indexed(owner: Term, index: Any, writer: Writer) -> Term:
 
 
 def _index(index: Any, writer: Writer) -> Term:
+    if type(index) is tuple and len(index) > 1 and all(map(is_array, index)):
+        found = writer.find(writer.values.key(index))
+        if found is not None:  # `x.at[jnp.diag_indices(3)]`
+            return writer.ref(found)
     if type(index) is tuple and index:
         parts: list[Any] = []
         for item in index:

@@ -19,7 +19,6 @@ from untrace.lifting.recorded.functions.parameters import (
     passed_parameters,
     with_used_defaults,
 )
-from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.printing import free_name
@@ -158,8 +157,7 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     draft.parameters = with_used_defaults(draft.parameters)
     named = {p.name: p.name.held for p in draft.parameters}
     shown = [value for name, value in named.items() if name.hint not in dropped]
-    draft.types = signature_types(shown, body.result)
-    annotate(draft, named, body.result, writer)
+    annotate(draft, named, body.result, writer, body, shown)
 
 
 def bound_parameters(

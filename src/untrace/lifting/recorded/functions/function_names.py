@@ -18,6 +18,7 @@ from typing import Any
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, optional
+from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.record import Body, is_library
 from untrace.syntax.names import identifier
 
@@ -45,7 +46,8 @@ def start(body: Body, levels: dict[Names, int], is_called: bool = False) -> Draf
       is_called: Whether it is called by name, and not passed to another function.
     """
     names = names_of(body, is_called)
-    return Draft(names[levels.get(names, 0)], names=names)
+    doc = docstring_of(body.code)
+    return Draft(names[levels.get(names, 0)], names=names, doc=doc)
 
 
 @optional(gives(False))

@@ -27,6 +27,7 @@ from untrace.lifting.spelling.homes import find_public_home
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
 from untrace.syntax.precedence import LAMBDA
+from untrace.syntax.text import is_comment
 
 _WORD = re.compile(r"\w+")
 MAX_LAMBDA = 48  # characters of the expression of a function without a name
@@ -200,7 +201,8 @@ def _defined_for(function: Function) -> set[str]:
 
 
 def _words(lines: Sequence[str]) -> set[str]:
-    return set(_WORD.findall("\n".join(lines)))
+    shown = [line for line in lines if not is_comment(line)]
+    return set(_WORD.findall("\n".join(shown)))
 
 
 def _passed_on(draft: Draft, sizes: dict[str, int]) -> str:

@@ -28,7 +28,7 @@ from untrace.lifting.recorded.functions.argument_sizes import (
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
 from untrace.optional import makes, optional
-from untrace.syntax.text import STRING
+from untrace.syntax.text import STRING, is_comment
 
 # Characters of the statements that are shared, unless the program passed the numbers.
 MIN_LENGTH = 60
@@ -190,7 +190,9 @@ def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
 
 
 def _renamed(line: str, old: str, new: str) -> str:
-    """Rename a function in a line, but not in its strings."""
+    """Rename a function in a line, but not in its strings, nor in a comment."""
+    if is_comment(line):
+        return line
     pattern = rf"{_STRING}|(?<![\w.]){old}(?!\w)"
     return re.sub(pattern, lambda m: m["string"] or new, line)
 
@@ -269,6 +271,8 @@ def _merge(
     merged = Merged(tuple(names), tuple(passed), of_one, written)
     _name(first, merged)
     first.shapes = [shapes for function in group for shapes in function.shapes]
+    for function in group[1:]:
+        first.agree(function)
     rest = iter(lines)
     for function in others:
         if calls.mentions(function.lines):

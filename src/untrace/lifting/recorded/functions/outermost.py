@@ -38,7 +38,9 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
     decorators = [*main.decorators, *made, *inner.decorators]
     taken = {function.name for function in functions}
     name = main.name if main.names[0] in taken else main.names[0]
-    return replace(main, name=name, lines=inner.lines, decorators=decorators)
+    return replace(
+        main, name=name, lines=inner.lines, decorators=decorators, docs=inner.docs
+    )
 
 
 def _is_named(function: Function, functions: list[Function]) -> bool:

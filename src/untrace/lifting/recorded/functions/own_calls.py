@@ -24,7 +24,6 @@ from untrace.lifting.recorded.functions.parameters import (
     own_parameters,
     trailing_defaults,
 )
-from untrace.lifting.recorded.functions.short_types import signature_types
 from untrace.lifting.recorded.naming.naming import name_locals, rename
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.terms import (
@@ -85,8 +84,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     inner.body(body.calls)
     name_locals(body.locals, inner)
     draft.result = inner.value(shown.result)
-    draft.types = signature_types([value for _, value in made], shown.result)
-    annotate(draft, dict(made), shown.result, inner)
+    annotate(draft, dict(made), shown.result, inner, body, [value for _, value in made])
     program.open_calls.pop()
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from untrace.syntax.text import STRING
+from untrace.syntax.text import STRING, is_comment
 
 _STRING = re.compile(STRING)
 _SPECIAL = re.compile(r"\*|\w+=(?!=)")
@@ -70,7 +70,9 @@ def _has_special(arguments: str) -> bool:
 
 
 def _blank(text: str) -> str:
-    """Return a text of the same length without what its strings say."""
+    """Return a text of the same length without what its strings, or a comment, say."""
+    if is_comment(text):
+        return "_" * len(text)
     return _STRING.sub(lambda m: "_" * len(m[0]), text)
 
 

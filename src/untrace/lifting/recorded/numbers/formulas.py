@@ -1,7 +1,8 @@
 """Write floats as the program computed them from floats that are parameters.
 
 `0.5 * step_size` says more than `0.0125`, and functions that are called with other
-numbers have one text then. Floats that depend on no parameter stay numbers.
+numbers have one text then. So does `1 - TAU`. Floats that depend on no parameter and no
+constant of the user's module stay numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling.numbers import spell_float
 from untrace.optional import gives, optional
 from untrace.recovery.formulas import Formula
 from untrace.syntax.names import identifier
@@ -23,7 +25,7 @@ def formula_term(formula: Formula, writer: Writer) -> Term | None:
 
 
 def _depends(formula: Formula, writer: Writer) -> bool:
-    if _found(formula, writer) is not None:
+    if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
     return any(_depends(operand, writer) for operand in formula.operands)
 
@@ -32,6 +34,9 @@ def _term(formula: Formula, writer: Writer) -> Term:
     found = _found(formula, writer)
     if found is not None:
         return writer.ref(found)
+    constant = _constant(formula, writer)
+    if constant is not None:
+        return constant
     operands = formula.operands
     if not formula.symbol or not _depends(formula, writer):
         return writer.number(formula.value)
@@ -51,6 +56,14 @@ def _found(formula: Formula, writer: Writer) -> Found | None:
     if type(formula.value) is not float or formula.is_constant:
         return None  # small integers are one object wherever they come from
     return writer.find_float(formula.value, formula.name)
+
+
+def _constant(formula: Formula, writer: Writer) -> Term | None:
+    """Name a constant of the user's module, `1 - TAU`."""
+    if not (formula.is_constant and formula.name) or writer.in_library:
+        return None
+    text = spell_float(formula.value)
+    return writer.program.numbers.constant(formula.value, text, formula.name)
 
 
 def _variable(formula: Formula, writer: Writer) -> Term:

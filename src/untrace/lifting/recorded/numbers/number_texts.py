@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from untrace.lifting.printing import Function
 from untrace.optional import gives, optional
-from untrace.syntax.text import STRING
+from untrace.syntax.text import STRING, is_comment
 
 MAX_DENOMINATOR = 30
 MAX_DECIMALS = 5
@@ -44,7 +44,10 @@ def write_numbers(
     for function in functions:
         words = {word for line in function.lines for word in _WORD.findall(line)}
         own = {number: name for number, name in names.items() if name in words}
-        function.lines = [readable(line, numpy, own) for line in function.lines]
+        function.lines = [
+            line if is_comment(line) else readable(line, numpy, own)
+            for line in function.lines
+        ]
 
 
 def readable(line: str, numpy: Callable[[], str], names: Mapping[str, str]) -> str:

@@ -2,7 +2,8 @@
 
 A number has a name if the user's source, or the parameter that takes it, has a good one
 for it. Two numbers that claim one name keep none; two names of one number are two
-constants. What is written only once in the end stays a number.
+constants. What is written only once in the end stays a number, unless the user has written
+a name like that of a constant, `GAMMA`.
 """
 
 from __future__ import annotations
@@ -54,27 +55,42 @@ class Numbers:
         self._refused = refused
         self._is_on = is_on
         self._known: dict[str, tuple[NumberKey, str]] = {}
+        self._kept: set[str] = set()
 
     @optional(gives(None))
-    def term(self, value: Any, text: str, role: str = "") -> Term | None:
+    def term(
+        self, value: Any, text: str, role: str = "", is_library: bool = False
+    ) -> Term | None:
         """Refer to a number by its name, if it has one.
 
         Args:
           value: The number.
           text: How to write it.
           role: What it is for, where the source has no name for it.
+          is_library: Whether the source is a library's.
         """
         key = number_key(value) if self._is_on else None
         if key is None:
             return None
-        name = constant_name(self.roles.get(key, role))
+        hint = self.roles.get(key, role)
+        name = constant_name(hint)
         if not name or name in self._refused:
             return None
         if is_plain_number(key) or not self._claim(name, key, text):
             self._refused.add(name)
             self.is_stale = self.is_stale or name in self._known
             return None
+        if name == hint and not is_library:
+            self._kept.add(name)  # the user has written `GAMMA`
         return Term([Global(name, text)])
+
+    def constant(self, value: float, text: str, name: str) -> Term | None:
+        """Refer to a constant of the user's module, whatever the call is given."""
+        roles, self.roles = self.roles, {}
+        try:
+            return self.term(value, text, name)
+        finally:
+            self.roles = roles
 
     def is_held(self, value: float) -> bool:
         """Tell whether a variable may hold a number, which else stands in the source.
@@ -102,7 +118,7 @@ class Numbers:
         self.inlined = {
             name: text
             for name, (_, text) in self._known.items()
-            if counts[name] < MIN_USES
+            if counts[name] < (1 if name in self._kept else MIN_USES)
         }
         for name in self.inlined:
             del self._known[name]
@@ -148,6 +164,15 @@ def named_floats(draft: Draft) -> dict[str, str]:
 def _names(text: str) -> list[str]:
     """List the names in a text that are no attributes."""
     return [match["name"] for match in _NAME.finditer(text) if match["name"]]
+
+
+def array_name(hint: str) -> str:
+    """Turn a variable's name into that of a constant array; one letter stays as it is.
+
+    >>> array_name("X"), array_name("y"), array_name("weights"), array_name("_")
+    ('X', 'y', 'WEIGHTS', '')
+    """
+    return hint if len(hint) == 1 and hint.isalpha() else constant_name(hint)
 
 
 def constant_name(hint: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.folding import fold_all
-from untrace.lifting.recorded.repeats.displays import Collection
+from untrace.lifting.recorded.repeats.displays import Collection, n_items
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
 from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
@@ -101,7 +101,9 @@ def comprehension(
 def _collection(
     loop: Loop, run: Run, draft: Draft, one: Collection
 ) -> Statement | None:
-    """Write a list of containers, or a dict, that a loop fills."""
+    """Write a list of containers, or a dict, that a loop fills with one item a turn."""
+    if n_items(one.item.parts) > 1:  # `features += [jnp.sin(x), jnp.cos(x)]`
+        return None
     item = Statement(Name("item"), one.item)
     element = _element(Loop(loop.variables, loop.over, [*loop.body, item]), draft)
     if element is None:
@@ -144,6 +146,7 @@ def _like(run: Run, targets: Names, term: Term) -> Statement:
     first = run.turns[0][0]
     made = Statement(targets, term, comment=first.comment, origin=first.origin)
     made.site, made.trail = first.site, first.trail
+    made.remarks = tuple([one for s in run.turns[0] for one in s.remarks])
     return made
 
 

@@ -101,4 +101,5 @@ def joined(
         finals.append(name)
     made = Statement(tuple(finals), Term(parts))
     made.comment, made.origin = statements[0].comment, statements[0].origin
+    made.remarks = tuple([one for s in statements for one in s.remarks])
     return [*body[: group.start], made, *body[group.stop :]]

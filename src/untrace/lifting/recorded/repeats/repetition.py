@@ -249,7 +249,9 @@ def _outlined(
             statement.term.level,
         )
         targets = _copied(statement.targets, copies)
-        made.statements.append(Statement(targets, term, comment=statement.comment))
+        copy = Statement(targets, term, comment=statement.comment)
+        copy.remarks = statement.remarks
+        made.statements.append(copy)
     results = [_use(copies[id(first.locals[i])], "") for i in outputs]
     made.result = results[0] if len(results) == 1 else display("()", results)
     finish(made)

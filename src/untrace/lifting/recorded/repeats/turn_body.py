@@ -36,6 +36,7 @@ class TurnBody:
             parts += self._part(part, slot, index)
         made = Statement(last.targets, Term(parts, first.term.level))
         made.comment, made.origin = first.comment, first.origin
+        made.remarks = first.remarks
         made.bound, made.site, made.trail = last.bound, last.site, last.trail
         made.turn, made.roles = last.turn, last.roles
         if index in self._makers:
