@@ -166,3 +166,26 @@ def test_under_grad():
 
     made = untrace.reduce(loss, keep="nan(under='grad') | inf(under='grad')")
     assert names(made(np.float32([0, 1]))) == ["sqrt"]
+
+
+def test_what_lowers_at_the_start_lowers_at_the_end():
+    def program(x):
+        x = jax.lax.reduce_precision(x * 2, 8, 7)
+        return jnp.zeros(4).at[jnp.int32([0, 1])].add(x).sum()
+
+    made = untrace.reduce(program, keep="contains('scatter*')")(np.float32([1, 2]))
+    assert names(made)[0].startswith("scatter")
+    assert jax.jit(jax.extend.core.jaxpr_as_fun(made.program.block.jaxpr)).lower(
+        *made.args
+    )
+    assert "lowers()" in str(made.keep)
+    assert "lowers" not in str(made.source)
+
+
+def test_a_computation_on_elements_is_kept_or_goes_as_a_whole():
+    def program(x):
+        made = jax.lax.reduce(x, np.float32(0), lambda a, b: a + b * 1.0, (0,))
+        return made + 1
+
+    made = untrace.reduce(program, keep="contains('reduce')")(np.float32([1, 2]))
+    assert sorted(names(made)) == ["add", "mul", "reduce"]

@@ -23,6 +23,7 @@ from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.automatic import shown_by
 from untrace.reduction.keeping.base import story
+from untrace.reduction.keeping.validity import Lowers, is_lowered
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
     Event,
@@ -127,7 +128,14 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
     repeats = len(verdicts) if rate == 1 else 1
     found = Pinned(pinned or keep, _attempts(rate), rate, repeats)
     _check_not_always(found.keep, plan)
-    return found
+    if is_lowered(keep.runs, failed[0].outcomes) or not _lowers(program, plan):
+        return found
+    return replace(found, keep=found.keep & Lowers())
+
+
+def _lowers(program: Program, plan: Plan) -> bool:
+    trial = prepare(program, Lowers())
+    return trial is not None and Judge(Lowers(), plan.executor).judge(trial).is_interesting
 
 
 def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the workers import this module
     from untrace.reduction.workers.wire import Encoded
 
-ACTIONS = ("jit", "eager", "compile", "command", "verify")
+ACTIONS = ("jit", "eager", "compile", "lower", "command", "verify")
 TRANSFORMS = (None, "grad", "vmap", "jvp")
 EARLY = ("trace", "lower", "compile")
 """Stages at which inputs are types only."""
@@ -28,7 +28,8 @@ class Run:
 
     Attributes:
       action: "jit": trace, lower, compile, run. "eager": op by op, without jit.
-        "compile": as "jit", but stop after compiling. "command": a shell command.
+        "compile": as "jit", but stop after compiling. "lower": stop after lowering.
+        "command": a shell command.
         "verify": compare the saved file at the path `Job.text` with its fingerprint;
         the exit status and the message of the outcome are those of `untrace verify`.
       under: Transformation that is applied first. "grad": the gradient of the sum of

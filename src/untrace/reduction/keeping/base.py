@@ -26,6 +26,8 @@ class Keep:
     """A predicate on programs. Combine them with `&`, `|` and `~`."""
 
     WORD: ClassVar[str] = ""
+    IS_CONDITION: ClassVar[bool] = False
+    """It is no failure but what must be so beside one; files do not show it."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -35,7 +37,7 @@ class Keep:
     @property
     def needs_values(self) -> bool:
         """Whether what inputs hold can matter: not before the program runs."""
-        return any(run.action != "compile" for run in self.runs)
+        return any(run.action not in ("compile", "lower") for run in self.runs)
 
     @property
     def is_measured(self) -> bool:

@@ -148,7 +148,23 @@ class Both(_Pair):
         return Both(first, second) if first and second else None
 
     def describe(self) -> str:
+        if self.failing is not self:
+            return self.failing.describe()
         return f"{self.first.describe()} Also: {self.second.describe()}"
+
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        if self.failing is not self:
+            return self.failing.told(self._of(self.failing, outcomes))
+        return super().told(outcomes)
+
+    def plain(self) -> Keep:
+        return super().plain() if self.failing is self else self.failing.plain()
+
+    @property
+    def failing(self) -> Keep:
+        """Return the part that fails, if the other is a condition beside it."""
+        parts = [part for part in self._parts if not part.IS_CONDITION]
+        return parts[0] if len(parts) == 1 else self
 
 
 @dataclass(frozen=True)
@@ -225,6 +241,9 @@ def _shown(keep: Keep) -> Keep:
     """Leave out of what must hold together what the program shows without a run."""
     if not isinstance(keep, Both):
         return keep
+    failing = keep.failing
+    if failing is not keep:
+        return _shown(failing)
     running = [part for part in (keep.first, keep.second) if part.runs]
     return _shown(running[0]) if len(running) == 1 else keep
 

@@ -18,6 +18,7 @@ from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
 from untrace.reduction.keeping.costs import Memory, Recompiles, SlowCompile
 from untrace.reduction.keeping.failures import Crashes, Hangs, Raises
+from untrace.reduction.keeping.validity import Lowers
 from untrace.reduction.keeping.values import Differs, Inf, Nan
 
 PREDICATES: dict[str, type[Keep]] = {
@@ -35,6 +36,7 @@ PREDICATES: dict[str, type[Keep]] = {
         Contains,
         Command,
         Auto,
+        Lowers,
     )
 }
 MAX_CHARS = 20_000

@@ -135,6 +135,8 @@ def _run(
         traced = jitted.trace(*args)
         report.begin("lower")
         lowered = traced.lower()
+        if header["action"] == "lower":
+            return found
         report.begin("compile")
         compiled = lowered.compile()
         if "memory" in wants:
