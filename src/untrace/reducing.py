@@ -315,7 +315,7 @@ def _finished(
         keep.told(verdict.outcomes),
         () if is_anonymous else tuple(explanation(program, keep.blamed)),
     )
-    source = reproducer(program, keep, story, search.judge, is_anonymous)
+    source, program = reproducer(program, keep, story, search.judge, is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble

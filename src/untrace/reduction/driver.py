@@ -135,7 +135,9 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
 
 def _lowers(program: Program, plan: Plan) -> bool:
     trial = prepare(program, Lowers())
-    return trial is not None and Judge(Lowers(), plan.executor).judge(trial).is_interesting
+    return (
+        trial is not None and Judge(Lowers(), plan.executor).judge(trial).is_interesting
+    )
 
 
 def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, str]:

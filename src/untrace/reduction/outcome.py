@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the workers import this module
     from untrace.reduction.workers.wire import Encoded
 
-ACTIONS = ("jit", "eager", "compile", "lower", "command", "verify")
+ACTIONS = ("jit", "call", "eager", "compile", "lower", "command", "verify")
 TRANSFORMS = (None, "grad", "vmap", "jvp")
 EARLY = ("trace", "lower", "compile")
 """Stages at which inputs are types only."""
@@ -27,7 +27,8 @@ class Run:
     """How a program is run.
 
     Attributes:
-      action: "jit": trace, lower, compile, run. "eager": op by op, without jit.
+      action: "jit": trace, lower, compile, run. "call": called as it
+        is, its own jits kept. "eager": op by op, without jit.
         "compile": as "jit", but stop after compiling. "lower": stop after lowering.
         "command": a shell command.
         "verify": compare the saved file at the path `Job.text` with its fingerprint;
@@ -106,7 +107,10 @@ class Outcome:
       exit_status: What the process ended with by itself.
       stderr: The last kilobytes of its stderr.
       seconds: Wall time of each stage that was entered.
+      cpu_seconds: Processor time of each, of all threads; where it is known.
       peak_bytes: Arguments, outputs and temporaries, as XLA plans them.
+      argument_bytes: Of those, arguments.
+      output_bytes: Of those, outputs that do not take the place of arguments.
       outputs: Types of the outputs.
       has_finite_inputs: No input holds a NaN or an infinity.
       has_nan_inputs: An input holds a NaN.
@@ -124,7 +128,10 @@ class Outcome:
     exit_status: int | None = None
     stderr: str = ""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    cpu_seconds: dict[str, float] = field(default_factory=dict[str, float])
     peak_bytes: int | None = None
+    argument_bytes: int = 0
+    output_bytes: int = 0
     outputs: tuple[Output, ...] = ()
     has_finite_inputs: bool = True
     has_nan_inputs: bool = False

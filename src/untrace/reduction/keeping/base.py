@@ -71,7 +71,9 @@ class Keep:
 
     def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
         """Return the predicate for just this failure; None if it does not hold."""
-        return self._pinned(outcomes) if self.holds(outcomes, program) else None
+        return (
+            self._pinned(outcomes, program) if self.holds(outcomes, program) else None
+        )
 
     def describe(self) -> str:
         """Say in one sentence what fails and how it is recognised."""
@@ -127,7 +129,7 @@ class Keep:
         found = (failure_label(outcome) for outcome in outcomes)
         return next((text for text in found if text), None)
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         """Write statements that show the failure of function `name` of a saved file.
 
         Without any, the file calls the function and prints what it returns.
@@ -154,7 +156,7 @@ class Keep:
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         raise NotImplementedError
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         """Return the predicate for just the failure of these outcomes."""
         return self
 

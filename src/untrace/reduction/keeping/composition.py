@@ -17,11 +17,11 @@ T = TypeVar("T")
 class _Composed(Keep):
     """The main block of a saved file, for predicates made of others."""
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         """Write statements that run each part in a process of its own, and combine them."""
         parts = _leaves(self)
         if len(parts) == 1 and parts[0] is _shown(self):
-            return parts[0].check_lines(name)
+            return parts[0].check_lines(name, program)
         formula = _formula(self, iter(range(len(parts))))
         envs = [dict(getattr(part, "env", ())) for part in parts]
         each = [part.check_lines(name) for part in parts]

@@ -17,7 +17,7 @@ from untrace.reduction.keeping.base import (
     set_field,
 )
 from untrace.reduction.outcome import EARLY, STAGES, Outcome, Run
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations
 
 
 class Staged(RunningKeep):
@@ -80,7 +80,7 @@ class Crashes(Staged):
             and is_match(self.message, outcome.stderr)
         )
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
@@ -88,7 +88,7 @@ class Crashes(Staged):
             exit_status=outcome.exit_status,
             stage=outcome.stage,
             message=self.message
-            or messages.pattern(messages.last_words(outcome.stderr)),
+            or messages.pattern(messages.last_words(outcome.stderr), said_by(program)),
         )
 
     def told(self, outcomes: Sequence[Outcome]) -> str:
@@ -107,9 +107,9 @@ class Crashes(Staged):
         saying = f", saying {self.message!r}" if self.message else ""
         return f"The process dies by {by}{at}{self.where}{saying}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
-            *scripts.call_lines(name, self.under),
+            *scripts.shown_lines(name, self.under, program),
             'print("no crash: the failure is not there")',
         ]
 
@@ -149,13 +149,13 @@ class Raises(Staged):
             and is_match(self.message, outcome.message)
         )
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
             type=_short(outcome.exception[0]),
             stage=outcome.stage,
-            message=self.message or messages.pattern(outcome.message),
+            message=self.message or messages.pattern(outcome.message, said_by(program)),
         )
 
     def told(self, outcomes: Sequence[Outcome]) -> str:
@@ -171,9 +171,9 @@ class Raises(Staged):
         saying = f", saying {self.message!r}" if self.message else ""
         return f"It raises {self.type or 'an exception'}{at}{self.where}{saying}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
-            *scripts.call_lines(name, self.under),
+            *scripts.shown_lines(name, self.under, program),
             'print("no exception: the failure is not there")',
         ]
 
@@ -207,14 +207,14 @@ class Hangs(Staged):
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         return outcomes[0].status == "ok"
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         return replace(self, stage=outcomes[0].stage)
 
     def describe(self) -> str:
         at = f"; it stands at stage {self.stage!r}" if self.stage else ""
         return f"It does not end within {self.timeout_s:g} s{self.where}{at}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
             f"# It does not end: after {self.timeout_s:g} s it is stopped, with status 1.",
             f"faulthandler.dump_traceback_later({self.timeout_s!r}, exit=True)",
@@ -225,6 +225,19 @@ class Hangs(Staged):
 
     def check_imports(self) -> tuple[str, ...]:
         return ("import faulthandler", *super().check_imports())
+
+
+def said_by(program: Program) -> frozenset[str]:
+    """Collect the words that equations say: names of primitives, and strings in params."""
+    found: set[str] = set()
+    for eqn in all_equations(program.block):
+        found.add(eqn.name)
+        found.update(
+            value
+            for key, value in eqn.params.items()
+            if isinstance(value, str) and key != "name"  # of a function
+        )
+    return frozenset(found)
 
 
 def _signal_name(given: Any) -> str | None:

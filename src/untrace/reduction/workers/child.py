@@ -48,14 +48,23 @@ class _Report:
         self.stream = stream
         self.stage = "load"
         self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
         self.began = time.perf_counter()
+        self.began_cpu = time.process_time()
+
+    def times(self) -> dict[str, dict[str, float]]:
+        """End the count of the stage that runs, and return all."""
+        now, cpu = time.perf_counter(), time.process_time()
+        self.seconds[self.stage] = now - self.began
+        self.cpu_seconds[self.stage] = cpu - self.began_cpu
+        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
 
     def begin(self, stage: str, **found: Any) -> None:
         """Begin a stage; with a status, this outcome holds if the process ends now."""
-        now = time.perf_counter()
-        self.seconds[self.stage] = now - self.began
-        self.stage, self.began = stage, now
-        found |= {"stage": stage, "seconds": self.seconds}
+        found |= self.times()
+        self.stage = stage
+        self.began, self.began_cpu = time.perf_counter(), time.process_time()
+        found["stage"] = stage
         wire.write_frame(self.stream, found)
 
 
@@ -71,9 +80,10 @@ def perform(
         if report.stage != "done":
             report.begin("done")
     except BaseException as error:  # a failing program is what we are here for
-        report.seconds[report.stage] = time.perf_counter() - report.began
+        report.times()
         found = _raised(error) | {"is_ours": _is_ours(error, report)}
-    found |= {"stage": report.stage, "seconds": report.seconds, "final": True}
+    found |= {"stage": report.stage, "final": True}
+    found |= {"seconds": report.seconds, "cpu_seconds": report.cpu_seconds}
     wire.write_frame(stream, found, arrays)
 
 
@@ -129,6 +139,9 @@ def _run(
     if header["action"] == "eager":
         report.begin("run")
         outputs = jax.block_until_ready(_op_by_op(function, args))
+    elif header["action"] == "call":
+        report.begin("run")
+        outputs = jax.block_until_ready(jax.tree.leaves(function(*args)))
     else:
         jitted = jax.jit(function)
         report.begin("trace")
@@ -140,7 +153,7 @@ def _run(
         report.begin("compile")
         compiled = lowered.compile()
         if "memory" in wants:
-            found["peak_bytes"] = _peak_bytes(compiled)
+            found |= _planned_bytes(compiled)
         if header["action"] == "compile":
             return found
         report.begin("run")
@@ -289,16 +302,17 @@ def _about(value: Any) -> tuple[list[int], str, int, int]:
     return shape, str(dtype), int(n_nan), int(n_inf)
 
 
-def _peak_bytes(compiled: Any) -> int | None:
+def _planned_bytes(compiled: Any) -> dict[str, int]:
     found = compiled.memory_analysis()
     if found is None:
-        return None
-    return int(
-        found.argument_size_in_bytes
-        + found.output_size_in_bytes
-        + found.temp_size_in_bytes
-        - found.alias_size_in_bytes
-    )
+        return {}
+    arguments = int(found.argument_size_in_bytes)
+    outputs = int(found.output_size_in_bytes - found.alias_size_in_bytes)
+    return {
+        "peak_bytes": arguments + outputs + int(found.temp_size_in_bytes),
+        "argument_bytes": arguments,
+        "output_bytes": outputs,
+    }
 
 
 def _count_compiles(jitted: Any, args: list[Any]) -> int:
