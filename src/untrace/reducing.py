@@ -33,7 +33,7 @@ from untrace.reduction.edits import Edits
 from untrace.reduction.explaining import explanation
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep, parse_keep
-from untrace.reduction.loading import input_names, load_program
+from untrace.reduction.loading import drawn_in, input_names, load_program
 from untrace.reduction.program import Program
 from untrace.reduction.reproducer import Story, reproducer
 from untrace.reduction.result import Reduction
@@ -43,6 +43,9 @@ from untrace.reduction.trials import Judge, Verdict
 from untrace.reduction.values import made_up
 from untrace.result import Source
 from untrace.torch_modules import as_function, is_torch_module, refuse_static
+
+MAX_NAMED = 4
+"""Inputs that a warning names."""
 
 CONTROLS = ("auto", "none")
 
@@ -122,21 +125,22 @@ def reduce(
         path = Path(function)
         if path.is_dir():
             return _resumed(path, plan, anonymous)
+        program, drawn = load_program(path), drawn_in(path)
         return _reduced(
-            load_program(path), _read(keep), plan, journal, anonymous, path.name
+            program, _read(keep), plan, journal, anonymous, path.name, drawn
         )
     keep = _read(keep)
     if isinstance(function, Source):
         captured = function.captured
-        program = _program(captured, captured.values)
-        return _reduced(program, keep, plan, journal, anonymous, captured.origin)
+        program, drawn = _program(captured, captured.values)
+        return _reduced(program, keep, plan, journal, anonymous, captured.origin, drawn)
     if jaxapi.is_jaxpr(function) or jaxapi.is_traced(function):
         closed = function.jaxpr if jaxapi.is_traced(function) else function
 
         def with_inputs(*inputs: Any) -> Reduction:
             captured = capture_jaxpr(closed)
-            program = _program(captured, inputs or captured.values)
-            return _reduced(program, keep, plan, journal, anonymous, "a jaxpr")
+            program, drawn = _program(captured, inputs or captured.values)
+            return _reduced(program, keep, plan, journal, anonymous, "a jaxpr", drawn)
 
         return with_inputs
 
@@ -150,8 +154,8 @@ def reduce(
             program, arrays = as_function(function, args, kwargs)
             given = arrays, {}
         captured = _captured(program, *given, static_argnums, static_argnames)
-        program = _program(captured, captured.values)
-        return _reduced(program, keep, plan, journal, anonymous, captured.origin)
+        program, drawn = _program(captured, captured.values)
+        return _reduced(program, keep, plan, journal, anonymous, captured.origin, drawn)
 
     return with_arguments
 
@@ -179,10 +183,22 @@ def _captured(
         return capture(function, args, kwargs, static_argnums, static_argnames)
 
 
-def _program(captured: Captured, values: Sequence[Any]) -> Program:
+def _program(captured: Captured, values: Sequence[Any]) -> tuple[Program, str]:
+    """Return the program, and a sentence about inputs that had to be drawn."""
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
     held = [made_up(a) if v is None else v for v, a in zip(values, avals, strict=True)]
-    return program_from(captured.jaxpr, held, input_names(captured), captured.name)
+    names = input_names(captured)
+    program = program_from(captured.jaxpr, held, names, captured.name)
+    missing = [name or "x" for name, value in zip(names, values) if value is None]
+    if not missing:
+        return program, ""
+    shown = ", ".join(missing[:MAX_NAMED]) + (
+        ", ..." if len(missing) > MAX_NAMED else ""
+    )
+    return program, (
+        f"The inputs were drawn ({shown}): no values were given. A failure that depends "
+        "on values may need the real ones."
+    )
 
 
 # ---- from the start, or from a journal ------------------------------------------------
@@ -195,9 +211,13 @@ def _reduced(
     folder: str | os.PathLike[str] | None,
     is_anonymous: bool,
     origin: str,
+    drawn: str = "",
 ) -> Reduction:
     program, keep = _of_wanted_output(program, keep)
-    pinned = pin(program, keep, plan)
+    try:
+        pinned = pin(program, keep, plan)
+    except KeepError as error:
+        raise KeepError(f"{error}\n{drawn}" if drawn else str(error)) from error
     program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
     place = (
@@ -214,6 +234,7 @@ def _reduced(
         "origin": origin,
         "name": program.name,
         "control": control,
+        "drawn": drawn,
         "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
@@ -289,6 +310,7 @@ def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
             "folder": str(journal.folder),
             "rate": rate,
             "control": journal.facts.get("control", ""),
+            "drawn": journal.facts.get("drawn", ""),
         }
         plan.notify(kind, facts)
 
@@ -323,6 +345,8 @@ def _finished(
         f"Not the program's failure ({times} times): {why}"
         for why, times in search.unfit.most_common(3)
     ]
+    drawn = journal.facts.get("drawn", "")
+    unfit = [*([drawn] if drawn else []), *unfit]
     notes = [f"The journal could not be written: {trouble}"] if trouble else []
     return Reduction(
         source,

@@ -86,6 +86,8 @@ def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
     console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
     if facts.get("control"):
         console.print(printable(facts["control"]), markup=False)
+    if facts.get("drawn"):
+        console.print(printable(facts["drawn"]), markup=False, style="yellow")
     if facts["rate"] < 1:
         console.print(f"It shows in {facts['rate']:.0%} of the runs.", markup=False)
     console.print(

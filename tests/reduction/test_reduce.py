@@ -80,6 +80,21 @@ def test_a_source_and_a_saved_file_carry_their_inputs(tmp_path):
         assert names(untrace.reduce(given, keep="nan()")) == ["log"]
 
 
+def test_inputs_that_were_drawn_are_said(tmp_path):
+    x = np.random.default_rng(1).normal(size=300).astype(np.float32)
+    source = untrace.source(jnp.log)
+    path = source(x).save(tmp_path / "saved.py")
+    made = untrace.reduce(path, keep="nan()", max_runs=1)
+    assert "saved.py holds none of those" in made.summary()
+    given = untrace.source(jnp.log, example_inputs="given")(x)
+    path = given.save(tmp_path / "given.py")
+    made = untrace.reduce(path, keep="nan()", max_runs=1)
+    assert "drawn" not in made.summary()
+    types = jax.ShapeDtypeStruct((3,), "float32")
+    with pytest.raises(untrace.KeepError, match=r"drawn \(x\): no values"):
+        untrace.reduce(lambda x: x * 2, keep="inf()")(types)
+
+
 def test_a_reproducer_that_calls_its_function_twice_is_read_again(tmp_path):
     reduction = untrace.reduce(lambda x: (x * 2).astype("float32"), keep="recompiles()")
     path = reduction(0.5).save(tmp_path / "repro.py")
