@@ -22,6 +22,7 @@ from untrace.reduction.applying import apply, program_from
 from untrace.reduction.circumstances import with_needed
 from untrace.reduction.controls import shown_control, with_control
 from untrace.reduction.driver import (
+    UNCONFIRMED,
     Pinned,
     Plan,
     controlled,
@@ -35,12 +36,13 @@ from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep, parse_keep
 from untrace.reduction.loading import drawn_in, input_names, load_program
 from untrace.reduction.program import Program
-from untrace.reduction.reproducer import Story, reproducer
+from untrace.reduction.reproducer import Story, reproducer, unreduced
 from untrace.reduction.result import Reduction
 from untrace.reduction.search import Event, Limits, Search, Step
 from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Judge, Verdict
 from untrace.reduction.values import made_up
+from untrace.reduction.workers import close_servers
 from untrace.result import Source
 from untrace.torch_modules import as_function, is_torch_module, refuse_static
 
@@ -324,7 +326,11 @@ def _finished(
     journal: Journal,
 ) -> Reduction:
     search, program, verdict, why = searched
-    keep = with_needed(program, pinned.keep, search.judge)
+    try:
+        keep = with_needed(program, pinned.keep, search.judge)
+    except KeyboardInterrupt:  # the second one
+        close_servers()
+        keep = pinned.keep
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
     story = Story(
@@ -337,7 +343,12 @@ def _finished(
         keep.told(verdict.outcomes),
         () if is_anonymous else tuple(explanation(program, keep.blamed)),
     )
-    source, program = reproducer(program, keep, story, search.judge, is_anonymous)
+    try:
+        source, program = reproducer(program, keep, story, search.judge, is_anonymous)
+    except KeyboardInterrupt:
+        close_servers()
+        search.note(UNCONFIRMED)
+        source = unreduced(program, keep, story, is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble

@@ -16,6 +16,10 @@ from untrace.reduction.keeping import parse_keep
 from untrace.reduction.progress import JsonEvents, Progress
 from untrace.reduction.result import Reduction
 
+_INTERRUPTED = (
+    "Interrupted: the best program is run once more, and written. Interrupt again to "
+    "have it written at once."
+)
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -53,6 +57,8 @@ def run_reduction(
     with Progress(console) as progress:
 
         def notify(kind: str, facts: dict[str, Any]) -> None:
+            if kind == "interrupted":
+                console.print(_INTERRUPTED, style="yellow")
             if kind == "pinned":
                 progress.start = facts["start"]
                 _show_pinned(console, facts)

@@ -24,18 +24,19 @@ from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.automatic import shown_by
 from untrace.reduction.keeping.base import story
 from untrace.reduction.keeping.validity import Lowers, is_lowered
+from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
     Event,
-    Exhausted,
     Limits,
     Search,
 )
 from untrace.reduction.tiers import run_all
-from untrace.reduction.trials import Judge, Verdict, prepare
+from untrace.reduction.trials import Exhausted, Judge, Verdict, prepare
 from untrace.reduction.workers import close_servers
 from untrace.reduction.writing import written
 
+INTERRUPTED = "it was interrupted"
 MISS = 0.01
 """Probability with which a failure that does not always show may be missed."""
 
@@ -82,12 +83,14 @@ class Pinned:
       rate: How often the original failed, of the runs that were made.
       repeats: How often candidates have to fail in a row: as often as the original, if
         it failed every time.
+      outcomes: What was seen.
     """
 
     keep: Keep
     attempts: int
     rate: float
     repeats: int = 1
+    outcomes: tuple[Outcome, ...] = ()
 
 
 def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
@@ -126,7 +129,8 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
     pinned = keep.pinned(failed[0].outcomes, program)
     rate = len(failed) / len(verdicts)
     repeats = len(verdicts) if rate == 1 else 1
-    found = Pinned(pinned or keep, _attempts(rate), rate, repeats)
+    seen = failed[0].outcomes
+    found = Pinned(pinned or keep, _attempts(rate), rate, repeats, seen)
     _check_not_always(found.keep, plan)
     if is_lowered(keep.runs, failed[0].outcomes) or not _lowers(program, plan):
         return found
@@ -224,6 +228,7 @@ def search_smallest(
     """
     judge = Judge(pinned.keep, plan.executor, pinned.attempts, pinned.repeats)
     search = earlier or Search(program, judge, plan.jobs, plan.limits)
+    search.outcomes = search.outcomes or pinned.outcomes
     search.notify = _noting(search, plan, journal)
     why = ""
     try:
@@ -231,7 +236,8 @@ def search_smallest(
     except Exhausted as limit:
         why = str(limit)
     except KeyboardInterrupt:
-        why = "it was interrupted"
+        why = INTERRUPTED
+        search.notify("interrupted", {})
         close_servers()  # what is in flight
     search.close()
     return search, why
@@ -269,6 +275,7 @@ def progress_facts(search: Search) -> dict[str, Any]:
     }
 
 
+UNCONFIRMED = "The result was not run once more."
 MAX_FALLS = 3
 """Times that a search goes on from an earlier program, as the last failed no more."""
 
@@ -284,14 +291,20 @@ def search_and_confirm(
 
     Returns:
       The search, its best program, which failed once more, what was seen, and why it
-      ended early.
+      ended early. After a second interrupt, or if no worker can be had, it was not run
+      once more.
 
     Raises:
       KeepError: If none of the last programs fails any more.
     """
     search, why = search_smallest(program, pinned, plan, journal, earlier)
     for _ in range(MAX_FALLS):
-        found, verdict = confirmed(search, pinned)
+        try:
+            found, verdict = confirmed(search, pinned)
+        except KeyboardInterrupt:
+            close_servers()
+            search.note(UNCONFIRMED)
+            return search, search.best, Verdict(True, None, search.outcomes), why
         if found is search.best:
             return search, found, verdict, why
         search.fall_back(found)
@@ -317,6 +330,9 @@ def confirmed(search: Search, pinned: Pinned) -> tuple[Program, Verdict]:
         if trial is None:
             continue
         verdict = judge.judge(trial)
+        if verdict.is_lost:
+            search.note(f"No worker could be had. {UNCONFIRMED}")
+            return search.best, Verdict(True, None, search.outcomes)
         if verdict.is_interesting:
             return program, verdict
     raise KeepError(

@@ -115,6 +115,7 @@ class Outcome:
       has_finite_inputs: No input holds a NaN or an infinity.
       has_nan_inputs: An input holds a NaN.
       blame: The innermost primitive that first makes a NaN or an infinity.
+      blame_row: Number of that equation, if it stands in no sub-program.
       n_compiles: Compilations in two calls.
       arrays: The outputs; PRNG keys as key data.
     """
@@ -136,6 +137,7 @@ class Outcome:
     has_finite_inputs: bool = True
     has_nan_inputs: bool = False
     blame: str | None = None
+    blame_row: int | None = None
     n_compiles: int | None = None
     arrays: tuple[Encoded, ...] = ()
 

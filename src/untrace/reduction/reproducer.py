@@ -26,7 +26,7 @@ from untrace.reduction.polishing import drawn_values, look, with_public_calls
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
 from untrace.reduction.wording import counted, duration
-from untrace.reduction.writing import captured, written
+from untrace.reduction.writing import captured
 from untrace.result import Source
 from untrace.syntax.formatting import format_source
 
@@ -153,9 +153,18 @@ class _Writer:
         return None
 
 
-def unreduced(program: Program, keep: Keep, story: Story) -> Source:
-    """Write a whole program with its predicate at the end, for other reducers."""
-    return _with_story(written(program), keep, story, program)
+def unreduced(
+    program: Program, keep: Keep, story: Story, is_anonymous: bool = False
+) -> Source:
+    """Write a program as it is with its predicate at the end; nothing is run.
+
+    Raises:
+      LiftingError: If it cannot be written.
+    """
+    source = _written(program, "lax", is_anonymous)
+    if source is None:
+        raise LiftingError("the reduced program cannot be written")
+    return _with_story(source, keep, story, program)
 
 
 # What cannot be proved is run all the same, and that decides.

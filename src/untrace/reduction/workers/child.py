@@ -170,7 +170,7 @@ def _run(
     if "blame" in wants and any(
         n_nan or n_inf for *_, n_nan, n_inf in found["outputs"]
     ):
-        found["blame"] = _blamed(function, args)
+        found |= _blamed(function, args)
     if "arrays" in wants:
         arrays += [wire.encode(x) for x in outputs]
     return found
@@ -193,11 +193,11 @@ def _op_by_op(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
         return list(jax.core.eval_jaxpr(*split(jaxpr), *args))
 
 
-def _blamed(function: Callable[..., Any], args: list[Any]) -> str | None:
+def _blamed(function: Callable[..., Any], args: list[Any]) -> dict[str, Any]:
     """Ask for the primitive to blame; a program that resists keeps its verdict."""
     with contextlib.suppress(Exception):
         return blame(function, args)
-    return None
+    return {}
 
 
 def _load(text: str, name: str, sidecar: wire.Encoded | None) -> Callable[..., Any]:
