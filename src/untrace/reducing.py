@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from untrace.reduction.driver import (
 from untrace.reduction.edits import Edits
 from untrace.reduction.explaining import explanation
 from untrace.reduction.journal import Journal
-from untrace.reduction.keeping import Keep, parse_keep
+from untrace.reduction.keeping import Check, Keep, parse_keep
 from untrace.reduction.loading import drawn_in, input_names, load_program
 from untrace.reduction.program import Program
 from untrace.reduction.reproducer import Story, reproducer, unreduced
@@ -55,7 +55,7 @@ CONTROLS = ("auto", "none")
 def reduce(
     function: Any,
     *,
-    keep: Keep | str | None = None,
+    keep: Keep | str | Callable[..., Any] | None = None,
     jobs: int = 1,
     confirm: int = 1,
     executor: Executor | None = None,
@@ -80,8 +80,8 @@ def reduce(
         `Source`, the path of a saved file, and the folder of a reduction that was
         interrupted (to go on with it) carry their inputs: the result comes at once.
       keep: What to keep: a predicate of `untrace.keep`, such as
-        `untrace.keep.nan() & untrace.keep.contains("log")`, or its text. Not needed for
-        the folder of a reduction.
+        `untrace.keep.nan() & untrace.keep.contains("log")`, its text, or a function of
+        the outputs (a list of NumPy arrays). Not needed for the folder of a reduction.
       jobs: Candidates that run at once. The result does not depend on it.
       confirm: Runs of the original, at first. For failures that do not always show,
         candidates are run as often as it takes to miss none at the rate that was seen.
@@ -162,12 +162,14 @@ def reduce(
     return with_arguments
 
 
-def _read(keep: Keep | str | None) -> Keep:
+def _read(keep: Keep | str | Callable[..., Any] | None) -> Keep:
     if keep is None:
         raise KeepError(
             "say what to keep: keep=untrace.keep.crashes(), raises(), nan(), ..."
         )
-    return parse_keep(keep) if isinstance(keep, str) else keep
+    if isinstance(keep, str):
+        return parse_keep(keep)
+    return keep if isinstance(keep, Keep) else Check(keep)
 
 
 def _captured(
@@ -240,7 +242,7 @@ def _reduced(
         "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
-    _tell(plan, "pinned", journal, pinned.rate)
+    _tell(plan, "pinned", journal, pinned)
     searched = search_and_confirm(program, pinned, plan, journal)
     found = _finished(searched, pinned, start, origin, is_anonymous, journal)
     if is_temporary:
@@ -278,7 +280,7 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     search = Search(program, judge, plan.jobs, plan.limits)
     _restore(search, journal)
     pinned = Pinned(keep, facts["attempts"], facts["rate"], repeats)
-    _tell(plan, "pinned", journal, pinned.rate)
+    _tell(plan, "pinned", journal, pinned)
     searched = search_and_confirm(program, pinned, plan, journal, search)
     return _finished(
         searched, pinned, facts["start"], facts["origin"], is_anonymous, journal
@@ -302,15 +304,14 @@ def _restore(search: Search, journal: Journal) -> None:
     ]
 
 
-def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
+def _tell(plan: Plan, kind: str, journal: Journal, pinned: Pinned) -> None:
     if plan.notify is not None:
-        keep = parse_keep(journal.facts["keep"])
         facts = {
-            "keep": str(keep),
-            "description": keep.describe(),
+            "keep": str(pinned.keep),
+            "description": pinned.keep.describe(),
             "start": journal.facts["start"],
             "folder": str(journal.folder),
-            "rate": rate,
+            "rate": pinned.rate,
             "control": journal.facts.get("control", ""),
             "drawn": journal.facts.get("drawn", ""),
         }

@@ -577,3 +577,42 @@ def test_differences_of_both_kinds_are_both_kept():
     both = outcome(1, 2), outcome(np.nan, 4)
     assert keep.differs().pinned(both, None).finite is None
     assert keep.differs().pinned((outcome(1), outcome(2)), None).finite is True
+
+
+def test_any_expression_of_the_outputs_is_checked():
+    body = "return x * 500, jnp.sum(x)"
+    for text, holds in (
+        ("outputs[0].max() > 1e3", False),
+        ("outputs[0].max() > 1e2 and not np.isnan(outputs[1])", True),
+        ("len(outputs) == 2 and 0 < outputs[1] < 4", True),
+        ("np.linalg.norm(outputs[0]) > 1 if outputs[0].ndim else False", True),
+        ("outputs[7] > 0", False),
+    ):
+        predicate = keep.check(text)
+        outcomes = outcomes_of(predicate, body)
+        assert predicate.holds(outcomes, PROGRAM) is holds, text
+        assert str(keep.parse(str(predicate))) == str(predicate)
+    seen = outcomes_of(keep.check("True"), body)
+    assert keep.check(lambda outputs: outputs[1] == 3).holds(seen, PROGRAM)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "outputs[0].tofile('x')",
+        "__import__('os')",
+        "outputs.__class__",
+        "np.load('x')",
+        "(lambda: 1)()",
+        "[x for x in outputs]",
+        "open('x')",
+        "outputs = 1",
+        "outputs[0]; outputs[1]",
+        "f'{outputs}'",
+        "outputs[0].max(*outputs)",
+        "1) or (2",
+    ],
+)
+def test_a_check_reaches_nothing_else(text):
+    with pytest.raises(keep.KeepError, match="check"):
+        keep.check(text)

@@ -204,3 +204,16 @@ def test_a_computation_on_elements_is_kept_or_goes_as_a_whole():
 
     made = untrace.reduce(program, keep="contains('reduce')")(np.float32([1, 2]))
     assert sorted(names(made)) == ["add", "mul", "reduce"]
+
+
+def test_a_function_of_the_outputs_is_kept(tmp_path):
+    def program(x):
+        return jnp.sin(jnp.exp(x * 3)) + 1, jnp.exp(x * 3) * 2
+
+    made = untrace.reduce(program, keep=lambda outputs: outputs[-1].max() > 1e3)
+    found = made(np.float32([3, 1]))
+    assert "exp" in names(found)
+    assert "lambda" in str(found.source)
+    path = untrace.reduce(program, keep="check('outputs[-1].max() > 1e3')")
+    path = path(np.float32([3, 1])).save(tmp_path / "repro.py")
+    assert subprocess.run([sys.executable, path]).returncode == 1

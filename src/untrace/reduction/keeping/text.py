@@ -14,6 +14,7 @@ from typing import Any
 from untrace.parsing import parse
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.base import Keep, KeepError
+from untrace.reduction.keeping.checking import Check
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
 from untrace.reduction.keeping.costs import Memory, Recompiles, SlowCompile
@@ -36,6 +37,7 @@ PREDICATES: dict[str, type[Keep]] = {
         Contains,
         Command,
         Auto,
+        Check,
         Lowers,
     )
 }
