@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from untrace import jaxapi
 from untrace.errors import KeepError
 from untrace.reduction.keeping import scripts
-from untrace.reduction.keeping.base import RunningKeep, story
+from untrace.reduction.keeping.base import Keep, RunningKeep, story
 from untrace.reduction.keeping.expressions import evaluate, read_expression
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program
@@ -28,13 +29,16 @@ class Check(RunningKeep):
 
     Attributes:
       test: An expression of `outputs` (a list of NumPy arrays), `inputs` and `np`; or a
-        function that is called with the outputs, and may be given the inputs as well.
+        function that is called with the outputs.
+      made: The test does not hold for inputs in the place of outputs, so that the
+        program makes what is wrong and does not just pass it on.
 
     >>> str(Check("outputs[0].max() > 1e3"))
     "check('outputs[0].max() > 1e3')"
     """
 
     test: Any
+    made: bool = field(default=False, kw_only=True)
 
     WORD: ClassVar[str] = "check"
 
@@ -57,6 +61,17 @@ class Check(RunningKeep):
         if outcome.status != "ok":
             return False
         outputs = [np.asarray(wire.decode(array)) for array in outcome.arrays]
+        if not self._is_true_of(outputs, program):
+            return False
+        return not (self.made and self._is_given(program))
+
+    def _is_given(self, program: Program) -> bool:
+        """Tell whether the test holds for the inputs already."""
+        values = [np.asarray(v) for v in program.values if not jaxapi.is_key_array(v)]
+        lists = [values, *([value] for value in values)]
+        return any(self._is_true_of(given, program) for given in lists)
+
+    def _is_true_of(self, outputs: list[Any], program: Program) -> bool:
         try:
             with np.errstate(all="ignore"):
                 if isinstance(self.test, str):
@@ -65,6 +80,9 @@ class Check(RunningKeep):
                 return bool(self.test(outputs))
         except Exception:  # outputs of a candidate may be any
             return False
+
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
+        return replace(self, made=not self._is_given(program))
 
     @property
     def depends_on_values(self) -> bool:
