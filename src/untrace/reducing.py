@@ -31,7 +31,7 @@ from untrace.reduction.driver import (
     search_and_confirm,
 )
 from untrace.reduction.edits import Edits
-from untrace.reduction.explaining import explanation
+from untrace.reduction.explaining import explanation, is_of_derivative
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Check, Keep, parse_keep
 from untrace.reduction.loading import drawn_in, input_names, load_program
@@ -49,6 +49,10 @@ from untrace.torch_modules import as_function, is_torch_module, refuse_static
 MAX_NAMED = 4
 """Inputs that a warning names."""
 
+OF_DERIVATIVE = (
+    "The first bad value is made by an equation of a derivative. Given the loss itself, "
+    "under='grad' leaves the line of the loss: --keep \"nan(under='grad')\"."
+)
 CONTROLS = ("auto", "none")
 
 
@@ -357,6 +361,8 @@ def _finished(
         f"Not the program's failure ({times} times): {why}"
         for why, times in search.unfit.most_common(3)
     ]
+    if is_of_derivative(program, keep.blamed):
+        search.note(OF_DERIVATIVE)
     drawn = journal.facts.get("drawn", "")
     unfit = [*([drawn] if drawn else []), *unfit]
     notes = [f"The journal could not be written: {trouble}"] if trouble else []

@@ -217,3 +217,23 @@ def test_a_function_of_the_outputs_is_kept(tmp_path):
     path = untrace.reduce(program, keep="check('outputs[-1].max() > 1e3')")
     path = path(np.float32([3, 1])).save(tmp_path / "repro.py")
     assert subprocess.run([sys.executable, path]).returncode == 1
+
+
+def test_a_refused_predicate_proposes_the_one_that_holds():
+    def refused(function, keep):
+        with pytest.raises(untrace.KeepError) as caught:
+            untrace.reduce(function, keep=keep)(np.float32([0, 1]))
+        return str(caught.value)
+
+    assert "kept by inf(" in refused(lambda x: 1 / x, "nan()")
+    said = refused(lambda x: jnp.sqrt(jnp.abs(x) ** 2).sum(), "nan()")
+    assert "Its gradient does fail: that is kept by nan(" in said
+    assert "under='grad'" in said
+
+
+def test_of_a_nan_in_a_backward_equation_the_loss_is_offered():
+    def gradient(x):
+        return jax.grad(lambda x: jnp.sqrt(jnp.sum(x**2)))(x)
+
+    made = untrace.reduce(gradient, keep="nan()")(np.zeros(2, np.float32))
+    assert "nan(under='grad')" in made.summary()

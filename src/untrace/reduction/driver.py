@@ -21,7 +21,7 @@ from untrace.reduction.circumstances import configured
 from untrace.reduction.controls import with_control
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
-from untrace.reduction.keeping.automatic import shown_by
+from untrace.reduction.keeping.automatic import Auto, shown_by
 from untrace.reduction.keeping.base import story
 from untrace.reduction.keeping.validity import Lowers, is_lowered
 from untrace.reduction.outcome import Outcome
@@ -125,7 +125,7 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
         why = verdicts[-1].outcomes[-1].message
         raise KeepError(f"worker processes cannot be run: {why}")
     if not failed:
-        raise KeepError(_not_reproduced(program, keep, verdicts))
+        raise KeepError(_not_reproduced(program, keep, verdicts, judge))
     pinned = keep.pinned(failed[0].outcomes, program)
     rate = len(failed) / len(verdicts)
     repeats = len(verdicts) if rate == 1 else 1
@@ -158,7 +158,9 @@ def _attempts(rate: float) -> int:
     return min(MAX_ATTEMPTS, math.ceil(math.log(MISS) / math.log(1 - rate)))
 
 
-def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
+def _not_reproduced(
+    program: Program, keep: Keep, verdicts: list[Verdict], judge: Judge
+) -> str:
     n = len(verdicts)
     ours = [o for verdict in verdicts for o in verdict.outcomes if o.is_ours]
     if ours:
@@ -180,19 +182,30 @@ def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> st
     causes = "\n".join(f"  - {cause};" for cause in LIKELY_CAUSES)
     return (
         f"the program does not show the failure{times}: {keep}.\n"
-        f"{keep.explain(verdicts[-1].outcomes)}\n{_proposal(program, keep, verdicts)}"
+        f"{keep.explain(verdicts[-1].outcomes)}\n{_proposal(program, keep, verdicts, judge)}"
         f"It was run in a fresh process as Python text, {is_same}:\n{causes}\n"
         "  - the predicate is stricter than what happens: loosen it."
     )
 
 
-def _proposal(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
+def _proposal(
+    program: Program, keep: Keep, verdicts: list[Verdict], judge: Judge
+) -> str:
     """Name the predicate that holds instead, if something else fails."""
     for run, outcome in zip(keep.runs, verdicts[-1].outcomes):
         how = {"under": run.under, "env": run.env, "timeout_s": run.timeout_s}
-        seen = shown_by(outcome, **how) if run.action == "jit" else None
-        if seen is not None and type(seen) is not type(keep):
-            return f"What does fail is kept by {seen}, or by auto().\n"
+        seen = shown_by(outcome, **how) if run.action in ("jit", "compile") else None
+        if seen is not None and outcome.status != "timeout":
+            holding = seen.pinned((outcome,), program)
+            return f"What does fail is kept by {(holding or seen).plain()}, or by auto().\n"
+    if any(run.under is not None for run in keep.runs):
+        return ""
+    gradient = Auto(under="grad")
+    trial = prepare(program, gradient)
+    outcomes = () if trial is None else judge.everything(trial).outcomes
+    if outcomes and gradient.holds(outcomes, program):
+        found = gradient.pinned(outcomes, program) or gradient
+        return f"Its gradient does fail: that is kept by {found.plain()}.\n"
     return ""
 
 
