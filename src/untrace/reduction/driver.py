@@ -130,11 +130,24 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
     rate = len(failed) / len(verdicts)
     repeats = len(verdicts) if rate == 1 else 1
     seen = failed[0].outcomes
-    found = Pinned(pinned or keep, _attempts(rate), rate, repeats, seen)
+    pinned = _closer(program, pinned or keep, plan)
+    found = Pinned(pinned, _attempts(rate), rate, repeats, seen)
     _check_not_always(found.keep, plan)
     if is_lowered(keep.runs, failed[0].outcomes) or not _lowers(program, plan):
         return found
     return replace(found, keep=found.keep & Lowers())
+
+
+def _closer(program: Program, keep: Keep, plan: Plan) -> Keep:
+    """Pin what only a run of its own tells, if it does."""
+    closer = keep.closer()
+    trial = None if closer is None else prepare(program, closer)
+    if closer is None or trial is None:
+        return keep
+    outcomes = Judge(closer, plan.executor).everything(trial).outcomes
+    if not closer.holds(outcomes, program):
+        return keep
+    return closer.pinned(outcomes, program) or keep
 
 
 def _lowers(program: Program, plan: Plan) -> bool:

@@ -41,7 +41,8 @@ class Run:
       python: Another interpreter; the running one if None.
       float64: Enable 64-bit types first; the job's text is made for them.
       wants: What else to find out: "arrays" (the outputs), "blame" (which primitive
-        makes the first NaN or inf), "memory", "recompiles".
+        makes the first NaN or inf), "memory", "recompiles", "stack"
+        (where in native code it crashes).
       command: Shell command, with `{file}` for the path of the program.
       timeout_s: Wall time for everything, in seconds.
       memory_bytes: Largest resident memory of the process; no limit if None.
@@ -104,6 +105,7 @@ class Outcome:
       is_ours: What was raised is no failure of the program, which was traced before: its
         text cannot be loaded or traced here, or cannot be transformed as asked.
       signal: Number of the signal that ended the process.
+      stack: Where in native code it was, innermost frame first, if that was asked for.
       exit_status: What the process ended with by itself.
       stderr: The last kilobytes of its stderr.
       seconds: Wall time of each stage that was entered.
@@ -126,6 +128,7 @@ class Outcome:
     message: str = ""
     is_ours: bool = False
     signal: int | None = None
+    stack: tuple[str, ...] = ()
     exit_status: int | None = None
     stderr: str = ""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -160,5 +163,6 @@ def outcome_from(header: dict[str, Any], arrays: tuple[Encoded, ...]) -> Outcome
         for shape, dtype, n_nan, n_inf in known.pop("outputs", ())
     )
     known["exception"] = tuple(known.get("exception", ()))
+    known["stack"] = tuple(known.get("stack", ()))
     known["arrays"] = arrays
     return Outcome(**known, outputs=outputs)

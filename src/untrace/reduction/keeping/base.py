@@ -75,6 +75,10 @@ class Keep:
             self._pinned(outcomes, program) if self.holds(outcomes, program) else None
         )
 
+    def closer(self) -> Keep | None:
+        """Return the same predicate asking for more that can be pinned; None if no more."""
+        return None
+
     def describe(self) -> str:
         """Say in one sentence what fails and how it is recognised."""
         raise NotImplementedError

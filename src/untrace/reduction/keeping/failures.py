@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal as _signals
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from untrace.reduction.keeping import messages, scripts
@@ -52,6 +52,8 @@ class Crashes(Staged):
         of a failed check.
       stage: Where it dies: "trace", "lower", "compile" or "run".
       exit_status: Status of a process that ended itself.
+      stack: Where in native code it crashes: "module+offset" of the frames down to the
+        first of no system library. () asks for it, to be pinned.
 
     >>> str(Crashes(signal="SIGABRT", message="Check failed"))
     "crashes(signal='SIGABRT', message='Check failed')"
@@ -61,8 +63,14 @@ class Crashes(Staged):
     message: str | None = None
     stage: str | None = None
     exit_status: int | None = None
+    stack: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     WORD: ClassVar[str] = "crashes"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        wants = () if self.stack is None else ("stack",)
+        return (self.run("compile" if self.stage in EARLY else "jit", *wants),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +86,18 @@ class Crashes(Staged):
             and self.exit_status in (None, outcome.exit_status)
             and self.stage in (None, outcome.stage)
             and is_match(self.message, outcome.stderr)
+            and (not self.stack or outcome.stack == self.stack)
         )
+
+    def closer(self) -> Keep | None:
+        if self.message or self.stack is not None or self.signal not in _NATIVE:
+            return None
+        return replace(self, stack=())
+
+    def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
+        label = super().other_failure(outcomes)
+        where = next((o.stack for o in outcomes if o.stack), ())
+        return f"{label} in {where[-1]}" if label and where else label
 
     def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         outcome = outcomes[0]
@@ -87,6 +106,7 @@ class Crashes(Staged):
             signal=outcome.signal_name or None,
             exit_status=outcome.exit_status,
             stage=outcome.stage,
+            stack=(outcome.stack or None) if self.stack == () else self.stack,
             message=self.message
             or messages.pattern(messages.last_words(outcome.stderr), said_by(program)),
         )
@@ -94,10 +114,11 @@ class Crashes(Staged):
     def told(self, outcomes: Sequence[Outcome]) -> str:
         words = messages.last_words(outcomes[0].stderr) if outcomes else ""
         said = f" It says: {words}" if words else ""
-        return f"{self.plain().describe()}{said}"
+        where = f" In native code: {' < '.join(self.stack)}." if self.stack else ""
+        return f"{self.plain().describe()}{said}{where}"
 
     def plain(self) -> Keep:
-        return replace(self, message=None)
+        return replace(self, message=None, stack=None)
 
     def describe(self) -> str:
         by = self.signal or (
@@ -105,7 +126,8 @@ class Crashes(Staged):
         )
         at = f" at stage {self.stage!r}" if self.stage else ""
         saying = f", saying {self.message!r}" if self.message else ""
-        return f"The process dies by {by}{at}{self.where}{saying}."
+        where = f" in {self.stack[-1]}" if self.stack else ""
+        return f"The process dies by {by}{at}{where}{self.where}{saying}."
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
@@ -238,6 +260,10 @@ def said_by(program: Program) -> frozenset[str]:
             if isinstance(value, str) and key != "name"  # of a function
         )
     return frozenset(found)
+
+
+_NATIVE = frozenset(("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"))
+"""Signals of which a message rarely says why."""
 
 
 def _signal_name(given: Any) -> str | None:

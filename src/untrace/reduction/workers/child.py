@@ -26,6 +26,7 @@ import numpy as np
 from ...interpreters.sub_programs import split
 from . import wire
 from .blame import blame
+from .stacks import tell_crashes
 
 _FILENAME = "<reduced program>"
 _COMPILATION = "/jax/core/compile/backend_compile_duration"
@@ -58,6 +59,12 @@ class _Report:
         self.seconds[self.stage] = now - self.began
         self.cpu_seconds[self.stage] = cpu - self.began_cpu
         return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+
+    def crash(self, stack: list[str]) -> None:
+        """Tell where in native code the process is about to end."""
+        wire.write_frame(
+            self.stream, {"stage": self.stage, **self.times(), "stack": stack}
+        )
 
     def begin(self, stage: str, **found: Any) -> None:
         """Begin a stage; with a status, this outcome holds if the process ends now."""
@@ -123,6 +130,8 @@ def _run(
     arrays: list[wire.Encoded],
 ) -> dict[str, Any]:
     wants = set(header["wants"])
+    if "stack" in wants:
+        tell_crashes(report.crash)
     if header["action"] == "verify":
         return _verified(header["text"])
     if header["float64"]:
