@@ -116,7 +116,8 @@ class Outcome:
       outputs: Types of the outputs.
       has_finite_inputs: No input holds a NaN or an infinity.
       has_nan_inputs: An input holds a NaN.
-      blame: The innermost primitive that first makes a NaN or an infinity.
+      blame: The innermost primitive that first makes a NaN or an infinity, or that JAX
+        had in hand when it raised.
       blame_row: Number of that equation, if it stands in no sub-program.
       n_compiles: Compilations in two calls.
       arrays: The outputs; PRNG keys as key data.

@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import time
+import traceback
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -120,7 +121,27 @@ def _raised(error: BaseException) -> dict[str, Any]:
         message = str(error)[:_MAX_MESSAGE_CHARS]
     except Exception as second:  # a message may be computed
         message = f"(no message: {type(second).__name__})"
-    return {"status": "raised", "exception": names, "message": message}
+    found = {"status": "raised", "exception": names, "message": message}
+    return found | _equation_at(error)
+
+
+def _equation_at(error: BaseException) -> dict[str, Any]:
+    """Tell which equation JAX had in hand when it raised, while it lowered or evaluated.
+
+    The functions that go through a program call it `eqn`; the first is at the top level.
+    """
+    found: list[tuple[Any, Any]] = []
+    with contextlib.suppress(Exception):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            eqn = frame.f_locals.get("eqn")
+            if hasattr(getattr(eqn, "primitive", None), "name"):
+                found.append((eqn, frame.f_locals.get("jaxpr")))
+        eqns = getattr(found[0][1], "eqns", [])
+        rows = [i for i, eqn in enumerate(eqns) if eqn is found[0][0]]
+        is_top = len(rows) == 1 and found[0][0] is found[-1][0]
+        name = str(found[-1][0].primitive.name)
+        return {"blame": name, "blame_row": rows[0] if is_top else None}
+    return {}
 
 
 def _run(
