@@ -26,7 +26,7 @@ from untrace.cli.messages import (
     help="What must stay; by default auto(), whatever fails. crashes(), raises(), "
     "nan(), inf(), differs(a, b), "
     "slow_compile(seconds), memory(n_bytes), recompiles(), hangs(timeout_s), "
-    "contains(name), command('./check.sh {file}'); combined with &, | and ~.",
+    "contains(name), check('outputs[0].max() > 1'), command('./check.sh {file}'); combined with &, | and ~.",
 )
 @click.option(
     "-o",

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import jaxpr_as_fun
 
 from untrace import jaxapi
 from untrace.ir import Equation
@@ -93,8 +92,10 @@ def _scatter(function: Callable[..., Any]) -> Call:
 
 def _gather(operands: list[Any], params: Params) -> Any:
     names = ("indices_are_sorted", "unique_indices", "mode", "fill_value")
+    operand, indices = operands
     return lax.gather(
-        *operands,
+        operand,
+        indices,
         params["dimension_numbers"],
         params["slice_sizes"],
         **{name: params[name] for name in names},
@@ -104,7 +105,7 @@ def _gather(operands: list[Any], params: Params) -> Any:
 def _while(operands: list[Any], params: Params) -> list[Any]:
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     cond, body = (
-        jaxpr_as_fun(params[f"{name}_jaxpr"].jaxpr) for name in ("cond", "body")
+        jaxapi.as_function(params[f"{name}_jaxpr"].jaxpr) for name in ("cond", "body")
     )
     for_cond, for_body = operands[:n_cond], operands[n_cond : n_cond + n_body]
     return list(
@@ -118,7 +119,7 @@ def _while(operands: list[Any], params: Params) -> list[Any]:
 
 def _scan(operands: list[Any], params: Params) -> list[Any]:
     n_consts, n_carry = jaxapi.scan_sizes(params, len(operands))
-    body = jaxpr_as_fun(params["jaxpr"].jaxpr)
+    body = jaxapi.as_function(params["jaxpr"].jaxpr)
     consts = operands[:n_consts]
 
     def step(carry: Any, xs: Any) -> Any:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
 from untrace.errors import KeepError
 from untrace.printable import printable
@@ -24,9 +25,11 @@ from untrace.reduction.bisecting import (
 )
 from untrace.reduction.circumstances import given_settings
 from untrace.reduction.elsewhere import Asking, Finding, usual_findings
+from untrace.reduction.keeping import Keep
+from untrace.reduction.program import Program
 from untrace.reduction.reproducer import versions
-from untrace.reduction.result import Reduction
 from untrace.reduction.trials import Judge
+from untrace.result import Source
 
 MAX_LINES = 40
 """Lines of what the program says that are shown: the last ones."""
@@ -35,8 +38,24 @@ RUN_S = 120.0
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 
 
+class Reduced(Protocol):
+    """What is needed of a `Reduction`."""
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+
+    @property
+    def program(self) -> Program:
+        """The program in it."""
+
+    @property
+    def keep(self) -> Keep:
+        """The pinned predicate."""
+
+
 def full_report(
-    reduction: Reduction,
+    reduction: Reduced,
     bisect_flags: bool = False,
     bisect_jax: str | None = None,
     pythons: Sequence[str] = (),
@@ -78,7 +97,7 @@ def full_report(
 
 
 def report(
-    reduction: Reduction,
+    reduction: Reduced,
     findings: Sequence[Finding] = (),
     sentences: Sequence[str] = (),
 ) -> str:
@@ -114,10 +133,10 @@ def _fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _run(reduction: Reduction) -> tuple[str, str]:
+def _run(reduction: Reduced) -> tuple[str, str]:
     """Return the text of the file, and what it says when it is run."""
     with tempfile.TemporaryDirectory(prefix="untrace-") as folder:
-        path = reduction.save(Path(folder, "repro.py"))
+        path = reduction.source.save(Path(folder, "repro.py"))
         text = path.read_text(encoding="utf-8")
         command = [sys.executable, path.name, *_arguments(text)]
         try:
@@ -148,7 +167,7 @@ def _without_places(text: str) -> str:
     return text
 
 
-def _versions(reduction: Reduction) -> str:
+def _versions(reduction: Reduced) -> str:
     installed = [f"{name} {_version(name)}" for name in PACKAGES]
     settings = [f"{name}={value}" for name, value in given_settings()]
     needed = [f"{n}={v}" for run in reduction.keep.runs for n, v in run.env]
