@@ -44,14 +44,17 @@ class Reduced(Protocol):
     @property
     def source(self) -> Source:
         """The file."""
+        ...
 
     @property
     def program(self) -> Program:
         """The program in it."""
+        ...
 
     @property
     def keep(self) -> Keep:
         """The pinned predicate."""
+        ...
 
 
 def full_report(
