@@ -209,8 +209,9 @@ def _proposal(
         how = {"under": run.under, "env": run.env, "timeout_s": run.timeout_s}
         seen = shown_by(outcome, **how) if run.action in ("jit", "compile") else None
         if seen is not None and outcome.status != "timeout":
-            holding = seen.pinned((outcome,), program)
-            return f"What does fail is kept by {(holding or seen).plain()}, or by auto().\n"
+            if type(seen) is type(keep):  # its details are what was refused
+                seen = (seen.pinned((outcome,), program) or seen).plain()
+            return f"What does fail is kept by {seen}, or by auto().\n"
     if any(run.under is not None for run in keep.runs):
         return ""
     gradient = Auto(under="grad")
