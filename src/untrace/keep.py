@@ -8,6 +8,7 @@ Combine them with `&`, `|` and `~`:
 """
 
 from untrace.reduction.keeping import Auto as auto
+from untrace.reduction.keeping import Check as check
 from untrace.reduction.keeping import Command as command
 from untrace.reduction.keeping import Contains as contains
 from untrace.reduction.keeping import Crashes as crashes
@@ -26,6 +27,7 @@ __all__ = [
     "Keep",
     "KeepError",
     "auto",
+    "check",
     "command",
     "contains",
     "crashes",

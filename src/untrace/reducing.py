@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from untrace.reduction.applying import apply, program_from
 from untrace.reduction.circumstances import with_needed
 from untrace.reduction.controls import shown_control, with_control
 from untrace.reduction.driver import (
+    UNCONFIRMED,
     Pinned,
     Plan,
     controlled,
@@ -30,27 +31,35 @@ from untrace.reduction.driver import (
     search_and_confirm,
 )
 from untrace.reduction.edits import Edits
-from untrace.reduction.explaining import explanation
+from untrace.reduction.explaining import explanation, is_of_derivative
 from untrace.reduction.journal import Journal
-from untrace.reduction.keeping import Keep, parse_keep
-from untrace.reduction.loading import input_names, load_program
+from untrace.reduction.keeping import Check, Keep, parse_keep
+from untrace.reduction.loading import drawn_in, input_names, load_program
 from untrace.reduction.program import Program
-from untrace.reduction.reproducer import Story, reproducer
+from untrace.reduction.reproducer import Story, reproducer, unreduced
 from untrace.reduction.result import Reduction
 from untrace.reduction.search import Event, Limits, Search, Step
 from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Judge, Verdict
 from untrace.reduction.values import made_up
+from untrace.reduction.workers import close_servers
 from untrace.result import Source
 from untrace.torch_modules import as_function, is_torch_module, refuse_static
 
+MAX_NAMED = 4
+"""Inputs that a warning names."""
+
+OF_DERIVATIVE = (
+    "The first bad value is made by an equation of a derivative. Given the loss itself, "
+    "under='grad' leaves the line of the loss: --keep \"nan(under='grad')\"."
+)
 CONTROLS = ("auto", "none")
 
 
 def reduce(
     function: Any,
     *,
-    keep: Keep | str | None = None,
+    keep: Keep | str | Callable[..., Any] | None = None,
     jobs: int = 1,
     confirm: int = 1,
     executor: Executor | None = None,
@@ -75,8 +84,8 @@ def reduce(
         `Source`, the path of a saved file, and the folder of a reduction that was
         interrupted (to go on with it) carry their inputs: the result comes at once.
       keep: What to keep: a predicate of `untrace.keep`, such as
-        `untrace.keep.nan() & untrace.keep.contains("log")`, or its text. Not needed for
-        the folder of a reduction.
+        `untrace.keep.nan() & untrace.keep.contains("log")`, its text, or a function of
+        the outputs (a list of NumPy arrays). Not needed for the folder of a reduction.
       jobs: Candidates that run at once. The result does not depend on it.
       confirm: Runs of the original, at first. For failures that do not always show,
         candidates are run as often as it takes to miss none at the rate that was seen.
@@ -122,21 +131,22 @@ def reduce(
         path = Path(function)
         if path.is_dir():
             return _resumed(path, plan, anonymous)
+        program, drawn = load_program(path), drawn_in(path)
         return _reduced(
-            load_program(path), _read(keep), plan, journal, anonymous, path.name
+            program, _read(keep), plan, journal, anonymous, path.name, drawn
         )
     keep = _read(keep)
     if isinstance(function, Source):
         captured = function.captured
-        program = _program(captured, captured.values)
-        return _reduced(program, keep, plan, journal, anonymous, captured.origin)
+        program, drawn = _program(captured, captured.values)
+        return _reduced(program, keep, plan, journal, anonymous, captured.origin, drawn)
     if jaxapi.is_jaxpr(function) or jaxapi.is_traced(function):
         closed = function.jaxpr if jaxapi.is_traced(function) else function
 
         def with_inputs(*inputs: Any) -> Reduction:
             captured = capture_jaxpr(closed)
-            program = _program(captured, inputs or captured.values)
-            return _reduced(program, keep, plan, journal, anonymous, "a jaxpr")
+            program, drawn = _program(captured, inputs or captured.values)
+            return _reduced(program, keep, plan, journal, anonymous, "a jaxpr", drawn)
 
         return with_inputs
 
@@ -150,18 +160,20 @@ def reduce(
             program, arrays = as_function(function, args, kwargs)
             given = arrays, {}
         captured = _captured(program, *given, static_argnums, static_argnames)
-        program = _program(captured, captured.values)
-        return _reduced(program, keep, plan, journal, anonymous, captured.origin)
+        program, drawn = _program(captured, captured.values)
+        return _reduced(program, keep, plan, journal, anonymous, captured.origin, drawn)
 
     return with_arguments
 
 
-def _read(keep: Keep | str | None) -> Keep:
+def _read(keep: Keep | str | Callable[..., Any] | None) -> Keep:
     if keep is None:
         raise KeepError(
             "say what to keep: keep=untrace.keep.crashes(), raises(), nan(), ..."
         )
-    return parse_keep(keep) if isinstance(keep, str) else keep
+    if isinstance(keep, str):
+        return parse_keep(keep)
+    return keep if isinstance(keep, Keep) else Check(keep)
 
 
 def _captured(
@@ -179,10 +191,22 @@ def _captured(
         return capture(function, args, kwargs, static_argnums, static_argnames)
 
 
-def _program(captured: Captured, values: Sequence[Any]) -> Program:
+def _program(captured: Captured, values: Sequence[Any]) -> tuple[Program, str]:
+    """Return the program, and a sentence about inputs that had to be drawn."""
     avals = jaxapi.split_jaxpr(captured.jaxpr)[0].in_avals
     held = [made_up(a) if v is None else v for v, a in zip(values, avals, strict=True)]
-    return program_from(captured.jaxpr, held, input_names(captured), captured.name)
+    names = input_names(captured)
+    program = program_from(captured.jaxpr, held, names, captured.name)
+    missing = [name or "x" for name, value in zip(names, values) if value is None]
+    if not missing:
+        return program, ""
+    shown = ", ".join(missing[:MAX_NAMED]) + (
+        ", ..." if len(missing) > MAX_NAMED else ""
+    )
+    return program, (
+        f"The inputs were drawn ({shown}): no values were given. A failure that depends "
+        "on values may need the real ones."
+    )
 
 
 # ---- from the start, or from a journal ------------------------------------------------
@@ -195,9 +219,13 @@ def _reduced(
     folder: str | os.PathLike[str] | None,
     is_anonymous: bool,
     origin: str,
+    drawn: str = "",
 ) -> Reduction:
     program, keep = _of_wanted_output(program, keep)
-    pinned = pin(program, keep, plan)
+    try:
+        pinned = pin(program, keep, plan)
+    except KeepError as error:
+        raise KeepError(f"{error}\n{drawn}" if drawn else str(error)) from error
     program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
     place = (
@@ -214,10 +242,11 @@ def _reduced(
         "origin": origin,
         "name": program.name,
         "control": control,
+        "drawn": drawn,
         "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
-    _tell(plan, "pinned", journal, pinned.rate)
+    _tell(plan, "pinned", journal, pinned)
     searched = search_and_confirm(program, pinned, plan, journal)
     found = _finished(searched, pinned, start, origin, is_anonymous, journal)
     if is_temporary:
@@ -255,7 +284,7 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     search = Search(program, judge, plan.jobs, plan.limits)
     _restore(search, journal)
     pinned = Pinned(keep, facts["attempts"], facts["rate"], repeats)
-    _tell(plan, "pinned", journal, pinned.rate)
+    _tell(plan, "pinned", journal, pinned)
     searched = search_and_confirm(program, pinned, plan, journal, search)
     return _finished(
         searched, pinned, facts["start"], facts["origin"], is_anonymous, journal
@@ -279,16 +308,16 @@ def _restore(search: Search, journal: Journal) -> None:
     ]
 
 
-def _tell(plan: Plan, kind: str, journal: Journal, rate: float) -> None:
+def _tell(plan: Plan, kind: str, journal: Journal, pinned: Pinned) -> None:
     if plan.notify is not None:
-        keep = parse_keep(journal.facts["keep"])
         facts = {
-            "keep": str(keep),
-            "description": keep.describe(),
+            "keep": str(pinned.keep),
+            "description": pinned.keep.describe(),
             "start": journal.facts["start"],
             "folder": str(journal.folder),
-            "rate": rate,
+            "rate": pinned.rate,
             "control": journal.facts.get("control", ""),
+            "drawn": journal.facts.get("drawn", ""),
         }
         plan.notify(kind, facts)
 
@@ -302,7 +331,11 @@ def _finished(
     journal: Journal,
 ) -> Reduction:
     search, program, verdict, why = searched
-    keep = with_needed(program, pinned.keep, search.judge)
+    try:
+        keep = with_needed(program, pinned.keep, search.judge)
+    except KeyboardInterrupt:  # the second one
+        close_servers()
+        keep = pinned.keep
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
     story = Story(
@@ -315,7 +348,12 @@ def _finished(
         keep.told(verdict.outcomes),
         () if is_anonymous else tuple(explanation(program, keep.blamed)),
     )
-    source = reproducer(program, keep, story, search.judge, is_anonymous)
+    try:
+        source, program = reproducer(program, keep, story, search.judge, is_anonymous)
+    except KeyboardInterrupt:
+        close_servers()
+        search.note(UNCONFIRMED)
+        source = unreduced(program, keep, story, is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble
@@ -323,6 +361,10 @@ def _finished(
         f"Not the program's failure ({times} times): {why}"
         for why, times in search.unfit.most_common(3)
     ]
+    if is_of_derivative(program, keep.blamed):
+        search.note(OF_DERIVATIVE)
+    drawn = journal.facts.get("drawn", "")
+    unfit = [*([drawn] if drawn else []), *unfit]
     notes = [f"The journal could not be written: {trouble}"] if trouble else []
     return Reduction(
         source,

@@ -16,6 +16,10 @@ from untrace.reduction.keeping import parse_keep
 from untrace.reduction.progress import JsonEvents, Progress
 from untrace.reduction.result import Reduction
 
+_INTERRUPTED = (
+    "Interrupted: the best program is run once more, and written. Interrupt again to "
+    "have it written at once."
+)
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -53,6 +57,8 @@ def run_reduction(
     with Progress(console) as progress:
 
         def notify(kind: str, facts: dict[str, Any]) -> None:
+            if kind == "interrupted":
+                console.print(_INTERRUPTED, style="yellow")
             if kind == "pinned":
                 progress.start = facts["start"]
                 _show_pinned(console, facts)
@@ -86,6 +92,8 @@ def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
     console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
     if facts.get("control"):
         console.print(printable(facts["control"]), markup=False)
+    if facts.get("drawn"):
+        console.print(printable(facts["drawn"]), markup=False, style="yellow")
     if facts["rate"] < 1:
         console.print(f"It shows in {facts['rate']:.0%} of the runs.", markup=False)
     console.print(

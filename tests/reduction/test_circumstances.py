@@ -48,6 +48,6 @@ def test_only_the_flags_that_the_failure_needs_are_set(tmp_path, monkeypatch):
     made = untrace.reduce(lambda x: jnp.sin(x) * 2, keep=untrace.keep.command(command))(
         X
     )
-    assert dict(made.keep.env) == {"XLA_FLAGS": NEEDED.split()[0]}
+    assert dict(made.keep.runs[0].env) == {"XLA_FLAGS": NEEDED.split()[0]}
     path = made.save(tmp_path / "repro.py")
     assert "fast_math=true" in path.read_text()

@@ -15,7 +15,10 @@ import pytest
 
 import untrace
 from tests.reduction.programs import deep
+from untrace import reducing
+from untrace.reduction import driver, search, trials
 from untrace.reduction import journal as journals
+from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import all_equations
 from untrace.reduction.workers import running
 
@@ -32,20 +35,23 @@ def names(reduction):
 
 def test_workers_are_killed():
     function, args = deep()
-    is_over = threading.Event()
+    judged, killers = [], []
 
     def kill():
-        while not is_over.wait(4.0):
-            for server in [*running._busy, *running._idle]:
-                server.process.kill()
+        time.sleep(0.1)
+        for server in [*running._busy, *running._idle]:
+            server.process.kill()
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        reduction = untrace.reduce(function, keep="nan()")(*args)
-    finally:
-        is_over.set()
+    def notify(kind, facts):
+        judged.append(kind)
+        if kind == "judged" and judged.count(kind) % 2:
+            killers.append(threading.Thread(target=kill))
+            killers[-1].start()
+
+    reduction = untrace.reduce(function, keep="nan()", notify=notify)(*args)
+    for killer in killers:
         killer.join()
+    assert killers
     assert names(reduction) == ["log"]
 
 
@@ -191,7 +197,7 @@ def test_an_interrupt_ends_with_the_best_so_far(tmp_path):
     started = time.monotonic()
 
     def interrupt(kind, facts):
-        if kind == "accepted" and facts["search"].stats.accepted == 3:
+        if kind == "accepted" and facts["search"].stats.accepted == 1:
             raise KeyboardInterrupt
 
     reduction = untrace.reduce(function, keep="nan()", notify=interrupt)(*args)
@@ -202,6 +208,55 @@ def test_an_interrupt_ends_with_the_best_so_far(tmp_path):
 
 def test_limits_end_with_the_best_so_far():
     function, args = deep()
-    reduction = untrace.reduce(function, keep="nan()", max_runs=5)(*args)
-    assert reduction.stats.runs == 5
-    assert "5 runs were made" in reduction.summary()
+    reduction = untrace.reduce(function, keep="nan()", max_runs=3)(*args)
+    assert reduction.stats.runs == 3
+    assert "3 runs were made" in reduction.summary()
+
+
+def test_a_second_interrupt_still_writes_the_best(monkeypatch):
+    function, args = deep(3)
+
+    def interrupt(kind, facts):
+        if kind == "accepted":
+            raise KeyboardInterrupt
+
+    def again(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver, "confirmed", again)
+    monkeypatch.setattr(reducing, "reproducer", again)
+    reduction = untrace.reduce(function, keep="nan()", notify=interrupt)(*args)
+    assert "not run once more" in reduction.summary()
+    assert "def function(" in str(reduction.source)
+
+
+def test_workers_that_never_come_back_end_a_reduction(monkeypatch):
+    function, args = deep(3)
+    run = trials.run_job
+    started = []
+
+    def lost(job):
+        started.append(job)
+        return run(job) if len(started) < 12 else Outcome("lost", message="killed")
+
+    monkeypatch.setattr(trials, "run_job", lost)
+    reduction = untrace.reduce(function, keep="nan()")(*args)
+    assert "workers kept failing" in reduction.summary()
+    assert len(started) < 60
+    assert reduction.n_equations < reduction.start
+
+
+def test_a_candidate_that_cannot_be_written_is_lost_alone(monkeypatch):
+    prepare, seen = search.prepare, []
+
+    def broken(program, keep):
+        seen.append(program)
+        if len(seen) % 3 == 1:
+            raise RuntimeError("no text")
+        return prepare(program, keep)
+
+    monkeypatch.setattr(search, "prepare", broken)
+    function, args = deep(3)
+    reduction = untrace.reduce(function, keep="nan()")(*args)
+    assert reduction.n_equations <= 2
+    assert "the pass" not in reduction.summary()

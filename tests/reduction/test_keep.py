@@ -59,7 +59,7 @@ def program_of(f=jnp.sin):
     return program_from(jax.make_jaxpr(f)(X), (X,), ["x"], "f")
 
 
-PROGRAM = None
+PROGRAM = program_of()
 HOLDING = [
     (keep.crashes(), "os.abort()", X),
     (keep.crashes("SIGABRT", "Check failed"), HOST, X),
@@ -79,6 +79,7 @@ HOLDING = [
     ),
     (keep.inf(), "return x / 0", X),
     (keep.differs(), f"return {CANCELLED}", A),
+    (keep.differs(b="call"), f"return {CANCELLED}", A),
     (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
     (
         keep.differs(b="env:A=b"),
@@ -444,6 +445,7 @@ CHECKED = [
     (keep.hangs(3.0), "time.sleep(30)", X),
     (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
     (keep.differs(), f"return {CANCELLED}", A),
+    (keep.differs(b="call"), f"return {CANCELLED}", A),
 ]
 
 
@@ -524,3 +526,93 @@ def test_keys_among_the_outputs_do_not_fail():
 def test_outcome_without_arrays_is_no_difference():
     same = Outcome("ok", "done", outputs=(Output((3,), "float32"),))
     assert not keep.differs().holds([same, same], PROGRAM)
+
+
+def test_quoted_words_stay_where_they_name_what_fails():
+    def kept(message, words=()):
+        return messages.pattern(message, words)
+
+    assert kept("no rule for primitive 'foo'", {"foo"}).endswith("'foo'")
+    assert kept("no rule for `mu_2`") == "no rule for `[^`]*`"
+    assert "'bfloat16'" in kept("Unsupported dtype 'bfloat16'")
+    assert "'stablehlo\\.dot'" in kept("failed to legalize 'stablehlo.dot'")
+    assert "'jax\\.Array'" in kept("an object of 'jax.Array' is missing")
+    found = kept("operand is 'tensor<4x8xbf16>' here")
+    assert re.search(found, "operand is 'tensor<bf16>' here")
+    assert not re.search(found, "operand is 'tensor<4xf32>' here")
+
+
+def test_memory_counts_what_the_cuts_do_not_bring():
+    found = Outcome("ok", peak_bytes=900, argument_bytes=100, output_bytes=100)
+    pinned = keep.memory(500).pinned((found,), None)
+    assert str(pinned) == "memory(500, arguments=0, outputs=0)"
+    cut = Outcome("ok", peak_bytes=900, argument_bytes=800, output_bytes=50)
+    assert not pinned.holds((cut,), None)
+    pinned = keep.memory(850).pinned((found,), None)
+    assert str(pinned) == "memory(850, arguments=100, outputs=100)"
+
+
+def test_a_busy_machine_makes_no_compilation_slow():
+    busy = Outcome("ok", seconds={"compile": 9.0}, cpu_seconds={"compile": 1.0})
+    assert not keep.slow_compile(5.0).holds((busy,), None)
+    slow = Outcome("ok", seconds={"compile": 9.0}, cpu_seconds={"compile": 20.0})
+    assert keep.slow_compile(5.0).holds((slow,), None)
+
+
+def test_what_is_nan_only_under_jit_is_told_apart_from_what_always_is():
+    def outcome(*counts, blame=None):
+        outputs = tuple(Output((), "float32", n) for n in counts)
+        return Outcome("ok", "done", outputs=outputs, blame=blame)
+
+    predicate = keep.nan(jit_only=True)
+    seen = outcome(1, 1, blame="log"), outcome(1, 0)
+    assert str(predicate.pinned(seen, None)) == "nan(jit_only=True, inf_inputs=False)"
+    assert predicate.is_fine((outcome(1, 0), outcome(1, 0)), None)
+
+
+def test_differences_of_both_kinds_are_both_kept():
+    def outcome(*numbers):
+        return Outcome("ok", arrays=tuple(encode(np.float32(x)) for x in numbers))
+
+    both = outcome(1, 2), outcome(np.nan, 4)
+    assert keep.differs().pinned(both, None).finite is None
+    assert keep.differs().pinned((outcome(1), outcome(2)), None).finite is True
+
+
+def test_any_expression_of_the_outputs_is_checked():
+    body = "return x * 500, jnp.sum(x)"
+    for text, holds in (
+        ("outputs[0].max() > 1e3", False),
+        ("outputs[0].max() > 1e2 and not np.isnan(outputs[1])", True),
+        ("len(outputs) == 2 and 0 < outputs[1] < 4", True),
+        ("np.linalg.norm(outputs[0]) > 1 if outputs[0].ndim else False", True),
+        ("outputs[7] > 0", False),
+    ):
+        predicate = keep.check(text)
+        outcomes = outcomes_of(predicate, body)
+        assert predicate.holds(outcomes, PROGRAM) is holds, text
+        assert str(keep.parse(str(predicate))) == str(predicate)
+    seen = outcomes_of(keep.check("True"), body)
+    assert keep.check(lambda outputs: outputs[1] == 3).holds(seen, PROGRAM)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "outputs[0].tofile('x')",
+        "__import__('os')",
+        "outputs.__class__",
+        "np.load('x')",
+        "(lambda: 1)()",
+        "[x for x in outputs]",
+        "open('x')",
+        "outputs = 1",
+        "outputs[0]; outputs[1]",
+        "f'{outputs}'",
+        "outputs[0].max(*outputs)",
+        "1) or (2",
+    ],
+)
+def test_a_check_reaches_nothing_else(text):
+    with pytest.raises(keep.KeepError, match="check"):
+        keep.check(text)

@@ -80,6 +80,21 @@ def test_a_source_and_a_saved_file_carry_their_inputs(tmp_path):
         assert names(untrace.reduce(given, keep="nan()")) == ["log"]
 
 
+def test_inputs_that_were_drawn_are_said(tmp_path):
+    x = np.random.default_rng(1).normal(size=300).astype(np.float32)
+    source = untrace.source(jnp.log)
+    path = source(x).save(tmp_path / "saved.py")
+    made = untrace.reduce(path, keep="nan()", max_runs=1)
+    assert "saved.py holds none of those" in made.summary()
+    given = untrace.source(jnp.log, example_inputs="given")(x)
+    path = given.save(tmp_path / "given.py")
+    made = untrace.reduce(path, keep="nan()", max_runs=1)
+    assert "drawn" not in made.summary()
+    types = jax.ShapeDtypeStruct((3,), "float32")
+    with pytest.raises(untrace.KeepError, match=r"drawn \(x\): no values"):
+        untrace.reduce(lambda x: x * 2, keep="inf()")(types)
+
+
 def test_a_reproducer_that_calls_its_function_twice_is_read_again(tmp_path):
     reduction = untrace.reduce(lambda x: (x * 2).astype("float32"), keep="recompiles()")
     path = reduction(0.5).save(tmp_path / "repro.py")
@@ -166,3 +181,59 @@ def test_under_grad():
 
     made = untrace.reduce(loss, keep="nan(under='grad') | inf(under='grad')")
     assert names(made(np.float32([0, 1]))) == ["sqrt"]
+
+
+def test_what_lowers_at_the_start_lowers_at_the_end():
+    def program(x):
+        x = jax.lax.reduce_precision(x * 2, 8, 7)
+        return jnp.zeros(4).at[jnp.int32([0, 1])].add(x).sum()
+
+    made = untrace.reduce(program, keep="contains('scatter*')")(np.float32([1, 2]))
+    assert names(made)[0].startswith("scatter")
+    assert jax.jit(jax.extend.core.jaxpr_as_fun(made.program.block.jaxpr)).lower(
+        *made.args
+    )
+    assert "lowers()" in str(made.keep)
+    assert "lowers" not in str(made.source)
+
+
+def test_a_computation_on_elements_is_kept_or_goes_as_a_whole():
+    def program(x):
+        made = jax.lax.reduce(x, np.float32(0), lambda a, b: a + b * 1.0, (0,))
+        return made + 1
+
+    made = untrace.reduce(program, keep="contains('reduce')")(np.float32([1, 2]))
+    assert sorted(names(made)) == ["add", "mul", "reduce"]
+
+
+def test_a_function_of_the_outputs_is_kept(tmp_path):
+    def program(x):
+        return jnp.sin(jnp.exp(x * 3)) + 1, jnp.exp(x * 3) * 2
+
+    made = untrace.reduce(program, keep=lambda outputs: outputs[-1].max() > 1e3)
+    found = made(np.float32([3, 1]))
+    assert "exp" in names(found)
+    assert "lambda" in str(found.source)
+    path = untrace.reduce(program, keep="check('outputs[-1].max() > 1e3')")
+    path = path(np.float32([3, 1])).save(tmp_path / "repro.py")
+    assert subprocess.run([sys.executable, path]).returncode == 1
+
+
+def test_a_refused_predicate_proposes_the_one_that_holds():
+    def refused(function, keep):
+        with pytest.raises(untrace.KeepError) as caught:
+            untrace.reduce(function, keep=keep)(np.float32([0, 1]))
+        return str(caught.value)
+
+    assert "kept by inf(" in refused(lambda x: 1 / x, "nan()")
+    said = refused(lambda x: jnp.sqrt(jnp.abs(x) ** 2).sum(), "nan()")
+    assert "Its gradient does fail: that is kept by nan(" in said
+    assert "under='grad'" in said
+
+
+def test_of_a_nan_in_a_backward_equation_the_loss_is_offered():
+    def gradient(x):
+        return jax.grad(lambda x: jnp.sqrt(jnp.sum(x**2)))(x)
+
+    made = untrace.reduce(gradient, keep="nan()")(np.zeros(2, np.float32))
+    assert "nan(under='grad')" in made.summary()

@@ -1,6 +1,7 @@
 """Worker processes: every end of a program is an outcome."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from untrace.reduction.applying import program_from
+from untrace.reduction.keeping import Crashes
 from untrace.reduction.outcome import Job, Run
 from untrace.reduction.workers import close_servers, run_job, running
 from untrace.reduction.workers.process import LostServer, Server
@@ -558,3 +561,22 @@ def _is_running(pid):
     except OSError:
         return False
     return state != "Z"
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.machine() != "x86_64",
+    reason="native stacks are told on Linux",
+)
+def test_two_crashes_are_told_apart_by_where_they_are():
+    wants = {"wants": frozenset({"stack"})}
+    bodies = ("ctypes.string_at(0)", "ctypes.CDLL(None).strlen(0)")
+    texts = [f"import ctypes; {body}; return x" for body in (*bodies, bodies[0])]
+    found = [run_job(job(text, **wants)) for text in texts]
+    assert {outcome.signal_name for outcome in found} == {"SIGSEGV"}
+    first, second, again = (outcome.stack for outcome in found)
+    assert first[0].startswith("libc.") and "+0x" in first[-1]
+    assert first == again != second
+    program = program_from(jax.make_jaxpr(jnp.sin)(X), (X,), ("x",), "f")
+    pinned = Crashes("SIGSEGV", stack=()).pinned(found[:1], program)
+    assert pinned.holds((found[2],), program)
+    assert not pinned.holds((found[1],), program)

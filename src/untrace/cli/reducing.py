@@ -26,7 +26,7 @@ from untrace.cli.messages import (
     help="What must stay; by default auto(), whatever fails. crashes(), raises(), "
     "nan(), inf(), differs(a, b), "
     "slow_compile(seconds), memory(n_bytes), recompiles(), hangs(timeout_s), "
-    "contains(name), command('./check.sh {file}'); combined with &, | and ~.",
+    "contains(name), check('outputs[0].max() > 1'), command('./check.sh {file}'); combined with &, | and ~.",
 )
 @click.option(
     "-o",
@@ -69,6 +69,28 @@ from untrace.cli.messages import (
     show_default=True,
     help="Demand that failures of values still depend on the inputs.",
 )
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False),
+    help="Write a report for a bug tracker: the program, what it says, where else.",
+)
+@click.option(
+    "--bisect-flags",
+    is_flag=True,
+    help="For the report: find the passes of XLA without which it is fine.",
+)
+@click.option(
+    "--bisect-jax",
+    metavar="FIRST..LAST",
+    help="For the report: find the version of JAX that it begins with, in temporary "
+    "environments that pip makes.",
+)
+@click.option(
+    "--also",
+    metavar="PYTHON",
+    multiple=True,
+    help="For the report: another interpreter that has JAX; may be repeated.",
+)
 @click.option("--anonymous", is_flag=True, help="Write no names of the original.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
@@ -86,6 +108,10 @@ def reduce(
     max_seconds: float | None,
     plot: str | None,
     control: str,
+    report: str | None,
+    bisect_flags: bool,
+    bisect_jax: str | None,
+    also: tuple[str, ...],
     anonymous: bool,
     quiet: bool,
     as_json: bool,
@@ -116,6 +142,10 @@ def reduce(
         fail("give a FILE and a call, or --resume FOLDER.")
     if resume is not None and (target or call or keep):
         fail("--resume goes on with what it began with; leave the rest out.")
+    if report is None and (bisect_flags or bisect_jax or also):
+        fail(
+            "--bisect-flags, --bisect-jax and --also say what --report FILE is to hold."
+        )
     if resume is None and keep is None:
         keep = "auto()"
     if resume is not None and not yes:
@@ -143,9 +173,16 @@ def reduce(
         path = reduction.save(output)
     if plot is not None:
         _save_plot(reduction, plot)
+    if report is not None:
+        with explained(report):
+            reduction.report(
+                report, bisect_flags=bisect_flags, bisect_jax=bisect_jax, pythons=also
+            )
     if not quiet and not as_json:
         say(reduction.summary(), "green")
         say(f"wrote {path}; check: python {path}")
+        if report is not None:
+            say(f"wrote {report}")
         if reduction.others:
             place = folder or resume
             say(f"the other failures are in {place}/other-*.py")

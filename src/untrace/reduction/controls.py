@@ -76,6 +76,7 @@ CHANGES = (
         "a hundredth of them", lambda x, rng: np.where(np.isfinite(x), x / 100, 0.0)
     ),
     Change("drawn from [-1.5, -0.5]", lambda x, rng: -rng.uniform(0.5, 1.5, x.shape)),
+    Change("ten thousand times them", lambda x, rng: x * 1e4),
     Change("drawn from [0.5, 1.5], integers halved", _positive, _halved),
     Change("drawn from [0.5, 1.5], integers 0", _positive, lambda x: x - x),
 )

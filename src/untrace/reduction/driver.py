@@ -21,20 +21,22 @@ from untrace.reduction.circumstances import configured
 from untrace.reduction.controls import with_control
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
-from untrace.reduction.keeping.automatic import shown_by
+from untrace.reduction.keeping.automatic import Auto, shown_by
 from untrace.reduction.keeping.base import story
+from untrace.reduction.keeping.validity import Lowers, is_lowered
+from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
     Event,
-    Exhausted,
     Limits,
     Search,
 )
 from untrace.reduction.tiers import run_all
-from untrace.reduction.trials import Judge, Verdict, prepare
+from untrace.reduction.trials import Exhausted, Judge, Verdict, prepare
 from untrace.reduction.workers import close_servers
 from untrace.reduction.writing import written
 
+INTERRUPTED = "it was interrupted"
 MISS = 0.01
 """Probability with which a failure that does not always show may be missed."""
 
@@ -81,12 +83,14 @@ class Pinned:
       rate: How often the original failed, of the runs that were made.
       repeats: How often candidates have to fail in a row: as often as the original, if
         it failed every time.
+      outcomes: What was seen.
     """
 
     keep: Keep
     attempts: int
     rate: float
     repeats: int = 1
+    outcomes: tuple[Outcome, ...] = ()
 
 
 def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
@@ -121,13 +125,36 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
         why = verdicts[-1].outcomes[-1].message
         raise KeepError(f"worker processes cannot be run: {why}")
     if not failed:
-        raise KeepError(_not_reproduced(program, keep, verdicts))
+        raise KeepError(_not_reproduced(program, keep, verdicts, judge))
     pinned = keep.pinned(failed[0].outcomes, program)
     rate = len(failed) / len(verdicts)
     repeats = len(verdicts) if rate == 1 else 1
-    found = Pinned(pinned or keep, _attempts(rate), rate, repeats)
+    seen = failed[0].outcomes
+    pinned = _closer(program, pinned or keep, plan)
+    found = Pinned(pinned, _attempts(rate), rate, repeats, seen)
     _check_not_always(found.keep, plan)
-    return found
+    if is_lowered(keep.runs, failed[0].outcomes) or not _lowers(program, plan):
+        return found
+    return replace(found, keep=found.keep & Lowers())
+
+
+def _closer(program: Program, keep: Keep, plan: Plan) -> Keep:
+    """Pin what only a run of its own tells, if it does."""
+    closer = keep.closer()
+    trial = None if closer is None else prepare(program, closer)
+    if closer is None or trial is None:
+        return keep
+    outcomes = Judge(closer, plan.executor).everything(trial).outcomes
+    if not closer.holds(outcomes, program):
+        return keep
+    return closer.pinned(outcomes, program) or keep
+
+
+def _lowers(program: Program, plan: Plan) -> bool:
+    trial = prepare(program, Lowers())
+    return (
+        trial is not None and Judge(Lowers(), plan.executor).judge(trial).is_interesting
+    )
 
 
 def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, str]:
@@ -144,7 +171,9 @@ def _attempts(rate: float) -> int:
     return min(MAX_ATTEMPTS, math.ceil(math.log(MISS) / math.log(1 - rate)))
 
 
-def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
+def _not_reproduced(
+    program: Program, keep: Keep, verdicts: list[Verdict], judge: Judge
+) -> str:
     n = len(verdicts)
     ours = [o for verdict in verdicts for o in verdict.outcomes if o.is_ours]
     if ours:
@@ -166,19 +195,31 @@ def _not_reproduced(program: Program, keep: Keep, verdicts: list[Verdict]) -> st
     causes = "\n".join(f"  - {cause};" for cause in LIKELY_CAUSES)
     return (
         f"the program does not show the failure{times}: {keep}.\n"
-        f"{keep.explain(verdicts[-1].outcomes)}\n{_proposal(program, keep, verdicts)}"
+        f"{keep.explain(verdicts[-1].outcomes)}\n{_proposal(program, keep, verdicts, judge)}"
         f"It was run in a fresh process as Python text, {is_same}:\n{causes}\n"
         "  - the predicate is stricter than what happens: loosen it."
     )
 
 
-def _proposal(program: Program, keep: Keep, verdicts: list[Verdict]) -> str:
+def _proposal(
+    program: Program, keep: Keep, verdicts: list[Verdict], judge: Judge
+) -> str:
     """Name the predicate that holds instead, if something else fails."""
     for run, outcome in zip(keep.runs, verdicts[-1].outcomes):
         how = {"under": run.under, "env": run.env, "timeout_s": run.timeout_s}
-        seen = shown_by(outcome, **how) if run.action == "jit" else None
-        if seen is not None and type(seen) is not type(keep):
+        seen = shown_by(outcome, **how) if run.action in ("jit", "compile") else None
+        if seen is not None and outcome.status != "timeout":
+            if type(seen) is type(keep):  # its details are what was refused
+                seen = (seen.pinned((outcome,), program) or seen).plain()
             return f"What does fail is kept by {seen}, or by auto().\n"
+    if any(run.under is not None for run in keep.runs):
+        return ""
+    gradient = Auto(under="grad")
+    trial = prepare(program, gradient)
+    outcomes = () if trial is None else judge.everything(trial).outcomes
+    if outcomes and gradient.holds(outcomes, program):
+        found = gradient.pinned(outcomes, program) or gradient
+        return f"Its gradient does fail: that is kept by {found.plain()}.\n"
     return ""
 
 
@@ -214,6 +255,7 @@ def search_smallest(
     """
     judge = Judge(pinned.keep, plan.executor, pinned.attempts, pinned.repeats)
     search = earlier or Search(program, judge, plan.jobs, plan.limits)
+    search.outcomes = search.outcomes or pinned.outcomes
     search.notify = _noting(search, plan, journal)
     why = ""
     try:
@@ -221,7 +263,8 @@ def search_smallest(
     except Exhausted as limit:
         why = str(limit)
     except KeyboardInterrupt:
-        why = "it was interrupted"
+        why = INTERRUPTED
+        search.notify("interrupted", {})
         close_servers()  # what is in flight
     search.close()
     return search, why
@@ -259,6 +302,7 @@ def progress_facts(search: Search) -> dict[str, Any]:
     }
 
 
+UNCONFIRMED = "The result was not run once more."
 MAX_FALLS = 3
 """Times that a search goes on from an earlier program, as the last failed no more."""
 
@@ -274,14 +318,20 @@ def search_and_confirm(
 
     Returns:
       The search, its best program, which failed once more, what was seen, and why it
-      ended early.
+      ended early. After a second interrupt, or if no worker can be had, it was not run
+      once more.
 
     Raises:
       KeepError: If none of the last programs fails any more.
     """
     search, why = search_smallest(program, pinned, plan, journal, earlier)
     for _ in range(MAX_FALLS):
-        found, verdict = confirmed(search, pinned)
+        try:
+            found, verdict = confirmed(search, pinned)
+        except KeyboardInterrupt:
+            close_servers()
+            search.note(UNCONFIRMED)
+            return search, search.best, Verdict(True, None, search.outcomes), why
         if found is search.best:
             return search, found, verdict, why
         search.fall_back(found)
@@ -307,6 +357,9 @@ def confirmed(search: Search, pinned: Pinned) -> tuple[Program, Verdict]:
         if trial is None:
             continue
         verdict = judge.judge(trial)
+        if verdict.is_lost:
+            search.note(f"No worker could be had. {UNCONFIRMED}")
+            return search.best, Verdict(True, None, search.outcomes)
         if verdict.is_interesting:
             return program, verdict
     raise KeepError(

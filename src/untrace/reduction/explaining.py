@@ -30,13 +30,11 @@ def explanation(program: Program, blamed: str | None) -> list[str]:
       original that it comes from, and for a classic trap what happens and how it is
       usually mended. Nothing if several equations may be meant, or none.
     """
-    everything = list(_numbered(program.block, program.block.jaxpr))
-    found = [item for item in enumerate(everything) if item[1][0].name == blamed]
-    if len(found) != 1:
+    found = _blamed(program, blamed)
+    if found is None:
         return []
-    number, (eqn, original) = found[0]
+    number, total, eqn, original = found
     origin = origin_of(original, ())
-    total = len(everything)
     lines = [f"Made by equation {number} of {total}, `{eqn.name}`{_place(origin)}."]
     evidence = Evidence(
         eqn.name,
@@ -49,6 +47,24 @@ def explanation(program: Program, blamed: str | None) -> list[str]:
     if trap is not None:
         lines += [f"Why: {trap.why}", f"Usual mend: {trap.mend}"]
     return lines
+
+
+def is_of_derivative(program: Program, blamed: str | None) -> bool:
+    """Tell whether the equation to blame is one that differentiation made."""
+    found = _blamed(program, blamed)
+    return found is not None and origin_of(found[3], ()).is_derivative
+
+
+def _blamed(
+    program: Program, name: str | None
+) -> tuple[int, int, Equation, Any] | None:
+    """Return the number of the equation to blame, of how many, and the equation twice."""
+    everything = list(_numbered(program.block, program.block.jaxpr))
+    found = [item for item in enumerate(everything) if item[1][0].name == name]
+    if len(found) != 1:
+        return None
+    number, (eqn, original) = found[0]
+    return number, len(everything), eqn, original
 
 
 def _numbered(block: Block, jaxpr: Any) -> Iterator[tuple[Equation, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from pathlib import Path
 
 from untrace.capture.captured import Captured
 from untrace.capture.trees import Leaf, Tree
+from untrace.parsing import parse
 from untrace.reduction.applying import program_from
 from untrace.reduction.program import Program
 from untrace.saved_program import cannot_load, open_saved
@@ -30,6 +32,33 @@ def load_program(path: Path, name: str | None = None) -> Program:
         return program_from(found.jaxpr, found.values, input_names(found), saved.name)
     except Exception as error:  # an edited file may hold any equations
         raise cannot_load(path, error) from error
+
+
+def drawn_in(path: Path) -> str:
+    """Say that a saved file draws its inputs, if it does; "" if it carries them.
+
+    What a reduction drew itself was tried: its file is not meant.
+    """
+    tree = parse(path.read_text(encoding="utf-8"))
+    title = ast.get_docstring(tree) or ""
+    if "Reduced by untrace" in title:
+        return ""
+    examples = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == "example_args"
+    )
+    drawing = any(
+        isinstance(node, ast.Attribute) and node.attr == "default_rng"
+        for function in examples
+        for node in ast.walk(function)
+    )
+    if not drawing:
+        return ""
+    return (
+        f"The inputs were drawn: {path.name} holds none of those that it was made with. "
+        "A failure that depends on values may need them: save it with `--inputs given`."
+    )
 
 
 def input_names(captured: Captured) -> list[str]:

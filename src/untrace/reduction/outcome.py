@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the workers import this module
     from untrace.reduction.workers.wire import Encoded
 
-ACTIONS = ("jit", "eager", "compile", "command", "verify")
+ACTIONS = ("jit", "call", "eager", "compile", "lower", "command", "verify")
 TRANSFORMS = (None, "grad", "vmap", "jvp")
 EARLY = ("trace", "lower", "compile")
 """Stages at which inputs are types only."""
@@ -27,8 +27,10 @@ class Run:
     """How a program is run.
 
     Attributes:
-      action: "jit": trace, lower, compile, run. "eager": op by op, without jit.
-        "compile": as "jit", but stop after compiling. "command": a shell command.
+      action: "jit": trace, lower, compile, run. "call": called as it
+        is, its own jits kept. "eager": op by op, without jit.
+        "compile": as "jit", but stop after compiling. "lower": stop after lowering.
+        "command": a shell command.
         "verify": compare the saved file at the path `Job.text` with its fingerprint;
         the exit status and the message of the outcome are those of `untrace verify`.
       under: Transformation that is applied first. "grad": the gradient of the sum of
@@ -39,7 +41,8 @@ class Run:
       python: Another interpreter; the running one if None.
       float64: Enable 64-bit types first; the job's text is made for them.
       wants: What else to find out: "arrays" (the outputs), "blame" (which primitive
-        makes the first NaN or inf), "memory", "recompiles".
+        makes the first NaN or inf), "memory", "recompiles", "stack"
+        (where in native code it crashes).
       command: Shell command, with `{file}` for the path of the program.
       timeout_s: Wall time for everything, in seconds.
       memory_bytes: Largest resident memory of the process; no limit if None.
@@ -102,14 +105,20 @@ class Outcome:
       is_ours: What was raised is no failure of the program, which was traced before: its
         text cannot be loaded or traced here, or cannot be transformed as asked.
       signal: Number of the signal that ended the process.
+      stack: Where in native code it was, innermost frame first, if that was asked for.
       exit_status: What the process ended with by itself.
       stderr: The last kilobytes of its stderr.
       seconds: Wall time of each stage that was entered.
+      cpu_seconds: Processor time of each, of all threads; where it is known.
       peak_bytes: Arguments, outputs and temporaries, as XLA plans them.
+      argument_bytes: Of those, arguments.
+      output_bytes: Of those, outputs that do not take the place of arguments.
       outputs: Types of the outputs.
       has_finite_inputs: No input holds a NaN or an infinity.
       has_nan_inputs: An input holds a NaN.
-      blame: The innermost primitive that first makes a NaN or an infinity.
+      blame: The innermost primitive that first makes a NaN or an infinity, or that JAX
+        had in hand when it raised.
+      blame_row: Number of that equation, if it stands in no sub-program.
       n_compiles: Compilations in two calls.
       arrays: The outputs; PRNG keys as key data.
     """
@@ -120,14 +129,19 @@ class Outcome:
     message: str = ""
     is_ours: bool = False
     signal: int | None = None
+    stack: tuple[str, ...] = ()
     exit_status: int | None = None
     stderr: str = ""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    cpu_seconds: dict[str, float] = field(default_factory=dict[str, float])
     peak_bytes: int | None = None
+    argument_bytes: int = 0
+    output_bytes: int = 0
     outputs: tuple[Output, ...] = ()
     has_finite_inputs: bool = True
     has_nan_inputs: bool = False
     blame: str | None = None
+    blame_row: int | None = None
     n_compiles: int | None = None
     arrays: tuple[Encoded, ...] = ()
 
@@ -150,5 +164,6 @@ def outcome_from(header: dict[str, Any], arrays: tuple[Encoded, ...]) -> Outcome
         for shape, dtype, n_nan, n_inf in known.pop("outputs", ())
     )
     known["exception"] = tuple(known.get("exception", ()))
+    known["stack"] = tuple(known.get("stack", ()))
     known["arrays"] = arrays
     return Outcome(**known, outputs=outputs)

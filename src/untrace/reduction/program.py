@@ -47,6 +47,36 @@ def sub_blocks(eqn: Equation) -> Iterator[Block]:
             yield from (item for item in param if isinstance(item, Block))
 
 
+COMPUTING = frozenset({"reduce", "reduce_window", "select_and_scatter"})
+"""Primitives that are given a small computation on elements, beside the scatters."""
+
+
+def is_computing(eqn: Equation) -> bool:
+    """Tell whether what stands in an equation is a computation on elements, as of sums.
+
+    XLA lowers few of those, so they are kept as they are or go as a whole.
+    """
+    return eqn.name in COMPUTING or eqn.name.startswith("scatter")
+
+
+def open_blocks(block: Block) -> Iterator[Block]:
+    """List a block and those in it that may be edited, each once, outermost first."""
+    closed = {
+        inner
+        for eqn in all_equations(block)
+        if is_computing(eqn)
+        for body in sub_blocks(eqn)
+        for inner in all_blocks(body)
+    }
+    return (found for found in all_blocks(block) if found not in closed)
+
+
+def open_equations(block: Block) -> Iterator[Equation]:
+    """List the equations of a block and of those in it that may be edited."""
+    for found in open_blocks(block):
+        yield from found.equations
+
+
 def all_blocks(block: Block, through: Container[str] | None = None) -> Iterator[Block]:
     """List a block and all that it contains, each once, outermost first.
 

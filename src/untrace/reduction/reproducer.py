@@ -22,10 +22,11 @@ from untrace.pipeline import untrace_captured
 from untrace.printable import printable
 from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.outcome import Job
+from untrace.reduction.polishing import drawn_values, look, with_public_calls
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
 from untrace.reduction.wording import counted, duration
-from untrace.reduction.writing import captured, written
+from untrace.reduction.writing import captured
 from untrace.result import Source
 from untrace.syntax.formatting import format_source
 
@@ -74,44 +75,119 @@ def _place(origin: str) -> str:
 
 def reproducer(
     program: Program, keep: Keep, story: Story, judge: Judge, is_anonymous: bool = False
-) -> Source:
-    """Write the program at the highest level at which it still fails."""
-    best: Source | None = None
-    for level in LEVELS:
-        source = _written(program, level, is_anonymous)
+) -> tuple[Source, Program]:
+    """Write the program at the highest level at which it still fails, and polish it.
+
+    Returns:
+      The file, and the program with the inputs that stand in the file. It has the same
+      equations but where a public call stands for a primitive.
+    """
+    writer = _Writer(keep, story, judge, is_anonymous)
+    source = writer.best(program)
+    return writer.polished(source, program)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes programs as files that show their failure."""
+
+    keep: Keep
+    story: Story
+    judge: Judge
+    is_anonymous: bool
+
+    def best(self, program: Program) -> Source:
+        """Write a program at the highest level at which it still fails."""
+        best: Source | None = None
+        for level in LEVELS:
+            source = self.written(program, level)
+            if source is None:
+                continue
+            best = source
+            if _still_fails(best, program, self.judge):
+                return best
+        if best is None:
+            raise LiftingError("the reduced program cannot be written")
+        return best
+
+    def written(
+        self, program: Program, level: str, is_exact: bool = True
+    ) -> Source | None:
+        """Write a program at one level, with its own inputs or with others like them."""
+        source = _written(program, level, self.is_anonymous, is_exact)
         if source is None:
-            continue
-        best = _with_story(source, keep, story)
-        if _still_fails(best, program, judge):
-            return best
-    if best is None:
+            return None
+        return _with_story(source, self.keep, self.story, program)
+
+    def polished(self, source: Source, program: Program) -> tuple[Source, Program]:
+        """Try what makes the text better, as long as it still fails."""
+        found = self._with_public_calls(source, program)
+        while found is not None:
+            source, program = found
+            found = self._with_public_calls(source, program)
+        if not look(source).sidecars:
+            return source, program
+        made = self.written(program, source.options.level, is_exact=False)
+        if made is None or look(made).sidecars:
+            return source, program
+        values = drawn_values(made, program)
+        if values is None:
+            return source, program
+        drawn = replace(program, values=values)
+        is_kept = self.judge.judge_program(drawn)
+        return (made, drawn) if is_kept else (source, program)
+
+    def _with_public_calls(
+        self, source: Source, program: Program
+    ) -> tuple[Source, Program] | None:
+        """Return a better text with public calls; None if there is none."""
+        before = look(source)
+        if not before.binds:
+            return None
+        for other in with_public_calls(program):
+            made = None if other is None else self.written(other, source.options.level)
+            if other is None or made is None or not look(made) < before:
+                continue
+            if _still_fails(made, other, self.judge):
+                return made, other
+        return None
+
+
+def unreduced(
+    program: Program, keep: Keep, story: Story, is_anonymous: bool = False
+) -> Source:
+    """Write a program as it is with its predicate at the end; nothing is run.
+
+    Raises:
+      LiftingError: If it cannot be written.
+    """
+    source = _written(program, "lax", is_anonymous)
+    if source is None:
         raise LiftingError("the reduced program cannot be written")
-    return best
-
-
-def unreduced(program: Program, keep: Keep, story: Story) -> Source:
-    """Write a whole program with its predicate at the end, for other reducers."""
-    return _with_story(written(program), keep, story)
+    return _with_story(source, keep, story, program)
 
 
 # What cannot be proved is run all the same, and that decides.
 _unverified = jaxapi.ThreadFilter("ignore", UnverifiedWarning)
 
 
-def _written(program: Program, level: str, is_anonymous: bool) -> Source | None:
+def _written(
+    program: Program, level: str, is_anonymous: bool, is_exact: bool = True
+) -> Source | None:
     write = untrace_anonymous if is_anonymous else untrace_captured
     try:
         with _unverified.entered():
             comments = "none" if is_anonymous else "origin"
-            return write(captured(program), Options(level, comments=comments))
+            described = replace(captured(program), is_exact=is_exact)
+            return write(described, Options(level, comments=comments))
     except LiftingError:
         return None
 
 
-def _with_story(source: Source, keep: Keep, story: Story) -> Source:
+def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> Source:
     """Give a file its own header, and a main block that shows the failure."""
     body, _, main = source.module.body.rpartition(MAIN)
-    lines = keep.check_lines(source.module.name)
+    lines = keep.check_lines(source.module.name, program)
     if _has_odd_outputs(source, keep):
         lines = scripts.with_plain_outputs(lines)
     if not lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,37 @@ class Reduction:
         if path is not None:
             write_text(Path(path), drawn)
         return drawn
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        bisect_flags: bool = False,
+        bisect_jax: str | None = None,
+        pythons: Sequence[str] = (),
+    ) -> str:
+        """Write a report for a bug tracker, as Markdown.
+
+        It holds what fails, the program, what it says when it is run, versions, and
+        which flags of XLA and options of JAX change that, which is tried.
+
+        Args:
+          path: Where it goes; it is returned in any case.
+          bisect_flags: Look for the passes of XLA without which the program is fine.
+          bisect_jax: "FIRST..LAST": install versions of JAX between these two in
+            temporary environments, and find the one with which the failure begins.
+          pythons: Paths of other interpreters that have JAX, to be tried as well.
+
+        Raises:
+          KeepError: If the versions of JAX cannot be had.
+          SaveError: If the place cannot be written.
+        """
+        from untrace.reduction.report import full_report  # it takes reductions
+
+        text = full_report(self, bisect_flags, bisect_jax, pythons)
+        if path is not None:
+            write_text(Path(path), text)
+        return text
 
     def summary(self) -> str:
         """Say what was reached, in a line or two."""

@@ -20,23 +20,17 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.printable import reworded
 from untrace.reduction.keeping.base import story
+from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import Program
 from untrace.reduction.remembering import by_identity
 from untrace.reduction.sizes import Size, measure
-from untrace.reduction.trials import Judge, Trial, Verdict, prepare
+from untrace.reduction.trials import Exhausted, Judge, Trial, Verdict, prepare
 from untrace.verification.fingerprint import fingerprint
-
-MAX_LOST = 10
-"""Runs lost by the machinery in a row, after which the search gives up."""
-
 
 MAX_EARLIER = 30
 """Accepted programs that are remembered, should the last not fail any more."""
-
-
-class Exhausted(Exception):
-    """A limit was reached; the best program so far stands."""
 
 
 @dataclass
@@ -107,6 +101,7 @@ class Search:
       others: The smallest program that fails in each other way.
       earlier: The last accepted programs.
       unfit: Why candidates could not be run, which is no failure of the program.
+      outcomes: What was seen of the best program, as far as it is known.
       settled: What was found by bisection, or grown in vain; it is not searched again.
     """
 
@@ -134,7 +129,7 @@ class Search:
         self.notify = notify or (lambda kind, facts: None)
         self._pool = ThreadPoolExecutor(self.n_jobs)
         self._started = time.monotonic()
-        self._n_lost = 0
+        self.outcomes: tuple[Outcome, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -152,6 +147,7 @@ class Search:
         while self.earlier and self.earlier[-1] is not program:
             self.verdicts[program_digest(self.earlier.pop())] = False
         self.best, self.size = program, measure(program)
+        self.outcomes = ()
         while self.history and self.history[-1].size < self.size:
             self.history.pop()
         self._pool = ThreadPoolExecutor(self.n_jobs)
@@ -225,11 +221,16 @@ class Search:
             size = measure(program)
             if not size < self.size:
                 continue
-            digest = program_digest(program)
-            if digest in self.verdicts:
-                self.stats.duplicates += 1
+            try:
+                digest = program_digest(program)
+                if digest in self.verdicts:
+                    self.stats.duplicates += 1
+                    continue
+                trial = prepare(program, self.judge.keep)
+            except Exception as error:  # this candidate is lost, and no other
+                self.stats.untraceable += 1
+                self.note(f"a candidate cannot be written: {reworded(str(error))}")
                 continue
-            trial = prepare(program, self.judge.keep)
             if trial is None:
                 self.stats.untraceable += 1
                 continue
@@ -239,6 +240,7 @@ class Search:
         self._count(item, verdict)
         if verdict.is_interesting and item.size < self.size:
             self.best, self.size = item.program, item.size
+            self.outcomes = verdict.outcomes
             self.earlier.append(item.program)
             self.history.append(
                 Step(self.stats.runs, self.seconds, self.pass_name, item.size)
@@ -250,9 +252,7 @@ class Search:
     def _count(self, item: _Ready, verdict: Verdict) -> None:
         self.stats.runs += 1
         if verdict.is_lost:
-            self._n_lost += 1
             return
-        self._n_lost = 0
         self.verdicts[item.digest] = verdict.is_interesting
         if verdict.is_interesting:
             self.stats.accepted += 1
@@ -275,8 +275,7 @@ class Search:
             raise Exhausted(f"{self.limits.runs} runs were made")
         if self.limits.seconds is not None and self.seconds >= self.limits.seconds:
             raise Exhausted(f"{self.limits.seconds:g} seconds have passed")
-        if self._n_lost >= MAX_LOST:
-            raise Exhausted("workers kept failing")
+        self.judge.check_workers()
 
 
 def program_digest(program: Program) -> str:

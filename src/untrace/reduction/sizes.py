@@ -83,9 +83,7 @@ class _Measuring:
             axes,
             dtypes,
             len(list(simpler_params(eqn))),
-            sum(
-                isinstance(a, Literal) and not _is_plain(a.value) for a in eqn.operands
-            ),
+            sum(_digits(a.value) for a in eqn.operands if isinstance(a, Literal)),
         )
         return _sum([own, *inner]) if inner else own
 
@@ -115,12 +113,30 @@ def _dtype_name(aval: Any) -> str:
     return str(getattr(aval, "dtype", "float32"))
 
 
-def _is_plain(value: Any) -> bool:
-    return (
-        np.ndim(value) == 0
-        and not jaxapi.is_key_array(value)
-        and value in PLAIN_NUMBERS
-    )
+def _digits(value: Any) -> int:
+    """Count what there is to know of a literal: nothing of 0 and 1."""
+    if jaxapi.is_key_array(value) or np.ndim(value):
+        return 1
+    return 0 if value in PLAIN_NUMBERS else digits(value)
+
+
+def digits(number: Any) -> int:
+    """Count the digits of a number that are no zeros at its ends, at least 1."""
+    try:
+        parts = [complex(number).real, complex(number).imag]
+    except (ValueError, OverflowError, TypeError):
+        return 1
+    shown = [_shown(part, number) for part in parts if part]
+    return max(1, sum(len(text.strip("0")) for text in shown))
+
+
+def _shown(part: float, number: Any) -> str:
+    """Write the digits of a part of a number as briefly as its dtype allows."""
+    dtype = np.asarray(number).dtype
+    narrow = np.float32 if dtype.itemsize <= 4 or dtype == np.complex64 else np.float64
+    with np.errstate(over="ignore"):
+        text = str(narrow(part)) if dtype.kind != "i" else str(int(part))
+    return "".join(c for c in text.partition("e")[0] if c.isdigit())
 
 
 @by_identity
@@ -134,10 +150,12 @@ def _knowledge(value: Any) -> int:
     flat = np.ascontiguousarray(array).reshape(-1).view(f"V{array.dtype.itemsize}")
     first = array.reshape(-1)[0]
     if (flat == flat[0]).all():
-        return 0 if first == 0 else 1 if first == 1 else 2
+        return 0 if first == 0 else 1 if first == 1 else 1 + digits(first)
     if array.size > FEW:
         return 3 * array.size
-    return 2 * len(np.unique(flat)) + sum(not _is_small(x) for x in array.reshape(-1))
+    kinds = array.reshape(-1)[np.unique(flat, return_index=True)[1]]
+    long = sum(digits(x) - 1 for x in kinds)
+    return 2 * len(kinds) + sum(not _is_small(x) for x in array.reshape(-1)) + long
 
 
 def _is_small(number: Any) -> bool:

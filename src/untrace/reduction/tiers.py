@@ -34,6 +34,7 @@ from untrace.reduction.passes.outputs import (
     drop_passed_through,
     exchange_outputs,
 )
+from untrace.reduction.passes.pointing import start_there
 from untrace.reduction.passes.pumping import pump
 from untrace.reduction.passes.types import (
     drop_axes,
@@ -43,12 +44,14 @@ from untrace.reduction.passes.types import (
     simplify_params,
 )
 from untrace.reduction.passes.unwrapping import open_one, open_wrappers
-from untrace.reduction.search import Exhausted, Search
+from untrace.reduction.search import Search
+from untrace.reduction.trials import Exhausted
 
 Pass = tuple[str, Callable[[Search], None]]
 
 STRUCTURE: tuple[Pass, ...] = (
     ("open calls", open_wrappers),
+    ("start where it fails", start_there),
     ("cut halves", cut_halves),
     ("drop outputs", drop_outputs),
     ("cut the end", cut_end),

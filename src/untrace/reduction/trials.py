@@ -21,8 +21,15 @@ from untrace.result import Source
 FLOAT64 = {np.dtype(np.float32): np.dtype(np.float64)}
 """What "in 64 bits" means for a program in 32 bits."""
 
-MAX_LOST = 4
+MAX_LOST = 1
 """Times that a job is run again whose workers were lost, beside their own attempts."""
+
+MAX_LOST_IN_A_ROW = 3
+"""Jobs lost one after the other, after which workers are taken to be of no use."""
+
+
+class Exhausted(Exception):
+    """A limit was reached; the best program so far stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,7 @@ class Judge:
       notes: What the user should know.
       suspects: Kinds of equations that did not run by themselves; see `values`.
       longest_s: The longest that a program took that came to an end.
+      n_lost: Jobs that were lost in a row, up to now.
     """
 
     keep: Keep
@@ -156,6 +164,7 @@ class Judge:
     notes: list[str] = field(default_factory=list[str])
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     longest_s: float = 0.0
+    n_lost: int = 0
 
     def judge(self, trial: Trial) -> Verdict:
         """Run a trial until it fails in the wanted way, `attempts` times at most.
@@ -217,9 +226,19 @@ class Judge:
             if outcome.status != "lost":
                 break
             outcome = self._run(job)
+        self.n_lost = self.n_lost + 1 if outcome.status == "lost" else 0
         if outcome.status not in ("lost", "timeout"):
             self.longest_s = max(self.longest_s, sum(outcome.seconds.values()))
         return outcome
+
+    def check_workers(self) -> None:
+        """Give up if no job comes back any more.
+
+        Raises:
+          Exhausted: If so.
+        """
+        if self.n_lost >= MAX_LOST_IN_A_ROW:
+            raise Exhausted("workers kept failing")
 
     def _run(self, job: Job) -> Outcome:
         if self.executor is not None:

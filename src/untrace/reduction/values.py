@@ -92,6 +92,7 @@ def evaluate(
         min(longest, FAIR_S + FAIR * judge.longest_s) if judge.longest_s else longest
     )
     outcome = judge.run(job_of(program, replace(RECORD, timeout_s=limit)))
+    judge.check_workers()
     if outcome.status != "ok" or len(outcome.arrays) != len(program.block.outputs):
         return None
     return [

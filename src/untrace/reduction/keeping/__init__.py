@@ -3,6 +3,7 @@
 from untrace.errors import KeepError
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.base import Keep
+from untrace.reduction.keeping.checking import Check
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
 from untrace.reduction.keeping.costs import Memory, Recompiles, SlowCompile
@@ -14,6 +15,7 @@ __all__ = [
     "PREDICATES",
     "Auto",
     "Both",
+    "Check",
     "Command",
     "Contains",
     "Crashes",

@@ -56,8 +56,8 @@ class Auto(RunningKeep):
             'differs("jit", "eager"), slow_compile(seconds), memory(n_bytes), ...'
         )
 
-    def check_lines(self, name: str) -> list[str]:
-        return Raises(under=self.under).check_lines(name)
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
+        return Raises(under=self.under).check_lines(name, program)
 
 
 def shown_by(outcome: Outcome, **how: Any) -> Keep | None:

@@ -26,6 +26,8 @@ class Keep:
     """A predicate on programs. Combine them with `&`, `|` and `~`."""
 
     WORD: ClassVar[str] = ""
+    IS_CONDITION: ClassVar[bool] = False
+    """It is no failure but what must be so beside one; files do not show it."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -35,7 +37,7 @@ class Keep:
     @property
     def needs_values(self) -> bool:
         """Whether what inputs hold can matter: not before the program runs."""
-        return any(run.action != "compile" for run in self.runs)
+        return any(run.action not in ("compile", "lower") for run in self.runs)
 
     @property
     def is_measured(self) -> bool:
@@ -69,7 +71,13 @@ class Keep:
 
     def pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep | None:
         """Return the predicate for just this failure; None if it does not hold."""
-        return self._pinned(outcomes) if self.holds(outcomes, program) else None
+        return (
+            self._pinned(outcomes, program) if self.holds(outcomes, program) else None
+        )
+
+    def closer(self) -> Keep | None:
+        """Return the same predicate asking for more that can be pinned; None if no more."""
+        return None
 
     def describe(self) -> str:
         """Say in one sentence what fails and how it is recognised."""
@@ -125,7 +133,7 @@ class Keep:
         found = (failure_label(outcome) for outcome in outcomes)
         return next((text for text in found if text), None)
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         """Write statements that show the failure of function `name` of a saved file.
 
         Without any, the file calls the function and prints what it returns.
@@ -152,7 +160,7 @@ class Keep:
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         raise NotImplementedError
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         """Return the predicate for just the failure of these outcomes."""
         return self
 

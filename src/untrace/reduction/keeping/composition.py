@@ -17,11 +17,11 @@ T = TypeVar("T")
 class _Composed(Keep):
     """The main block of a saved file, for predicates made of others."""
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         """Write statements that run each part in a process of its own, and combine them."""
         parts = _leaves(self)
         if len(parts) == 1 and parts[0] is _shown(self):
-            return parts[0].check_lines(name)
+            return parts[0].check_lines(name, program)
         formula = _formula(self, iter(range(len(parts))))
         envs = [dict(getattr(part, "env", ())) for part in parts]
         each = [part.check_lines(name) for part in parts]
@@ -148,7 +148,23 @@ class Both(_Pair):
         return Both(first, second) if first and second else None
 
     def describe(self) -> str:
+        if self.failing is not self:
+            return self.failing.describe()
         return f"{self.first.describe()} Also: {self.second.describe()}"
+
+    def told(self, outcomes: Sequence[Outcome]) -> str:
+        if self.failing is not self:
+            return self.failing.told(self._of(self.failing, outcomes))
+        return super().told(outcomes)
+
+    def plain(self) -> Keep:
+        return super().plain() if self.failing is self else self.failing.plain()
+
+    @property
+    def failing(self) -> Keep:
+        """Return the part that fails, if the other is a condition beside it."""
+        parts = [part for part in self._parts if not part.IS_CONDITION]
+        return parts[0] if len(parts) == 1 else self
 
 
 @dataclass(frozen=True)
@@ -225,6 +241,9 @@ def _shown(keep: Keep) -> Keep:
     """Leave out of what must hold together what the program shows without a run."""
     if not isinstance(keep, Both):
         return keep
+    failing = keep.failing
+    if failing is not keep:
+        return _shown(failing)
     running = [part for part in (keep.first, keep.second) if part.runs]
     return _shown(running[0]) if len(running) == 1 else keep
 

@@ -52,7 +52,7 @@ class Contains(Keep):
         known = sorted({eqn.name for eqn in all_equations(program.block)})
         return f"The program has no {missing}. It has: {', '.join(known)}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return scripts.contains_lines(name, self.names)
 
     def check_imports(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class Command(Keep):
     def how_to_check(self) -> str:
         return "run this file with `--check`, which runs the command on it."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return scripts.command_lines(name, self.command)
 
     def check_imports(self) -> tuple[str, ...]:

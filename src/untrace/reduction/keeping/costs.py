@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from untrace.reduction.keeping import scripts
@@ -33,7 +33,8 @@ class SlowCompile(Measured):
     """Tracing, lowering and compiling take longer than a number of seconds.
 
     Attributes:
-      seconds: Wall time to exceed, on this machine.
+      seconds: Time to exceed, on this machine: the wall time or the processor time of
+        the process, whichever is smaller. A busy machine makes nothing slow.
       stage: Only this stage counts: "trace", "lower" or "compile".
       margin: How many times longer candidates must take, so that the smallest of them is
         still slow when the machine has less to do.
@@ -72,11 +73,11 @@ class SlowCompile(Measured):
             and self._seconds(outcome) > self.seconds * self.margin
         )
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         """Pin the stage that takes most of the time, if it alone takes long enough."""
-        spent = outcomes[0].seconds
-        slowest = max(EARLY, key=lambda stage: spent.get(stage, 0.0))
-        is_one = spent.get(slowest, 0.0) > self.seconds
+        outcome = outcomes[0]
+        slowest = max(EARLY, key=lambda stage: _spent(outcome, stage))
+        is_one = _spent(outcome, slowest) > self.seconds
         pinned = replace(self, stage=slowest) if is_one else self
         times = pinned._seconds(outcomes[0]) / self.seconds if self.seconds else 1.0
         return replace(pinned, margin=round(min(MAX_MARGIN, times**0.5), 2))
@@ -92,16 +93,15 @@ class SlowCompile(Measured):
         return f"{what} {take} more than {self.seconds:g} s{self.where}."
 
     def _found(self, outcome: Outcome) -> str:
-        spent = ", ".join(
-            f"{stage} {outcome.seconds.get(stage, 0.0):.2g} s" for stage in EARLY
-        )
+        spent = ", ".join(f"{stage} {_spent(outcome, stage):.2g} s" for stage in EARLY)
         return f"It took: {spent}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
-            "began = time.perf_counter()",
+            "began = time.perf_counter(), time.process_time()",
             *scripts.call_lines(name, self.under),
-            "seconds = time.perf_counter() - began",
+            "ended = time.perf_counter(), time.process_time()",
+            "seconds = min(end - begin for end, begin in zip(ended, began))",
             'print(f"compiled and run in {seconds:.2f} s")',
             f'assert seconds <= {self.seconds!r}, "compilation is slow"',
         ]
@@ -111,23 +111,36 @@ class SlowCompile(Measured):
 
     def _seconds(self, outcome: Outcome) -> float:
         stages = (self.stage,) if self.stage else EARLY
-        return sum(outcome.seconds.get(stage, 0.0) for stage in stages)
+        return sum(_spent(outcome, stage) for stage in stages)
+
+
+def _spent(outcome: Outcome, stage: str) -> float:
+    """Return the smaller of wall and processor time of a stage."""
+    wall = outcome.seconds.get(stage, 0.0)
+    return min(wall, outcome.cpu_seconds.get(stage, wall))
 
 
 @dataclass(frozen=True)
 class Memory(Measured):
     """The compiled program needs more than a number of bytes, as XLA plans them.
 
-    Arguments, outputs and temporaries count. A run over `memory_bytes` does not.
+    Arguments, outputs and temporaries count. A run over `memory_bytes` does not. Pinned,
+    arguments and outputs count no more than those of the original, and not at all if its
+    temporaries alone are too many: what is cut becomes an argument, and that is no
+    reason for a program to need memory.
 
     Attributes:
       n_bytes: Bytes to exceed.
+      arguments: So many bytes of the arguments count at most; all if None.
+      outputs: So many bytes of the outputs count at most.
 
     >>> str(Memory(1_000_000))
     'memory(1000000)'
     """
 
     n_bytes: int
+    arguments: int | None = field(default=None, kw_only=True)
+    outputs: int | None = field(default=None, kw_only=True)
 
     WORD: ClassVar[str] = "memory"
 
@@ -141,28 +154,60 @@ class Memory(Measured):
 
     def _is_kept(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         outcome = outcomes[0]
-        return outcome.status == "ok" and (outcome.peak_bytes or 0) > self.n_bytes
+        return outcome.status == "ok" and self._counted(outcome) > self.n_bytes
+
+    def _counted(self, outcome: Outcome) -> int:
+        if outcome.peak_bytes is None:
+            return 0
+        given, made = outcome.argument_bytes, outcome.output_bytes
+        temporaries = outcome.peak_bytes - given - made
+        given = given if self.arguments is None else min(given, self.arguments)
+        made = made if self.outputs is None else min(made, self.outputs)
+        return temporaries + given + made
+
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
+        outcome = outcomes[0]
+        inner = replace(self, arguments=0, outputs=0)
+        if inner._counted(outcome) > self.n_bytes:
+            return inner
+        limits = {"arguments": outcome.argument_bytes, "outputs": outcome.output_bytes}
+        given = {name: getattr(self, name) for name in limits}
+        return replace(
+            self,
+            **{k: v if given[k] is None else given[k] for k, v in limits.items()},
+        )
 
     def describe(self) -> str:
+        what = " for temporaries" if self._is_of_temporaries else ""
         return (
-            f"The compiled program needs more than {self.n_bytes:,} bytes{self.where}."
+            f"The compiled program needs more than {self.n_bytes:,} bytes{what}"
+            f"{self.where}."
         )
+
+    @property
+    def _is_of_temporaries(self) -> bool:
+        return self.arguments == 0 and self.outputs == 0
 
     def _found(self, outcome: Outcome) -> str:
         if outcome.peak_bytes is None:
             return story(outcome)
-        return f"The compiled program needs {outcome.peak_bytes:,} bytes."
+        return f"The compiled program needs {self._counted(outcome):,} bytes."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
+        given, made = (
+            "found.argument_size_in_bytes",
+            ("found.output_size_in_bytes - found.alias_size_in_bytes"),
+        )
+        parts = [
+            f"n_bytes += {part if most is None else f'min({part}, {most!r})'}"
+            for part, most in ((given, self.arguments), (made, self.outputs))
+            if most != 0
+        ]
         return [
             *scripts.compiled_lines(name, self.under),
             "found = compiled.memory_analysis()",
-            "n_bytes = (",
-            "    found.argument_size_in_bytes",
-            "    + found.output_size_in_bytes",
-            "    + found.temp_size_in_bytes",
-            "    - found.alias_size_in_bytes",
-            ")",
+            "n_bytes = found.temp_size_in_bytes",
+            *parts,
             'print(f"{n_bytes:,} bytes")',
             f'assert n_bytes <= {self.n_bytes!r}, "it needs too much memory"',
         ]
@@ -195,5 +240,5 @@ class Recompiles(Measured):
     def _found(self, outcome: Outcome) -> str:
         return f"Two calls made {outcome.n_compiles} compilation."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return scripts.recompile_lines(name, self.under)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal as _signals
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from untrace.reduction.keeping import messages, scripts
@@ -17,7 +17,7 @@ from untrace.reduction.keeping.base import (
     set_field,
 )
 from untrace.reduction.outcome import EARLY, STAGES, Outcome, Run
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations
 
 
 class Staged(RunningKeep):
@@ -52,6 +52,8 @@ class Crashes(Staged):
         of a failed check.
       stage: Where it dies: "trace", "lower", "compile" or "run".
       exit_status: Status of a process that ended itself.
+      stack: Where in native code it crashes: "module+offset" of the frames down to the
+        first of no system library. () asks for it, to be pinned.
 
     >>> str(Crashes(signal="SIGABRT", message="Check failed"))
     "crashes(signal='SIGABRT', message='Check failed')"
@@ -61,8 +63,14 @@ class Crashes(Staged):
     message: str | None = None
     stage: str | None = None
     exit_status: int | None = None
+    stack: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     WORD: ClassVar[str] = "crashes"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        wants = () if self.stack is None else ("stack",)
+        return (self.run("compile" if self.stage in EARLY else "jit", *wants),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,26 +86,39 @@ class Crashes(Staged):
             and self.exit_status in (None, outcome.exit_status)
             and self.stage in (None, outcome.stage)
             and is_match(self.message, outcome.stderr)
+            and (not self.stack or outcome.stack == self.stack)
         )
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def closer(self) -> Keep | None:
+        if self.message or self.stack is not None or self.signal not in _NATIVE:
+            return None
+        return replace(self, stack=())
+
+    def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
+        label = super().other_failure(outcomes)
+        where = next((o.stack for o in outcomes if o.stack), ())
+        return f"{label} in {where[-1]}" if label and where else label
+
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
             signal=outcome.signal_name or None,
             exit_status=outcome.exit_status,
             stage=outcome.stage,
+            stack=(outcome.stack or None) if self.stack == () else self.stack,
             message=self.message
-            or messages.pattern(messages.last_words(outcome.stderr)),
+            or messages.pattern(messages.last_words(outcome.stderr), said_by(program)),
         )
 
     def told(self, outcomes: Sequence[Outcome]) -> str:
         words = messages.last_words(outcomes[0].stderr) if outcomes else ""
         said = f" It says: {words}" if words else ""
-        return f"{self.plain().describe()}{said}"
+        where = f" In native code: {' < '.join(self.stack)}." if self.stack else ""
+        return f"{self.plain().describe()}{said}{where}"
 
     def plain(self) -> Keep:
-        return replace(self, message=None)
+        return replace(self, message=None, stack=None)
 
     def describe(self) -> str:
         by = self.signal or (
@@ -105,11 +126,12 @@ class Crashes(Staged):
         )
         at = f" at stage {self.stage!r}" if self.stage else ""
         saying = f", saying {self.message!r}" if self.message else ""
-        return f"The process dies by {by}{at}{self.where}{saying}."
+        where = f" in {self.stack[-1]}" if self.stack else ""
+        return f"The process dies by {by}{at}{where}{self.where}{saying}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
-            *scripts.call_lines(name, self.under),
+            *scripts.shown_lines(name, self.under, program),
             'print("no crash: the failure is not there")',
         ]
 
@@ -149,13 +171,13 @@ class Raises(Staged):
             and is_match(self.message, outcome.message)
         )
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         outcome = outcomes[0]
         return replace(
             self,
             type=_short(outcome.exception[0]),
             stage=outcome.stage,
-            message=self.message or messages.pattern(outcome.message),
+            message=self.message or messages.pattern(outcome.message, said_by(program)),
         )
 
     def told(self, outcomes: Sequence[Outcome]) -> str:
@@ -171,9 +193,9 @@ class Raises(Staged):
         saying = f", saying {self.message!r}" if self.message else ""
         return f"It raises {self.type or 'an exception'}{at}{self.where}{saying}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
-            *scripts.call_lines(name, self.under),
+            *scripts.shown_lines(name, self.under, program),
             'print("no exception: the failure is not there")',
         ]
 
@@ -207,14 +229,14 @@ class Hangs(Staged):
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         return outcomes[0].status == "ok"
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         return replace(self, stage=outcomes[0].stage)
 
     def describe(self) -> str:
         at = f"; it stands at stage {self.stage!r}" if self.stage else ""
         return f"It does not end within {self.timeout_s:g} s{self.where}{at}."
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return [
             f"# It does not end: after {self.timeout_s:g} s it is stopped, with status 1.",
             f"faulthandler.dump_traceback_later({self.timeout_s!r}, exit=True)",
@@ -225,6 +247,23 @@ class Hangs(Staged):
 
     def check_imports(self) -> tuple[str, ...]:
         return ("import faulthandler", *super().check_imports())
+
+
+def said_by(program: Program) -> frozenset[str]:
+    """Collect the words that equations say: names of primitives, and strings in params."""
+    found: set[str] = set()
+    for eqn in all_equations(program.block):
+        found.add(eqn.name)
+        found.update(
+            value
+            for key, value in eqn.params.items()
+            if isinstance(value, str) and key != "name"  # of a function
+        )
+    return frozenset(found)
+
+
+_NATIVE = frozenset(("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"))
+"""Signals of which a message rarely says why."""
 
 
 def _signal_name(given: Any) -> str | None:

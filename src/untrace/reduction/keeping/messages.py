@@ -7,6 +7,7 @@ quotes, paths and addresses left open; `label` into a short text for people.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 MAX_CHARS = 200
 
@@ -25,6 +26,18 @@ _CHANGING: tuple[tuple[str, str], ...] = (
     (r"[\(\[\{][\d,.\s\-+:]*[\)\]\}]", r"[\(\[{][\d,.\s\-+:]*[\)\]}]"),
     (r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"),
 )
+_N_QUOTES = 3
+_TENSOR = re.compile(r"(tensor<)(?:[\d?]+x)*(\w+>)")
+_TELLING = re.compile(
+    # dtypes, operations of dialects, classes
+    rf"(?:\w+\.)*{_DTYPE}|(?:stablehlo|mhlo|chlo|sdy|arith|func|tpu|triton)\.\w+"
+    r"|(?:[A-Za-z_]+\.)*_?[A-Z][a-z]+[A-Za-z]*"
+)
+_CHANGING_INSIDE = tuple(
+    item for item in _CHANGING if item[0] != rf"\b{_DTYPE}\b" and "'[^" not in item[1]
+)
+"""What changes in a sentence that stands in quotes; dtypes stay."""
+_ANY_INSIDE = re.compile("|".join(f"({found})" for found, _ in _CHANGING_INSIDE))
 _ANY = re.compile("|".join(f"({found})" for found, _ in _CHANGING))
 _LAST_WORDS = (
     re.compile(
@@ -37,8 +50,15 @@ _NOTES = re.compile(r"^-+$|^For simplicity, JAX has removed|^The above exception
 _LOG_PREFIX = re.compile(r"^[FEWI]\d{4} [\d:.]+\s+\d+ ")
 
 
-def pattern(message: str) -> str | None:
+def pattern(message: str, words: Container[str] = ()) -> str | None:
     """Return an expression for a message's telling line; None if it has no words.
+
+    What stands in quotes may be a name that changes, such as that of a value. It stays
+    where it names a dtype, an operation or a type.
+
+    Args:
+      message: What was said.
+      words: Names that stay in quotes: those of the primitives in the program, ...
 
     >>> print(pattern("got `x` of type float32."))
     got `[^`]*` of type \\w+\\.
@@ -46,14 +66,44 @@ def pattern(message: str) -> str | None:
     line = telling_line(message)
     if not re.search(r"[A-Za-z]{3}", line):
         return None
+    return _generalised(line, words).replace(": ", r":\s+")
+
+
+def _generalised(line: str, words: Container[str]) -> str:
     parts: list[str] = []
     end = 0
     for match in _ANY.finditer(line):
         parts.append(_escape(line[end : match.start()]))
-        parts.append(_CHANGING[(match.lastindex or 1) - 1][1])
+        kind = (match.lastindex or 1) - 1
+        is_quoted = kind < _N_QUOTES
+        kept = _kept_in_quotes(match.group(), words) if is_quoted else None
+        parts.append(kept or _CHANGING[kind][1])
         end = match.end()
     parts.append(_escape(line[end:]))
-    return "".join(parts).replace(": ", r":\s+")
+    return "".join(parts)
+
+
+def _kept_in_quotes(text: str, words: Container[str]) -> str | None:
+    """Return an expression for quoted words that name what fails; None for others."""
+    quote, inner = text[0], text[1:-1]
+    if inner in words or _TELLING.fullmatch(inner):
+        return _escape(text)
+    tensor = _TENSOR.fullmatch(inner)
+    if tensor is not None:  # its sizes change
+        return f"{quote}{tensor[1]}[^{quote}]*{tensor[2]}{quote}"
+    if len(inner.split()) > 2:  # a message in a message
+        return f"{quote}{_sentence(inner)}{quote}"
+    return None
+
+
+def _sentence(text: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for match in _ANY_INSIDE.finditer(text):
+        parts.append(_escape(text[end : match.start()]))
+        parts.append(_CHANGING_INSIDE[(match.lastindex or 1) - 1][1])
+        end = match.end()
+    return "".join([*parts, _escape(text[end:])])
 
 
 def label(message: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
+from untrace import jaxapi
+from untrace.reduction.program import Program
 from untrace.syntax.text import quote
 
 _MOVED = """\
@@ -65,6 +68,7 @@ def op_by_op(function):
     return run
 
 """
+_EAGER_IMPORT = "from jax.extend.core import jaxpr_as_fun"
 _LEAVES = "outputs = jax.tree.leaves(jax.block_until_ready(outputs))"
 _PLAIN_OUTPUTS = """\
 outputs = [
@@ -109,6 +113,62 @@ def call_lines(name: str, under: str | None, jit: str = "jax.jit") -> list[str]:
     """Write statements that run the program and leave its `outputs`, a list of arrays."""
     text = _TEMPLATES[under].replace("NAME", name).replace("JIT", jit)
     return [*text.splitlines(), _LEAVES]
+
+
+def is_single(program: Program | None) -> bool:
+    """Tell whether a program has one output, which is a real number."""
+    if program is None or len(program.block.outputs) != 1:
+        return False
+    return _is_real(program.block.outputs[0].aval)
+
+
+def _is_real(aval: Any) -> bool:
+    return jaxapi.dtype_kind(aval.dtype) == "floating"
+
+
+def output_lines(name: str, under: str | None, program: Program | None) -> list[str]:
+    """Write statements that run a program with a single output and leave it as `x`.
+
+    Under "grad" there is one output if there is one input.
+    """
+    if under is None:
+        return [f"x = jax.jit({name})(**example_args())"]
+    inputs = () if program is None else program.block.inputs
+    if under == "grad" and len(inputs) == 1 and _is_real(inputs[0].aval):
+        scalar = program is not None and not program.block.outputs[0].aval.shape
+        value = f"{name}(x)" if scalar else f"{name}(x).sum()"
+        return [
+            "(x,) = example_args().values()",
+            f"x = jax.jit(jax.grad({name if scalar else f'lambda x: {value}'}))(x)",
+        ]
+    return [*call_lines(name, under), "(x,) = outputs"]
+
+
+def shown_lines(name: str, under: str | None, program: Program | None) -> list[str]:
+    """Write statements that run a program and wait until it is done."""
+    if under is None and is_single(program):
+        return [f"print(jax.jit({name})(**example_args()))"]
+    return call_lines(name, under)
+
+
+def shortest_comparison(name: str, sides: tuple[str, str], rtol: float) -> list[str]:
+    """Write statements that show what a program with one output gives in two ways."""
+    lines = ["args = example_args()"]
+    if "eager" in sides:
+        lines = [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines(), *lines]
+    calls = {"jit": "jax.jit(NAME)", "call": "NAME", "eager": "op_by_op(NAME)"}
+    for variable, side in zip(("x", "y"), sides):
+        made = f"{calls[side].replace('NAME', name)}(**args)"
+        made = f"{made}[0]" if side == "eager" else made
+        lines += [f"{variable} = np.asarray({made}).astype(float)"]
+    a, b = sides
+    return [
+        *lines,
+        f'print("{a}:", x, "{b}:", y)',
+        "gap = np.abs(x - y).max()",
+        f'assert gap <= {rtol!r} * np.abs(y).max(), "{a} and {b} differ"',
+        'print("no difference: the failure is not there")',
+    ]
 
 
 def with_plain_outputs(lines: Sequence[str]) -> list[str]:
@@ -215,13 +275,21 @@ def two_sides(
 
     Each side is a fresh process of the same file, which saves its outputs.
     """
-    body = [
-        'if sys.argv[1] == "float64":',
-        *indented(_WIDE.splitlines()),
-        'if sys.argv[1] == "eager":',
-        *indented(eager_lines(name, under)),
-        "else:",
-        *indented(call_lines(name, under)),
+    words = [side.partition(":")[0] for side in sides]
+    body: list[str] = []
+    if "float64" in words:
+        body += ['if sys.argv[1] == "float64":', *indented(_WIDE.splitlines())]
+    own = next((word for word in words if word in _WAYS), None)
+    if own is None:
+        body += call_lines(name, under)
+    else:
+        body += [
+            f"if sys.argv[1] == {quote(own)}:",
+            *indented(_WAYS[own](name, under)),
+            "else:",
+            *indented(call_lines(name, under)),
+        ]
+    body += [
         "np.savez(sys.argv[2], *(np.asarray(x).astype(complex) for x in outputs))",
         "sys.exit()",
     ]
@@ -262,8 +330,35 @@ def comparison(a: str, b: str, rtol: float) -> list[str]:
 
 def eager_lines(name: str, under: str | None) -> list[str]:
     """Write statements that run the program op by op and leave its `outputs`."""
-    start = ["from jax.extend.core import jaxpr_as_fun", ""]
-    return [*start, *_OP_BY_OP.splitlines(), *call_lines(name, under, "op_by_op")]
+    return [
+        _EAGER_IMPORT,
+        "",
+        *_OP_BY_OP.splitlines(),
+        *call_lines(name, under, "op_by_op"),
+    ]
+
+
+def called_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that call the program without jit and leave its `outputs`."""
+    return call_lines(name, under, "")
+
+
+_WAYS = {"eager": eager_lines, "call": called_lines}
+"""Ways of running a program in the same process, beside under `jax.jit`."""
+
+
+def is_one_process(sides: Sequence[str]) -> bool:
+    """Tell whether both sides of `differs` can run in one process."""
+    return all(side == "jit" or side in _WAYS for side in sides)
+
+
+def two_ways(name: str, under: str | None, sides: tuple[str, str]) -> list[str]:
+    """Write statements that run the program in two ways here: `first` and `second`."""
+    lines: list[str] = []
+    for variable, side in zip(("first", "second"), sides):
+        lines += _WAYS.get(side, call_lines)(name, under)
+        lines += [f"{variable} = [np.asarray(x).astype(complex) for x in outputs]"]
+    return lines
 
 
 def function_lines(name: str, under: str | None) -> list[str]:

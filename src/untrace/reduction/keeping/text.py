@@ -14,10 +14,12 @@ from typing import Any
 from untrace.parsing import parse
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.base import Keep, KeepError
+from untrace.reduction.keeping.checking import Check
 from untrace.reduction.keeping.composition import Both, Either, Not
 from untrace.reduction.keeping.contents import Command, Contains
 from untrace.reduction.keeping.costs import Memory, Recompiles, SlowCompile
 from untrace.reduction.keeping.failures import Crashes, Hangs, Raises
+from untrace.reduction.keeping.validity import Lowers
 from untrace.reduction.keeping.values import Differs, Inf, Nan
 
 PREDICATES: dict[str, type[Keep]] = {
@@ -35,6 +37,8 @@ PREDICATES: dict[str, type[Keep]] = {
         Contains,
         Command,
         Auto,
+        Check,
+        Lowers,
     )
 }
 MAX_CHARS = 20_000

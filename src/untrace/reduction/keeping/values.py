@@ -50,8 +50,9 @@ class _NonFinite(RunningKeep):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        jitted = self.run("jit", "blame")
-        return (jitted, self.run("eager")) if self.jit_only else (jitted,)
+        if self.jit_only:  # what op by op makes a NaN is not what does under jit
+            return (self.run("jit"), self.run("eager"))
+        return (self.run("jit", "blame"),)
 
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
@@ -75,17 +76,20 @@ class _NonFinite(RunningKeep):
 
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         is_run = all(outcome.status == "ok" for outcome in outcomes)
-        return is_run and not self._bad_outputs(outcomes[0])
+        found = self._bad_outputs(outcomes[0])
+        if self.jit_only and is_run:
+            found &= _finite_outputs(outcomes[1])
+        return is_run and not found
 
     @property
     def blamed(self) -> str | None:
         return self.blame if self.under is None else None
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         jitted = outcomes[0]
         return replace(
             self,
-            blame=self.blame or jitted.blame,
+            blame=self.blame or (None if self.jit_only else jitted.blame),
             inf_inputs=not jitted.has_finite_inputs,
         )
 
@@ -117,7 +121,13 @@ class _NonFinite(RunningKeep):
             return f"{self.NOUN} first made by `{jitted.blame}`"
         return super().other_failure(outcomes)
 
-    def check_lines(self, name: str) -> list[str]:
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
+        if not self.jit_only and scripts.is_single(program):
+            return [
+                *scripts.output_lines(name, self.under, program),
+                f'assert not {self._test("x")}, f"the output has {self.NOUN}: {{x}}"',
+                f'print("no {self.NOUN}: the failure is not there")',
+            ]
         lines = scripts.call_lines(name, self.under)
         if self.jit_only:
             lines += [
@@ -208,7 +218,8 @@ class Differs(RunningKeep):
     """Two ways to run the program give different outputs.
 
     Attributes:
-      a: "jit", "eager" (op by op), "float64", "platform:NAME", "env:NAME=VALUE" or
+      a: "jit", "call" (called without jit; what it calls under jit is compiled),
+        "eager" (op by op), "float64", "platform:NAME", "env:NAME=VALUE" or
         "python:PATH" (another installation).
       b: The same; it is the reference.
       rtol: Smallest relative error, max|a - b| / max|b|, of an output.
@@ -258,14 +269,18 @@ class Differs(RunningKeep):
         is_run = all(outcome.status == "ok" for outcome in outcomes)
         return is_run and not replace(self, finite=None)._differences(outcomes)
 
-    def _pinned(self, outcomes: Sequence[Outcome]) -> Keep:
-        """Pin the finiteness, and a tenth of the error: less may be mere rounding."""
+    def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
+        """Pin the finiteness, and a tenth of the error: less may be mere rounding.
+
+        If outputs differ in both ways, either may be meant, and neither is pinned.
+        """
         found = self._differences(outcomes)
         errors = [error for error in found if error is not None]
         if not errors:
             return replace(self, finite=False)
         floor = min(max(errors) / 10, 0.1)
-        return replace(self, finite=True, rtol=float(f"{max(self.rtol, floor):.2g}"))
+        finite = self.finite if len(errors) < len(found) else True
+        return replace(self, finite=finite, rtol=float(f"{max(self.rtol, floor):.2g}"))
 
     def describe(self) -> str:
         kind = {None: "", True: " (both finite)", False: " (one side not finite)"}
@@ -285,11 +300,19 @@ class Differs(RunningKeep):
         also = f"; {n_bad} outputs are not finite alike" if n_bad else ""
         return f"The largest relative error of an output is {largest:.2g}{also}."
 
-    def check_lines(self, name: str) -> list[str]:
-        lines = scripts.two_sides(name, self.under, self.env, (self.a, self.b))
+    def check_lines(self, name: str, program: Program | None = None) -> list[str]:
+        sides = self.a, self.b
+        if scripts.is_one_process(sides):
+            if scripts.is_single(program) and self.under is None:
+                return scripts.shortest_comparison(name, sides, self.rtol)
+            lines = scripts.two_ways(name, self.under, sides)
+        else:
+            lines = scripts.two_sides(name, self.under, self.env, sides)
         return [*lines, *scripts.comparison(self.a, self.b, self.rtol)]
 
     def check_imports(self) -> tuple[str, ...]:
+        if scripts.is_one_process((self.a, self.b)):
+            return (*scripts.env_lines(self.env), "import numpy as np")
         return (
             "import os",
             "import subprocess",
@@ -337,22 +360,22 @@ def _pairs(outcomes: Sequence[Outcome]) -> list[tuple[Any, Any]]:
 
 def _check_side(side: Any) -> None:
     word, _, rest = str(side).partition(":")
-    if side in ("jit", "eager", "float64"):
+    if side in ("jit", "call", "eager", "float64"):
         return
     if word in ("platform", "python") and rest:
         return
     if word == "env" and rest.partition("=")[0] and "=" in rest:
         return
     raise KeepError(
-        f"differs: a side is 'jit', 'eager', 'float64', 'platform:NAME', "
+        f"differs: a side is 'jit', 'call', 'eager', 'float64', 'platform:NAME', "
         f"'env:NAME=VALUE' or 'python:PATH', not {side!r}"
     )
 
 
 def _side(run: Run, side: str) -> Run:
     word, _, rest = side.partition(":")
-    if word == "eager":
-        return replace(run, action="eager")
+    if word in ("call", "eager"):
+        return replace(run, action=word)
     if word == "float64":
         return replace(run, float64=True)
     if word == "python":

@@ -15,7 +15,7 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Literal, Value
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits, Held, Substitute
-from untrace.reduction.program import Program, all_blocks
+from untrace.reduction.program import Program, open_blocks
 from untrace.reduction.search import Search
 from untrace.reduction.values import is_holdable
 
@@ -30,7 +30,7 @@ def bypass(search: Search) -> None:
 
 
 def _bypassed(program: Program) -> Iterator[Program | None]:
-    for block in all_blocks(program.block):
+    for block in open_blocks(program.block):
         known = _known_before(block)
         for eqn in reversed(block.equations):
             for choice in _choices(eqn, known[eqn], block is not program.block):

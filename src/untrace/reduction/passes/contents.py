@@ -12,7 +12,7 @@ from untrace import jaxapi
 from untrace.ir import Literal
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program, open_equations
 from untrace.reduction.search import Search
 
 
@@ -53,6 +53,8 @@ def _one_by_one(program: Program) -> Iterator[Program | None]:
             _constant,
             _counting,
             _integers,
+            _tenfold,
+            _cut_off,
             _rounded,
             _signs,
         ):
@@ -73,7 +75,7 @@ def _merged(program: Program) -> Iterator[Program | None]:
 
 
 def _simpler_literals(program: Program) -> Iterator[Program | None]:
-    for eqn in all_equations(program.block):
+    for eqn in open_equations(program.block):
         for atom in eqn.operands:
             if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
                 for number in _plainer(atom):
@@ -85,7 +87,13 @@ def _plainer(atom: Literal) -> Iterator[Any]:
     value = atom.value
     if np.ndim(value) or value in (0, 1):
         return
-    for number in (1, 0):
+    array = np.asarray(value, atom.aval.dtype)
+    tried = (np.ones_like(array), np.zeros_like(array), *(f(array) for f in _ROUNDINGS))
+    seen = [array]
+    for number in tried:
+        if any(np.array_equal(number, other) for other in seen):
+            continue
+        seen.append(np.asarray(number))
         typed = np.asarray(number, atom.aval.dtype)[()]
         yield typed.item() if atom.aval.weak_type else typed
 
@@ -132,10 +140,24 @@ def _to_one_digit(array: Any) -> Any:
     return np.where(np.isfinite(wide), np.rint(wide / scale) * scale, wide)
 
 
+def _digit(array: Any, round_: Callable[[Any], Any]) -> Any:
+    """Leave one digit, found by a function of numbers between 1 and 10."""
+    if jaxapi.dtype_kind(array.dtype) in ("bool", "complex"):
+        return array
+    wide = array.astype(np.float64)
+    is_number = np.isfinite(wide) & (wide != 0)
+    size = np.abs(np.where(is_number, wide, 1))
+    scale = 10.0 ** np.floor(np.log10(size))
+    return np.where(is_number, np.sign(wide) * round_(size / scale) * scale, wide)
+
+
 _zeros = _numbers(np.zeros_like)
 _ones = _numbers(np.ones_like)
 _constant = _numbers(lambda a: np.full_like(a, a.reshape(-1)[0]) if a.size else a)
 _counting = _numbers(lambda a: np.arange(a.size).reshape(a.shape))
 _integers = _numbers(_to_integers)
 _rounded = _numbers(_to_one_digit)
+_tenfold = _numbers(lambda a: _digit(a, np.ones_like))
+_cut_off = _numbers(lambda a: _digit(a, np.floor))
+_ROUNDINGS = (_tenfold, _cut_off, _integers, _rounded)
 _signs = _numbers(lambda a: a if a.dtype.kind in "bc" else np.sign(a))

@@ -17,7 +17,7 @@ from untrace.ir import Block, Equation, Literal, Value
 from untrace.reduction.applying import apply
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Held, Substitute
-from untrace.reduction.program import Program, all_blocks, sub_blocks
+from untrace.reduction.program import Program, open_blocks, sub_blocks
 from untrace.reduction.search import Search
 from untrace.reduction.values import Recorder, is_holdable, made_up
 
@@ -27,7 +27,7 @@ def cut_inside(search: Search) -> None:
     done: set[int] = set()
     while True:
         blocks = [
-            b for b in all_blocks(search.best.block) if b is not search.best.block
+            b for b in open_blocks(search.best.block) if b is not search.best.block
         ]
         sizes = sorted({len(b.equations) for b in blocks} - done, reverse=True)
         if not sizes or sizes[0] < 1:
@@ -95,7 +95,7 @@ class _Inside:
         known = {**dict(zip(program.block.inputs, program.values)), **values}
         for eqn in program.block.equations:
             for inner in sub_blocks(eqn):
-                if not any(block is wanted for block in all_blocks(inner)):
+                if not any(block is wanted for block in open_blocks(inner)):
                     continue
                 inputs = _entering(eqn, inner, known)
                 if inputs is None or inner.constants:

@@ -21,7 +21,7 @@ from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits, Opening
 from untrace.reduction.passes.cutting import Cutting
 from untrace.reduction.passes.unwrapping import LOOPS
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program, open_equations
 from untrace.reduction.search import Search
 from untrace.reduction.values import evaluate
 
@@ -50,7 +50,7 @@ def open_inner_loops(search: Search) -> None:
 def opened_inside(program: Program) -> Iterator[Program | None]:
     """Open single loops and branches that stand in sub-programs."""
     outer = set(program.block.equations)
-    for eqn in all_equations(program.block):
+    for eqn in open_equations(program.block):
         if eqn.name in LOOPS and eqn not in outer:
             for branch in range(len(eqn.params.get("branches", (None,)))):
                 yield apply(program, Edits(opened={eqn: Opening(branch=branch)}))

@@ -19,7 +19,7 @@ from untrace.jaxapi import evaluation
 from untrace.reduction.applying import apply
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Rewriting
-from untrace.reduction.program import all_equations
+from untrace.reduction.program import open_equations
 from untrace.reduction.search import Search
 
 
@@ -33,7 +33,7 @@ def narrow_loops(search: Search) -> None:
 
 
 def _loops(search: Search) -> list[Equation]:
-    everything = all_equations(search.best.block)
+    everything = open_equations(search.best.block)
     return [eqn for eqn in everything if eqn.name in ("while", "scan")]
 
 

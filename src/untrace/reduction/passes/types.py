@@ -22,7 +22,7 @@ from untrace.reduction.axes import (
     without_axis,
 )
 from untrace.reduction.edits import Edits
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program, open_equations
 from untrace.reduction.search import Search
 from untrace.reduction.simpler_params import simpler_params
 from untrace.reduction.simpler_types import dtype_changes, retyped
@@ -184,7 +184,7 @@ def _retyped(program: Program) -> Iterator[Program | None]:
 def _all_plain(program: Program) -> Program | None:
     """Set to what is simplest every param that can be by itself."""
     changes: Edits | None = None
-    for eqn in all_equations(program.block):
+    for eqn in open_equations(program.block):
         chosen: dict[str, object] = {}
         for params in simpler_params(eqn):
             if apply(program, Edits(params={eqn: {**chosen, **params}})) is not None:
@@ -196,6 +196,6 @@ def _all_plain(program: Program) -> Program | None:
 
 
 def _plainer(program: Program) -> Iterator[Program | None]:
-    for eqn in all_equations(program.block):
+    for eqn in open_equations(program.block):
         for params in simpler_params(eqn):
             yield apply(program, Edits(params={eqn: params}))

@@ -11,7 +11,12 @@ from untrace.ir import Equation
 from untrace.reduction.applying import apply
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Opening
-from untrace.reduction.program import Program, all_equations, sub_blocks
+from untrace.reduction.program import (
+    Program,
+    is_computing,
+    open_equations,
+    sub_blocks,
+)
 from untrace.reduction.search import Search
 
 LOOPS = frozenset({"scan", "while", "cond"})
@@ -22,7 +27,7 @@ MANY = 200
 
 def wrappers(program: Program) -> list[Equation]:
     """List the calls of sub-programs that are evaluated once."""
-    return [eqn for eqn in all_equations(program.block) if _is_call(eqn)]
+    return [eqn for eqn in open_equations(program.block) if _is_call(eqn)]
 
 
 def _is_call(eqn: Equation) -> bool:
@@ -30,7 +35,7 @@ def _is_call(eqn: Equation) -> bool:
     blocks = list(sub_blocks(eqn))
     if eqn.name in ("shard_map", "custom_linear_solve"):
         return True
-    if eqn.name in LOOPS or len(blocks) != 1:
+    if eqn.name in LOOPS or len(blocks) != 1 or is_computing(eqn):
         return False
     inner = blocks[0]
     pairs = [*zip(inner.inputs, eqn.operands, strict=False)]

@@ -15,14 +15,20 @@ from ...interpreters.nans.grading import INFINITE
 from ...interpreters.nans.search import search
 
 
-def blame(function: Callable[..., Any], args: Sequence[Any]) -> str | None:
-    """Return the name of the primitive to blame, or None if none is found.
+def blame(function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
+    """Find the primitive to blame; nothing is returned if none is found.
 
     Args:
       function: A function of flat positional arguments.
       args: Their values.
+
+    Returns:
+      Its name as "blame", and, if it stands in no sub-program, the number of the
+      equation as "blame_row".
     """
     found = search(flagged(jax.make_jaxpr(function)(*args), args), INFINITE)
     if found.row is None:
-        return None
-    return found.stretch.rows[found.row].equation.primitive.name
+        return {}
+    name = found.stretch.rows[found.row].equation.primitive.name
+    row = None if found.stretch.path else found.row
+    return {"blame": name, "blame_row": row}

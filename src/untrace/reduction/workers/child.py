@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import time
+import traceback
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,6 +27,7 @@ import numpy as np
 from ...interpreters.sub_programs import split
 from . import wire
 from .blame import blame
+from .stacks import tell_crashes
 
 _FILENAME = "<reduced program>"
 _COMPILATION = "/jax/core/compile/backend_compile_duration"
@@ -48,14 +50,29 @@ class _Report:
         self.stream = stream
         self.stage = "load"
         self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
         self.began = time.perf_counter()
+        self.began_cpu = time.process_time()
+
+    def times(self) -> dict[str, dict[str, float]]:
+        """End the count of the stage that runs, and return all."""
+        now, cpu = time.perf_counter(), time.process_time()
+        self.seconds[self.stage] = now - self.began
+        self.cpu_seconds[self.stage] = cpu - self.began_cpu
+        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+
+    def crash(self, stack: list[str]) -> None:
+        """Tell where in native code the process is about to end."""
+        wire.write_frame(
+            self.stream, {"stage": self.stage, **self.times(), "stack": stack}
+        )
 
     def begin(self, stage: str, **found: Any) -> None:
         """Begin a stage; with a status, this outcome holds if the process ends now."""
-        now = time.perf_counter()
-        self.seconds[self.stage] = now - self.began
-        self.stage, self.began = stage, now
-        found |= {"stage": stage, "seconds": self.seconds}
+        found |= self.times()
+        self.stage = stage
+        self.began, self.began_cpu = time.perf_counter(), time.process_time()
+        found["stage"] = stage
         wire.write_frame(self.stream, found)
 
 
@@ -71,9 +88,10 @@ def perform(
         if report.stage != "done":
             report.begin("done")
     except BaseException as error:  # a failing program is what we are here for
-        report.seconds[report.stage] = time.perf_counter() - report.began
+        report.times()
         found = _raised(error) | {"is_ours": _is_ours(error, report)}
-    found |= {"stage": report.stage, "seconds": report.seconds, "final": True}
+    found |= {"stage": report.stage, "final": True}
+    found |= {"seconds": report.seconds, "cpu_seconds": report.cpu_seconds}
     wire.write_frame(stream, found, arrays)
 
 
@@ -103,7 +121,27 @@ def _raised(error: BaseException) -> dict[str, Any]:
         message = str(error)[:_MAX_MESSAGE_CHARS]
     except Exception as second:  # a message may be computed
         message = f"(no message: {type(second).__name__})"
-    return {"status": "raised", "exception": names, "message": message}
+    found = {"status": "raised", "exception": names, "message": message}
+    return found | _equation_at(error)
+
+
+def _equation_at(error: BaseException) -> dict[str, Any]:
+    """Tell which equation JAX had in hand when it raised, while it lowered or evaluated.
+
+    The functions that go through a program call it `eqn`; the first is at the top level.
+    """
+    found: list[tuple[Any, Any]] = []
+    with contextlib.suppress(Exception):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            eqn = frame.f_locals.get("eqn")
+            if hasattr(getattr(eqn, "primitive", None), "name"):
+                found.append((eqn, frame.f_locals.get("jaxpr")))
+        eqns = getattr(found[0][1], "eqns", [])
+        rows = [i for i, eqn in enumerate(eqns) if eqn is found[0][0]]
+        is_top = len(rows) == 1 and found[0][0] is found[-1][0]
+        name = str(found[-1][0].primitive.name)
+        return {"blame": name, "blame_row": rows[0] if is_top else None}
+    return {}
 
 
 def _run(
@@ -113,6 +151,8 @@ def _run(
     arrays: list[wire.Encoded],
 ) -> dict[str, Any]:
     wants = set(header["wants"])
+    if "stack" in wants:
+        tell_crashes(report.crash)
     if header["action"] == "verify":
         return _verified(header["text"])
     if header["float64"]:
@@ -129,16 +169,21 @@ def _run(
     if header["action"] == "eager":
         report.begin("run")
         outputs = jax.block_until_ready(_op_by_op(function, args))
+    elif header["action"] == "call":
+        report.begin("run")
+        outputs = jax.block_until_ready(jax.tree.leaves(function(*args)))
     else:
         jitted = jax.jit(function)
         report.begin("trace")
         traced = jitted.trace(*args)
         report.begin("lower")
         lowered = traced.lower()
+        if header["action"] == "lower":
+            return found
         report.begin("compile")
         compiled = lowered.compile()
         if "memory" in wants:
-            found["peak_bytes"] = _peak_bytes(compiled)
+            found |= _planned_bytes(compiled)
         if header["action"] == "compile":
             return found
         report.begin("run")
@@ -155,7 +200,7 @@ def _run(
     if "blame" in wants and any(
         n_nan or n_inf for *_, n_nan, n_inf in found["outputs"]
     ):
-        found["blame"] = _blamed(function, args)
+        found |= _blamed(function, args)
     if "arrays" in wants:
         arrays += [wire.encode(x) for x in outputs]
     return found
@@ -178,11 +223,11 @@ def _op_by_op(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
         return list(jax.core.eval_jaxpr(*split(jaxpr), *args))
 
 
-def _blamed(function: Callable[..., Any], args: list[Any]) -> str | None:
+def _blamed(function: Callable[..., Any], args: list[Any]) -> dict[str, Any]:
     """Ask for the primitive to blame; a program that resists keeps its verdict."""
     with contextlib.suppress(Exception):
         return blame(function, args)
-    return None
+    return {}
 
 
 def _load(text: str, name: str, sidecar: wire.Encoded | None) -> Callable[..., Any]:
@@ -287,16 +332,17 @@ def _about(value: Any) -> tuple[list[int], str, int, int]:
     return shape, str(dtype), int(n_nan), int(n_inf)
 
 
-def _peak_bytes(compiled: Any) -> int | None:
+def _planned_bytes(compiled: Any) -> dict[str, int]:
     found = compiled.memory_analysis()
     if found is None:
-        return None
-    return int(
-        found.argument_size_in_bytes
-        + found.output_size_in_bytes
-        + found.temp_size_in_bytes
-        - found.alias_size_in_bytes
-    )
+        return {}
+    arguments = int(found.argument_size_in_bytes)
+    outputs = int(found.output_size_in_bytes - found.alias_size_in_bytes)
+    return {
+        "peak_bytes": arguments + outputs + int(found.temp_size_in_bytes),
+        "argument_bytes": arguments,
+        "output_bytes": outputs,
+    }
 
 
 def _count_compiles(jitted: Any, args: list[Any]) -> int:

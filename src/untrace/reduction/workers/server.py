@@ -218,6 +218,7 @@ class _Watch:
     def outcome(self) -> tuple[dict[str, Any], tuple[wire.Encoded, ...]]:
         """Wait for the child, end what is left of it, return fields of an `Outcome`."""
         status = self._wait()
+        cpu = _cpu_seconds(self.pid) if status else None
         ended = self._end()
         self._read()
         stderr = self.tail.decode(errors="replace")
@@ -226,7 +227,12 @@ class _Watch:
             return {**header, "stderr": stderr}, arrays
         seconds = dict(self.last["seconds"])
         seconds[self.last["stage"]] = time.monotonic() - self.began
-        header = {**self.last, "seconds": seconds, "stderr": stderr, "final": True}
+        cpu_seconds = dict(self.last.get("cpu_seconds", {}))
+        if cpu is not None:
+            spent = sum(cpu_seconds.values())
+            cpu_seconds[self.last["stage"]] = max(0.0, cpu - spent)
+        header = {**self.last, "seconds": seconds, "cpu_seconds": cpu_seconds}
+        header |= {"stderr": stderr, "final": True}
         if "status" in header:  # it had run, and ended while it looked for more
             return header, ()
         if status:
@@ -310,6 +316,16 @@ def _parent_of(pid: str) -> int | None:
     try:
         with open(f"/proc/{pid}/stat") as file:
             return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    """Return the processor time of a process; None where nobody tells."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
 

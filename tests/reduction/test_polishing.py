@@ -1,0 +1,61 @@
+"""The file that is left reads as if a person had written it."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+from untrace import keep
+from untrace.reduction.applying import program_from
+from untrace.reduction.reproducer import Story, reproducer
+from untrace.reduction.sizes import digits
+from untrace.reduction.trials import Judge
+
+X = np.float32([[2, 0], [0, 2]])
+
+
+def test_a_public_call_stands_for_a_primitive(tmp_path):
+    def program(x):
+        x = jnp.sin(x) + 3 * jnp.eye(2)
+        return jax.lax.linalg.cholesky(x, symmetrize_input=False) * 2
+
+    made = untrace.reduce(program, keep="contains('cholesky')")(X)
+    text = str(made.source)
+    assert "bind(" not in text
+    assert "cholesky(x" in text
+    assert "test_polishing.py" in text  # the line it comes from
+    path = made.save(tmp_path / "repro.py")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "the program contains" in done.stderr
+
+
+def test_numbers_have_one_digit():
+    assert [digits(x) for x in (-100.0, 0.25, np.float32(0.1), 7, -156.75)] == [
+        *(1, 2, 1, 1),
+        5,
+    ]
+
+    def program(x):
+        return jnp.exp(x * 13.37)
+
+    made = untrace.reduce(program, keep="inf()")(np.float32(156.79665))
+    held = [float(x) for x in made.args]
+    assert [x for x in held if digits(x) > 1] == []
+
+
+def test_large_inputs_are_drawn_where_the_failure_does_not_need_theirs():
+    x = np.random.default_rng(1).normal(size=400).astype(np.float32)
+    jaxpr = jax.make_jaxpr(jnp.sort)(x)
+    program = program_from(jaxpr, (x,), ("x",), "f")
+    predicate = keep.contains("sort")
+    story = Story("f", 1, 1, 0, 0.0)
+    source, found = reproducer(program, predicate, story, Judge(predicate))
+    assert not source.module.stored
+    assert "rng" in str(source)
+    assert not np.array_equal(found.values[0], x)
+    needed = Judge(predicate & keep.inf())  # which it does not show
+    assert reproducer(program, predicate, story, needed)[0].module.stored

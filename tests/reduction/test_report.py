@@ -1,0 +1,64 @@
+"""The report for a bug tracker, and what it finds out."""
+
+import os
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.reduction import bisecting
+from untrace.reduction.bisecting import culprit_passes, first_failing
+from untrace.reduction.elsewhere import FAILS, FINE, UNKNOWN, Asking, Finding
+from untrace.reduction.keeping import Keep
+from untrace.reduction.trials import Judge
+
+X = np.float32([1, -2])
+
+
+@pytest.fixture(scope="module")
+def reduction():
+    return untrace.reduce(lambda x: jnp.log(x) * 2, keep="nan()")(X)
+
+
+def test_a_report_says_what_fails_and_where_else(reduction, tmp_path):
+    text = reduction.report(tmp_path / "issue.md", pythons=[sys.executable])
+    assert (tmp_path / "issue.md").read_text() == text
+    assert text.startswith("An output has NaN while all inputs are finite")
+    assert "```python" in text
+    assert "AssertionError: the output has NaN" in text
+    assert "| `--xla_backend_optimization_level=0` | fails |" in text
+    assert os.path.expanduser("~") + os.sep not in text.partition("### Elsewhere")[0]
+
+
+def test_another_interpreter_without_jax_cannot_tell(reduction):
+    asking = Asking(reduction.program, Judge(reduction.keep))
+    assert asking.ask("none", python="/nowhere/python").verdict == UNKNOWN
+
+
+class Fake(Asking):
+    """Fails unless two passes are disabled."""
+
+    def ask(self, where, env=None, python=None):
+        flag = (env or {}).get("XLA_FLAGS", "")
+        passes = flag.partition("hlo_passes=")[2].split(",")
+        return Finding(where, FINE if {"p3", "p11"} <= set(passes) else FAILS)
+
+
+def test_the_fewest_passes_are_found(reduction, monkeypatch):
+    monkeypatch.setattr(bisecting, "_passes", lambda _: [f"p{i}" for i in range(20)])
+    asking = Fake(reduction.program, Judge(Keep()))
+    assert sorted(culprit_passes(asking)) == ["p11", "p3"]
+
+
+def test_the_first_failing_version_is_bisected():
+    versions = [f"0.{i}" for i in range(10)]
+
+    def ask(version):
+        return Finding(version, FAILS if int(version[2:]) >= 4 else FINE)
+
+    sentence, asked = first_failing(versions, ask)
+    assert "fails since jax 0.4" in sentence
+    assert len(asked) <= 6
+    assert "does not fail with both" in first_failing(versions[:3], ask)[0]
