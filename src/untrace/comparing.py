@@ -20,7 +20,7 @@ def diff(
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
 ) -> Any:
-    """Tell whether two programs are the same, and in which statements they differ.
+    """Whether two programs are the same, and in which statements they differ.
 
     Functions are traced and not run. What "the same" means is what it means for
     `untrace.source`: "equal" programs have the same equations in the same order,

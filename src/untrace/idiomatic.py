@@ -95,7 +95,7 @@ def _best(
 
 
 def accepts(expected: object, actual: object) -> bool:
-    """Tell whether two jaxprs are equal as data flow."""
+    """Whether two jaxprs are equal as data flow."""
     return equivalent(expected, actual) is None
 
 

@@ -150,7 +150,7 @@ def _best(
 
 
 def _is_good(report: Report) -> bool:
-    """Tell whether the strength that level "lax" promises was reached."""
+    """Whether the strength that level "lax" promises was reached."""
     if any(note.startswith(OPENED) for note in report.notes):
         return report.is_verified or report.strength == "unverified"
     return report.strength in ("identical", "unverified")

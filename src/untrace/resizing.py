@@ -161,7 +161,7 @@ class Search:
 
 
 def _matters(captured: Captured, sample: Captured) -> bool:
-    """Tell whether calls, or variables of sizes, differ between two runs."""
+    """Whether calls, or variables of sizes, differ between two runs."""
     different: list[object] = []
     bodies = [captured.recording, sample.recording]
     aligned(bodies, lambda values: different.append(values) or values[0])

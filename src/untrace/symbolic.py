@@ -169,7 +169,7 @@ def _only(changes: Sequence[int]) -> list[int]:
 
 
 def _is_same(module: Module, captured: Captured, index: int, options: Options) -> bool:
-    """Tell whether the file, set to other sizes, is what the function does there."""
+    """Whether the file, set to other sizes, is what the function does there."""
     dimensions: Dimensions = captured.dimensions
     sample: Captured = dimensions.samples[index]
     if options.reroll == "scan":  # another program, whose values are compared

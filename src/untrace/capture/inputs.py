@@ -38,18 +38,18 @@ def are_dynamic(values: Sequence[Any], fixed: Collection[type]) -> list[bool]:
 
 
 def is_module(value: Any) -> bool:
-    """Tell whether a value is a module of equinox, which splits arrays from the rest."""
+    """Whether a value is a module of equinox, which splits arrays from the rest."""
     equinox = sys.modules.get("equinox")
     return equinox is not None and isinstance(value, equinox.Module)
 
 
 def has_state(value: Any) -> bool:
-    """Tell whether a value is a module of flax.nnx, whose state is a dict of its own."""
+    """Whether a value is a module of flax.nnx, whose state is a dict of its own."""
     nnx = sys.modules.get("flax.nnx")
     return nnx is not None and isinstance(value, getattr(nnx, "Pytree", nnx.Module))
 
 
 def is_stateful(value: Any) -> bool:
-    """Tell whether a value is a module or a variable of flax.nnx, made to be changed."""
+    """Whether a value is a module or a variable of flax.nnx, made to be changed."""
     nnx = sys.modules.get("flax.nnx")
     return has_state(value) or (nnx is not None and isinstance(value, nnx.Variable))

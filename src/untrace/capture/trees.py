@@ -445,7 +445,7 @@ def n_numbers(tree: Tree) -> int:
 
 
 def is_builtin(tree: Tree) -> bool:
-    """Tell whether a tree is made of Python's own containers alone."""
+    """Whether a tree is made of Python's own containers alone."""
     if isinstance(tree, Leaf):
         return True
     return tree.kind in _BUILTIN and all(map(is_builtin, tree.children))

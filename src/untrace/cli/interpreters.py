@@ -44,7 +44,7 @@ def diff(
     context: int,
     quiet: bool,
 ) -> None:
-    """Tell whether two programs are the same, and which statements differ.
+    """Whether two programs are the same, and which statements differ.
 
     \b
     untrace diff old.py new.py 'train_step(params, batch)'

@@ -47,7 +47,7 @@ def short_type(aval: Any) -> str:
 
 
 def is_plain_aval(aval: Any) -> bool:
-    """Tell whether `jax.ShapeDtypeStruct` describes the aval completely."""
+    """Whether `jax.ShapeDtypeStruct` describes the aval completely."""
     if type(aval) is not ShapedArray:
         return False
     plain = ShapedArray(
@@ -57,17 +57,17 @@ def is_plain_aval(aval: Any) -> bool:
 
 
 def same_aval(one: Any, other: Any) -> bool:
-    """Tell whether two avals are equal, weak types and shardings included."""
+    """Whether two avals are equal, weak types and shardings included."""
     return one is other or one == other
 
 
 def same_type(one: Any, other: Any) -> bool:
-    """Tell whether two avals are equal but for weak types, as loops demand."""
+    """Whether two avals are equal but for weak types, as loops demand."""
     return _core.typematch(one, other)
 
 
 def is_token(aval: Any) -> bool:
-    """Tell whether an aval is that of a token, which only orders effects."""
+    """Whether an aval is that of a token, which only orders effects."""
     return isinstance(aval, _core.AbstractToken)
 
 
@@ -86,7 +86,7 @@ def dtype_kind(dtype: Any) -> str:
 
 
 def is_key(aval: Any) -> bool:
-    """Tell whether an aval is one of typed PRNG keys."""
+    """Whether an aval is one of typed PRNG keys."""
     dtype = getattr(aval, "dtype", None)
     return dtype is not None and _dtypes.issubdtype(dtype, _dtypes.prng_key)
 
@@ -103,12 +103,12 @@ def default_key_impl() -> str:
 
 
 def is_key_array(value: Any) -> bool:
-    """Tell whether `value` is an array of typed PRNG keys."""
+    """Whether `value` is an array of typed PRNG keys."""
     return isinstance(value, JaxArray) and isinstance(value.dtype, KeyTy)
 
 
 def is_traceable(value: Any) -> bool:
-    """Tell whether JAX can trace a value as an array argument."""
+    """Whether JAX can trace a value as an array argument."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return True
     try:
@@ -119,22 +119,22 @@ def is_traceable(value: Any) -> bool:
 
 
 def is_concrete(value: Any) -> bool:
-    """Tell whether a value is an array whose elements can be read here."""
+    """Whether a value is an array whose elements can be read here."""
     return not isinstance(value, (Tracer, jax.ShapeDtypeStruct)) and hasattr(
         value, "dtype"
     )
 
 
 def is_python_scalar(value: Any) -> bool:
-    """Tell whether a value is a plain Python scalar, which traces weakly typed."""
+    """Whether a value is a plain Python scalar, which traces weakly typed."""
     return type(value) in (bool, int, float, complex)
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a scalar is a plain integer or float, of any width NumPy has."""
+    """Whether a scalar is a plain integer or float, of any width NumPy has."""
     return _np.asarray(value).dtype.kind in "iuf"
 
 
 def is_static_dim(value: Any) -> bool:
-    """Tell whether the start or size of a slice was known when it was traced."""
+    """Whether the start or size of a slice was known when it was traced."""
     return isinstance(value, int)

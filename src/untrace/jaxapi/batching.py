@@ -89,7 +89,7 @@ def rule_of_leaves(call: BatchingCall) -> Callable[..., Any]:
 
 
 def is_sequential(function: Any) -> bool:
-    """Tell whether `jax.custom_batching.sequential_vmap` made a function with a rule."""
+    """Whether `jax.custom_batching.sequential_vmap` made a function with a rule."""
     return getattr(function.vmap_rule, "__code__", None) is _SEQUENTIAL
 
 

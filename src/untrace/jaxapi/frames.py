@@ -125,7 +125,7 @@ def set_source_info(tracers: Iterable[Any], source_info: Any) -> None:
 
 
 def is_made_by_jax(debug_info: Any) -> bool:
-    """Tell whether a jaxpr is that of one of JAX's own functions, by its debug info."""
+    """Whether a jaxpr is that of one of JAX's own functions, by its debug info."""
     filename = getattr(debug_info, "func_filename", None) or ""
     return filename.startswith(_FOLDER)
 
@@ -180,7 +180,7 @@ def jax_functions(source_info: Any) -> list[str]:
 
 
 def is_backward(source_info: Any) -> bool:
-    """Tell whether an equation belongs to a backward pass."""
+    """Whether an equation belongs to a backward pass."""
     return "transpose(" in str(source_info.name_stack)
 
 

@@ -38,7 +38,7 @@ def error_check(function: Any, args: Any) -> ErrorCheck | None:
 
 
 def is_error_function(function: Any) -> bool:
-    """Tell whether a host function belongs to such a check."""
+    """Whether a host function belongs to such a check."""
     return function_origin(function).startswith(f"{_CHECK}.<locals>.")
 
 

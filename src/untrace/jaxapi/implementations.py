@@ -200,7 +200,7 @@ def differentiates_otherwise(
     avals: Sequence[Any],
     out_avals: Sequence[Any],
 ) -> bool:
-    """Tell whether derivatives of a primitive may be other than those of what it computes.
+    """Whether derivatives of a primitive may be other than those of what it computes.
 
     A solver, for one, may give what it has factorised beside the matrix, and differentiate
     by the matrix alone. Where the primitive cannot be differentiated, nothing is other.
@@ -237,7 +237,7 @@ def transforms_otherwise(
     avals: Sequence[Any],
     out_avals: Sequence[Any],
 ) -> bool:
-    """Tell whether `vmap` or a backward pass has a primitive where it has other equations.
+    """Whether `vmap` or a backward pass has a primitive where it has other equations.
 
     Other than those of what the primitive computes, or none. An error check, for one, may
     ask whether any of a batch is wrong; an integral may have a transpose of its own. What
@@ -318,7 +318,7 @@ def _backward(
 
 
 def _parts(one: _Traced, other: _Traced) -> bool:
-    """Tell whether a function traces where another has other equations, or none."""
+    """Whether a function traces where another has other equations, or none."""
     try:
         made = _opened(_opened(trace_flat(*one)), is_plain=True)
     except Exception:  # what the library refuses
@@ -403,7 +403,7 @@ def _evaluated(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _same_constants(one: Any, other: Any) -> bool:
-    """Tell whether two jaxprs close over the same arrays, bit for bit."""
+    """Whether two jaxprs close over the same arrays, bit for bit."""
     mine, theirs = split_jaxpr(one)[1], split_jaxpr(other)[1]
     return len(mine) == len(theirs) and all(
         a is b or array_key(a) == array_key(b) for a, b in zip(mine, theirs)

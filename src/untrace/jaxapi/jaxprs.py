@@ -28,12 +28,12 @@ JAXPR_TYPES: tuple[type, ...] = (
 
 
 def is_jaxpr(value: Any) -> bool:
-    """Tell whether `value` is a jaxpr, closed or open."""
+    """Whether `value` is a jaxpr, closed or open."""
     return isinstance(value, JAXPR_TYPES)
 
 
 def is_closed(jaxpr: Any) -> bool:
-    """Tell whether a jaxpr stands closed (with its consts) in its place."""
+    """Whether a jaxpr stands closed (with its consts) in its place."""
     return ClosedJaxpr is Jaxpr or isinstance(jaxpr, ClosedJaxpr)
 
 

@@ -23,12 +23,12 @@ _PALLAS_MODULES = (
 
 
 def is_on_device(aval: Any) -> bool:
-    """Tell whether `jax.ShapeDtypeStruct` describes a result of a kernel completely."""
+    """Whether `jax.ShapeDtypeStruct` describes a result of a kernel completely."""
     return is_plain_aval(aval) and getattr(aval, "memory_space", _DEVICE) == _DEVICE
 
 
 def is_default_memory(space: Any) -> bool:
-    """Tell whether a block lies where a kernel's blocks lie by default."""
+    """Whether a block lies where a kernel's blocks lie by default."""
     return space is None or getattr(space, "name", "") == "DEFAULT"
 
 
@@ -61,7 +61,7 @@ def divided_cost(estimate: Any, size: int) -> Any:
 
 
 def is_tensor_core_mesh(kind: type) -> bool:
-    """Tell whether a class is Pallas' mesh of tensor cores, as jax 0.10 keeps it.
+    """Whether a class is Pallas' mesh of tensor cores, as jax 0.10 keeps it.
 
     It holds an array of objects that have no public name; later ones hold a number.
     """

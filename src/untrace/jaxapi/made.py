@@ -38,13 +38,13 @@ def made_readers() -> dict[types.CodeType, Reader]:
 
 
 def is_made(function: Any) -> bool:
-    """Tell whether something is what such a function is known by."""
+    """Whether something is what such a function is known by."""
     is_transposed = getattr(function, "__code__", None) is _TRANSPOSED
     return is_linearized(function) or is_transposed or is_converted(function)
 
 
 def is_converted(function: Any) -> bool:
-    """Tell whether something is what a function is known by that was converted.
+    """Whether something is what a function is known by that was converted.
 
     What it closed over may have been bound to its first parameters.
     """
@@ -103,7 +103,7 @@ def _read_linearized(frame: types.FrameType) -> Called | None:
 
 
 def is_linearized(function: Any) -> bool:
-    """Tell whether a function is what `jax.linearize` returns, without its residuals."""
+    """Whether a function is what `jax.linearize` returns, without its residuals."""
     return isinstance(function, _tree_util._HashableCallableShim)
 
 

@@ -68,12 +68,12 @@ def flat_tree_sizes(value: Any) -> tuple[int, ...] | None:
 
 
 def is_empty_manual_axis_type(value: Any) -> bool:
-    """Tell whether a `ManualAxisType` says nothing."""
+    """Whether a `ManualAxisType` says nothing."""
     return bool(value.empty)
 
 
 def is_value_box(value: Any) -> bool:
-    """Tell whether `value` is JAX's wrapper around a static argument of a rule."""
+    """Whether `value` is JAX's wrapper around a static argument of a rule."""
     return type(value).__module__ == "jax._src.util" and hasattr(value, "val")
 
 

@@ -313,17 +313,17 @@ def _sparse_readers() -> Iterator[tuple[types.CodeType, Reader]]:
 
 
 def is_inside_jax(function: Any) -> bool:
-    """Tell whether a function is one of JAX's own."""
+    """Whether a function is one of JAX's own."""
     return str(getattr(function, "__module__", "")).startswith("jax.")
 
 
 def is_debugging(function: Any) -> bool:
-    """Tell whether a function is one of `jax.debug`, called for its effect."""
+    """Whether a function is one of `jax.debug`, called for its effect."""
     return getattr(function, "__module__", "") == _debugging.__name__
 
 
 def is_tree_function(function: Any) -> bool:
-    """Tell whether a function only takes trees apart or puts them together."""
+    """Whether a function only takes trees apart or puts them together."""
     if type(function) is not types.FunctionType:
         return False
     return str(function.__module__).startswith(("jax._src.tree", "jax.tree"))

@@ -71,7 +71,7 @@ def _traced(function: Any, *avals: Any) -> Any:
 
 
 def _only_calls(body: Any) -> bool:
-    """Tell whether a body is a call of another one of exactly its types."""
+    """Whether a body is a call of another one of exactly its types."""
     if len(body.eqns) != 1 or "call_jaxpr" not in body.eqns[0].params:
         return False
     (eqn,) = body.eqns

@@ -46,7 +46,7 @@ SMALL_FUNCTION = 12
 
 
 def follows_rules(names: list[str], name: str, call_jaxpr: Any) -> bool:
-    """Tell whether the rules of `name`, met inside those of `names`, are traced.
+    """Whether the rules of `name`, met inside those of `names`, are traced.
 
     A rule that makes new functions with rules (a fixed point by a fixed point) can be
     traced without end, each time of a larger function; it is followed twice.

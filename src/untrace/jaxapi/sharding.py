@@ -19,7 +19,7 @@ from untrace.jaxapi.jaxprs import Tracer
 
 
 def has_mesh(aval: Any) -> bool:
-    """Tell whether an aval is typed by a mesh."""
+    """Whether an aval is typed by a mesh."""
     sharding = getattr(aval, "sharding", None)
     return sharding is not None and not sharding.mesh.empty
 
@@ -31,30 +31,30 @@ def mesh_of(aval: Any) -> Any:
 
 
 def is_typed_by_axes(aval: Any) -> bool:
-    """Tell whether an aval says over which axes of a mesh it is sharded."""
+    """Whether an aval says over which axes of a mesh it is sharded."""
     sharding = getattr(aval, "sharding", None)
     return sharding is not None and bool(sharding.mesh.explicit_axes)
 
 
 def is_unspecified(sharding: Any) -> bool:
-    """Tell whether a sharding was left to the compiler."""
+    """Whether a sharding was left to the compiler."""
     return isinstance(sharding, _sharding_impls.UnspecifiedValue)
 
 
 def is_over_nothing(sharding: Any) -> bool:
-    """Tell whether a sharding has an empty mesh: JAX treats it as none."""
+    """Whether a sharding has an empty mesh: JAX treats it as none."""
     return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.empty
 
 
 def is_over(sharding: Any, mesh: Any) -> bool:
-    """Tell whether a sharding is a plain `NamedSharding` over just this mesh."""
+    """Whether a sharding is a plain `NamedSharding` over just this mesh."""
     if not isinstance(sharding, jax.sharding.NamedSharding) or mesh.empty:
         return False
     return sharding == jax.sharding.NamedSharding(mesh, sharding.spec)
 
 
 def is_abstract_mesh(value: Any) -> bool:
-    """Tell whether a value is a mesh without devices."""
+    """Whether a value is a mesh without devices."""
     return isinstance(value, jax.sharding.AbstractMesh)
 
 
@@ -130,5 +130,5 @@ def n_devices(devices: Sequence[Any]) -> int:
 
 
 def is_simulated(devices: Sequence[Any]) -> bool:
-    """Tell whether these are devices of the CPU, of which there can be any number."""
+    """Whether these are devices of the CPU, of which there can be any number."""
     return all(device.platform == "cpu" for device in devices)

@@ -26,12 +26,12 @@ RefSlice = _indexing.Slice
 
 
 def is_ref_aval(aval: Any) -> bool:
-    """Tell whether an aval is that of a mutable array."""
+    """Whether an aval is that of a mutable array."""
     return isinstance(aval, AbstractRef)
 
 
 def is_ref(value: Any) -> bool:
-    """Tell whether a value is a mutable array."""
+    """Whether a value is a mutable array."""
     return isinstance(value, Ref)
 
 
@@ -81,12 +81,12 @@ def taking_leaves(call: HostCall) -> Callable[..., Any]:
 
 
 def is_ordered_effect(effect: Any) -> bool:
-    """Tell whether a debug callback keeps its place among the others."""
+    """Whether a debug callback keeps its place among the others."""
     return type(effect) is type(_debugging.ordered_debug_effect)
 
 
 def accepts_print_format(fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Tell whether `jax.debug.print` lets these arguments through its format check."""
+    """Whether `jax.debug.print` lets these arguments through its format check."""
     try:
         _debugging.formatter.format(fmt, *args, **kwargs)
     except (ValueError, KeyError, IndexError, AttributeError):

@@ -15,12 +15,12 @@ _DIFFERENTIATED = (_ad.JVPTracer, _ad.LinearizeTracer)
 
 
 def is_differentiated(value: Any) -> bool:
-    """Tell whether a value is one that a transformation differentiates by."""
+    """Whether a value is one that a transformation differentiates by."""
     return isinstance(value, _DIFFERENTIATED)
 
 
 def is_same_value(first: Any, second: Any) -> bool:
-    """Tell whether two tracers of one trace stand for the same value.
+    """Whether two tracers of one trace stand for the same value.
 
     A function that returns its argument as it is may wrap it anew. Tangents are not
     compared: `jax.lax.stop_gradient` has others.

@@ -105,7 +105,7 @@ def trace_computation(computation: Callable[..., Any], jaxpr: Any) -> Any:
 
 
 def is_traced(value: Any) -> bool:
-    """Tell whether a value is a `jax.stages.Traced`."""
+    """Whether a value is a `jax.stages.Traced`."""
     return isinstance(value, jax.stages.Traced)
 
 

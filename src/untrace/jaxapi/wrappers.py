@@ -151,7 +151,7 @@ class Maker:
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Tell whether a value is what a parameter has by default."""
+    """Whether a value is what a parameter has by default."""
     if type(value) is object:  # a sentinel such as "no axis name"
         return True
     return value is default or (type(value) is type(default) and value == default)
@@ -232,7 +232,7 @@ def gradient_function(function: Any) -> Any:
 
 
 def gradient_has_logs(function: Any) -> bool:
-    """Tell whether the rule of a `jax.custom_gradient` returns logs, too."""
+    """Whether the rule of a `jax.custom_gradient` returns logs, too."""
     return bool(_closure(function.fwd).get("with_logs"))
 
 
@@ -264,7 +264,7 @@ def _plain_jit_info() -> Any:
 
 
 def jax_inlines(made: Transformed) -> bool:
-    """Tell whether JAX itself inlines what a function is traced to.
+    """Whether JAX itself inlines what a function is traced to.
 
     JAX 0.12 says when with an enumeration; XLA may also be asked to do it.
     """
@@ -277,7 +277,7 @@ def _is_unspecified(sharding: Any) -> bool:
 
 
 def is_wrapper(code: types.CodeType) -> bool:
-    """Tell whether a frame only passes a call on."""
+    """Whether a frame only passes a call on."""
     return code is _BOUNDARY
 
 

@@ -37,7 +37,7 @@ class Input:
         return self.aval.shape, self.aval.dtype, self.aval.weak_type
 
     def is_drawn(self) -> bool:
-        """Tell whether it is an array that another one may be drawn for."""
+        """Whether it is an array that another one may be drawn for."""
         value, aval = self.value, self.aval
         if value is None or jaxapi.is_ref_aval(aval) or jaxapi.is_token(aval):
             return False

@@ -100,7 +100,7 @@ def jaxpr_text(
 
 
 def _have_types(operands: Sequence[Atom], block: Block) -> bool:
-    """Tell whether tracing at these operands is tracing at the inputs of the block."""
+    """Whether tracing at these operands is tracing at the inputs of the block."""
     return len(operands) == len(block.inputs) and all(
         type(operand) is Value and jaxapi.same_aval(operand.aval, value.aval)
         for operand, value in zip(operands, block.inputs)

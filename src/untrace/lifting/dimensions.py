@@ -89,12 +89,12 @@ def readings(
 
 
 def is_symbolic(aval: Any) -> bool:
-    """Tell whether an aval has a symbolic dimension."""
+    """Whether an aval has a symbolic dimension."""
     return any(True for _ in _symbolic_sizes(aval))
 
 
 def mentions(lines: Iterable[str], name: str) -> bool:
-    """Tell whether a name occurs in some lines."""
+    """Whether a name occurs in some lines."""
     pattern = re.compile(rf"\b{re.escape(name)}\b")
     return any(pattern.search(line) for line in lines)
 

@@ -172,7 +172,7 @@ def _floats(value: Array, request: Request) -> str:
 
 
 def _is_within_one(held: Array) -> bool:
-    """Tell whether numbers of both signs stay within 1 where normal ones would not.
+    """Whether numbers of both signs stay within 1 where normal ones would not.
 
     They may be cosines or correlations, of which `jnp.arccos` or `jnp.arctanh` is taken.
     """
@@ -183,7 +183,7 @@ def _is_within_one(held: Array) -> bool:
 
 
 def _is_positive_definite(value: Array) -> bool:
-    """Tell whether a matrix, or each of a few, has a Cholesky decomposition."""
+    """Whether a matrix, or each of a few, has a Cholesky decomposition."""
     if value.ndim not in (2, 3) or not 2 <= value.shape[-1] <= MAX_ROWS:
         return False
     matrices = value.astype(np.float64).reshape(-1, *value.shape[-2:])
@@ -252,7 +252,7 @@ def _finite(value: Array) -> Array:
 
 
 def _is_even(held: Array) -> bool:
-    """Tell whether numbers rise or fall in even steps."""
+    """Whether numbers rise or fall in even steps."""
     steps = np.diff(held)
     return held.size >= N_ORDERED and np.allclose(steps, steps[0], rtol=1e-3, atol=0)
 

@@ -136,7 +136,7 @@ class Frame:
             self.equation(eqn)
 
     def uses(self, value: Value | None) -> bool:
-        """Tell whether the block being written reads a value."""
+        """Whether the block being written reads a value."""
         block, read = self._used
         if block is not self.block:
             block, read = self.block, set[Any]()
@@ -267,7 +267,7 @@ class Frame:
         return None
 
     def is_traced(self, atoms: Sequence[Atom]) -> bool:
-        """Tell whether an operand is a tracer: numpy would compute on constants itself."""
+        """Whether an operand is a tracer: numpy would compute on constants itself."""
         constants = self.constants
         for atom in atoms:  # noqa: SIM110  # `any` of a generator costs twice as much
             if type(atom) is Value and atom not in constants:

@@ -163,7 +163,7 @@ class SharedImports:
 
 
 def _occurs(name: str, text: str) -> bool:
-    """Tell whether a name occurs in a text as a whole word.
+    """Whether a name occurs in a text as a whole word.
 
     A regular expression that begins with a word's boundary is tried at every character.
     """

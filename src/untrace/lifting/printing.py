@@ -160,5 +160,5 @@ def fail(eqn: Equation, reason: str) -> LiftingError:
 
 
 def is_literal(atom: Atom) -> bool:
-    """Tell whether an operand is a literal."""
+    """Whether an operand is a literal."""
     return type(atom) is Literal

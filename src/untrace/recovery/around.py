@@ -89,17 +89,17 @@ def _behind(
 
 
 def enters_context(frame: types.FrameType) -> bool:
-    """Tell whether a decorator entered a context before a frame began."""
+    """Whether a decorator entered a context before a frame began."""
     back = frame.f_back
     return back is not None and back.f_code.co_filename in jaxapi.SCOPE_FILES
 
 
 def _passes_on(code: types.CodeType) -> bool:
-    """Tell whether a frame only passes a call on: JAX's, or a context as a decorator."""
+    """Whether a frame only passes a call on: JAX's, or a context as a decorator."""
     is_scope = code.co_filename in jaxapi.SCOPE_FILES
     return is_scope or reads_attribute(code) or jaxapi.is_wrapper(code)
 
 
 def _is_between(code: types.CodeType) -> bool:
-    """Tell whether code stands between what a program calls and what it calls of JAX."""
+    """Whether code stands between what a program calls and what it calls of JAX."""
     return passes_on(code.co_filename) and not is_handed_over(code)

@@ -51,7 +51,7 @@ _WRITTEN_INSIDE: list[str] = []
 
 @functools.lru_cache(maxsize=4096)
 def is_written_inside(filename: str) -> bool:
-    """Tell whether variables of a file's code name values where it is called."""
+    """Whether variables of a file's code name values where it is called."""
     return filename.startswith(tuple(_WRITTEN_INSIDE))
 
 
@@ -61,12 +61,12 @@ _PASSED_OVER: list[str] = []
 
 @functools.lru_cache(maxsize=4096)
 def passes_on(filename: str) -> bool:
-    """Tell whether code of a file only passes calls on, unless it is handed over."""
+    """Whether code of a file only passes calls on, unless it is handed over."""
     return filename.startswith(tuple(_PASSED_OVER))
 
 
 def is_recorded(code: types.CodeType) -> bool:
-    """Tell whether calls of a function are recorded with all that it does.
+    """Whether calls of a function are recorded with all that it does.
 
     Generators and comprehensions are not: what they do belongs to the function around.
     """
@@ -83,23 +83,23 @@ def is_recorded(code: types.CodeType) -> bool:
 
 
 def is_handed_over(code: types.CodeType) -> bool:
-    """Tell whether code of this package is a part of a program: see `recorded`."""
+    """Whether code of this package is a part of a program: see `recorded`."""
     return id(code) in _HANDED_OVER
 
 
 def reads_attribute(code: types.CodeType) -> bool:
-    """Tell whether code runs when an attribute is read, which is no call."""
+    """Whether code runs when an attribute is read, which is no call."""
     return code.co_name == "__getattribute__"
 
 
 def is_inside_jax(code: types.CodeType) -> bool:
-    """Tell whether code is a part of JAX."""
+    """Whether code is a part of JAX."""
     return code.co_filename.startswith(_jax_folders())
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_ignored(filename: str) -> bool:
-    """Tell whether a file belongs to Python, NumPy, JAX or this package."""
+    """Whether a file belongs to Python, NumPy, JAX or this package."""
     if filename.startswith("<"):
         return not filename.startswith(_TYPED)
     if filename.startswith(_own_folders()) or passes_on(filename):

@@ -16,7 +16,7 @@ from untrace.recovery.sites import once_per_site
 
 
 def is_constant_variable(frame: types.FrameType, name: str) -> bool:
-    """Tell whether a local variable, or one that is closed over, only holds constants."""
+    """Whether a local variable, or one that is closed over, only holds constants."""
     code = frame.f_code
     owner = _owner(frame, name) if name in listing_of(code).free else code
     return owner is not None and name in _constant_variables(owner, 0)
@@ -59,7 +59,7 @@ def _stored(instruction: dis.Instruction) -> Iterator[str]:
 def _is_constant(
     instructions: Sequence[dis.Instruction], index: int, depth: int
 ) -> bool:
-    """Tell whether what is `depth` values below the top of the stack is a constant.
+    """Whether what is `depth` values below the top of the stack is a constant.
 
     The stack is as it is before an instruction; it is followed backwards from there.
     """
@@ -95,7 +95,7 @@ def _depth_before(instruction: dis.Instruction, depth: int) -> int | None:
 
 
 def _is_loop(instruction: dis.Instruction) -> bool:
-    """Tell whether an instruction takes the next of what a loop is over."""
+    """Whether an instruction takes the next of what a loop is over."""
     return instruction.opname == "FOR_ITER"
 
 

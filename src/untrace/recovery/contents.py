@@ -79,7 +79,7 @@ class Look:
         self._sizes, self._found = list(map(len, found)), list(chain(*found))
 
     def finds_the_same(self) -> bool:
-        """Tell whether everything is still there, and nothing else."""
+        """Whether everything is still there, and nothing else."""
         now = list(map(operator.call, self._reads))
         return list(map(len, now)) == self._sizes and all(
             map(operator.is_, chain(*now), self._found)

@@ -117,7 +117,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def is_function(value: Any) -> bool:
-    """Tell whether a value is a function, wrapped or not; no other callable object."""
+    """Whether a value is a function, wrapped or not; no other callable object."""
     if isinstance(value, types.BuiltinFunctionType):
         return True
     if not callable(value) or isinstance(value, type):

@@ -81,7 +81,7 @@ def wrapped(frame: types.FrameType) -> types.FunctionType | None:
 
 
 def has_array(value: Any) -> bool:
-    """Tell whether a value is an array or tracer, or a tree that holds one."""
+    """Whether a value is an array or tracer, or a tree that holds one."""
     kind = type(value)
     if kind in _PLAIN:
         return False
@@ -98,7 +98,7 @@ def has_array(value: Any) -> bool:
 
 
 def _is_plain_iterator(value: Any) -> bool:
-    """Tell whether a value is a generator, `zip` or the like; JAX warns about these."""
+    """Whether a value is a generator, `zip` or the like; JAX warns about these."""
     is_plain = type(value).__module__ == "builtins"
     return is_plain and isinstance(value, (Iterator, ValuesView))
 

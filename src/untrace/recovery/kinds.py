@@ -99,7 +99,7 @@ class Own:
 
     @property
     def is_idle_map(self) -> bool:
-        """Tell whether its runs are left out where it is mapped over trees."""
+        """Whether its runs are left out where it is mapped over trees."""
         return self.is_library and self.n_idle_maps >= MIN_IDLE_RUNS
 
     def float_defaults(self, frame: types.FrameType) -> Mapping[str, float]:
@@ -178,7 +178,7 @@ def parameter_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _is_importing() -> bool:
-    """Tell whether a module of JAX is being imported: it has not all of its names yet."""
+    """Whether a module of JAX is being imported: it has not all of its names yet."""
     specs = [getattr(m, "__spec__", None) for m in list(sys.modules.values())]
     return any(
         spec.name.startswith("jax.") and getattr(spec, "_initializing", False)
@@ -195,7 +195,7 @@ def _own(code: types.CodeType) -> Own:
 
 
 def _changes(code: types.CodeType, parameters: tuple[str, ...]) -> bool:
-    """Tell whether a function assigns to parameters or in containers, or enters a context.
+    """Whether a function assigns to parameters or in containers, or enters a context.
 
     What a run began with cannot be told later then.
     """

@@ -45,12 +45,12 @@ def number_key(value: Any) -> NumberKey | None:
 
 
 def is_plain_number(key: NumberKey) -> bool:
-    """Tell whether a number reads better than any name for it."""
+    """Whether a number reads better than any name for it."""
     return key[1].lstrip("-") in _PLAIN
 
 
 def say_nothing(values: Iterable[Any], site: bytecode.Site) -> bool:
-    """Tell whether a call was given nothing whose name would be found here.
+    """Whether a call was given nothing whose name would be found here.
 
     Those are traced arrays, functions, flags and words: which variables hold these is known
     otherwise, or does not matter. One number that stands in the source has no name.
@@ -225,7 +225,7 @@ def _is_constant(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_array_class(kind: type) -> bool:
-    """Tell whether a class is one of constant arrays; to ask JAX takes long."""
+    """Whether a class is one of constant arrays; to ask JAX takes long."""
     is_tracer = issubclass(kind, jaxapi.Tracer)
     return not is_tracer and issubclass(kind, (np.ndarray, jax.Array))
 

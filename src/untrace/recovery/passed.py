@@ -120,7 +120,7 @@ def _add(function: Any, codes: dict[int, Any]) -> None:
 
 
 def is_same(wrapper: Any, called: Any) -> bool:
-    """Tell whether a call that a frame shows is of what a transformation made."""
+    """Whether a call that a frame shows is of what a transformation made."""
     made = jaxapi.transformed(wrapper)
     if made is None:
         return wrapper is called

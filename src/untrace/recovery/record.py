@@ -240,12 +240,12 @@ class Call(Subject):
 
     @property
     def is_own(self) -> bool:
-        """Tell whether this is a call of a function of the user or a framework."""
+        """Whether this is a call of a function of the user or a framework."""
         return self.function is None
 
 
 def is_library(code: types.CodeType) -> bool:
-    """Tell whether code belongs to an installed library, and not to the user."""
+    """Whether code belongs to an installed library, and not to the user."""
     return _is_installed(code.co_filename) and id(code) not in _OF_PROGRAMS
 
 
@@ -272,7 +272,7 @@ _LIBRARIES: list[str] = []
 
 
 def is_library_class(cls: type) -> bool:
-    """Tell whether a class, or the methods of one, is an installed library's."""
+    """Whether a class, or the methods of one, is an installed library's."""
     module = sys.modules.get(cls.__module__)
     methods = [m for m in vars(cls).values() if isinstance(m, types.FunctionType)]
     return _INSTALLED in (getattr(module, "__file__", None) or "") or any(

@@ -95,7 +95,7 @@ class Recorder:
     # ---- what the watcher asks -----------------------------------------------------
 
     def expects(self, kind: Any) -> bool:
-        """Tell whether a frame counts that begins in a function that is recorded."""
+        """Whether a frame counts that begins in a function that is recorded."""
         if type(kind) is Own and kind.waits and self.stack[-1].is_waiting:
             self.was_quiet(kind)
             return False  # `_enter_late` finds it, if JAX is called in it

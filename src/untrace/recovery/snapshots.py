@@ -131,7 +131,7 @@ class Snapshots:
         return contents.Look(found)
 
     def _changes(self, value: Any) -> bool:
-        """Tell whether a pytree, or one of a registered class in it, may change."""
+        """Whether a pytree, or one of a registered class in it, may change."""
         kind = type(value)
         if kind in _WHOLE:
             return False
@@ -159,7 +159,7 @@ class Snapshots:
 
 
 def _has_leaves(value: Any) -> bool:
-    """Tell whether a pytree that was not copied, such as metadata, may hold anything."""
+    """Whether a pytree that was not copied, such as metadata, may hold anything."""
     try:
         with jaxapi.outside_traces():
             return bool(jax.tree.leaves(value))
@@ -168,7 +168,7 @@ def _has_leaves(value: Any) -> bool:
 
 
 def _is_made_alike(known: _Copy, treedef: Any, parts: list[Any]) -> bool:
-    """Tell whether an object is still what it was when it was copied."""
+    """Whether an object is still what it was when it was copied."""
     try:
         return _are_same(known.parts, parts) and bool(known.treedef == treedef)
     except Exception:  # metadata of the user's that cannot be compared
@@ -182,7 +182,7 @@ def _are_same(first: Collection[Any], second: Collection[Any]) -> bool:
 
 
 def is_copy(first: Any, second: Any) -> bool:
-    """Tell whether two values are one object, or containers of the same objects."""
+    """Whether two values are one object, or containers of the same objects."""
     if first is second:
         return True
     kind = type(first)
@@ -218,7 +218,7 @@ def _kind(kind: type, value: Any) -> str:
 
 
 def _is_frozen(kind: type) -> bool:
-    """Tell whether a dataclass refuses all assignments once its objects are made.
+    """Whether a dataclass refuses all assignments once its objects are made.
 
     That is what the `__setattr__` that `dataclasses` generates does, and that of equinox;
     one of another library may let some pass (those of `jax_dataclasses` do, in a `with`).

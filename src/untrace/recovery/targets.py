@@ -212,7 +212,7 @@ _MADE = {"<genexpr>": "YIELD_VALUE", "<listcomp>": "LIST_APPEND"}
 
 @once_per_site
 def _is_element(code: types.CodeType, lasti: int) -> bool:
-    """Tell whether a comprehension makes an element of what the call returns."""
+    """Whether a comprehension makes an element of what the call returns."""
     instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti)
     return _is_at(instructions, index, (_MADE[code.co_name],))

@@ -62,7 +62,7 @@ class Watcher(Protocol):
     def always(self) -> Mapping[int, Any]: ...
 
     def expects(self, kind: Any) -> bool:
-        """Tell whether a frame may count that begins now; take note of one that does not."""
+        """Whether a frame may count that begins now; take note of one that does not."""
         ...
 
     def was_quiet(self, own: Own) -> None:

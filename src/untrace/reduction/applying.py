@@ -214,7 +214,7 @@ class _Evaluator:
         return self.atom(substitute, env)
 
     def _is_gone(self, eqn: Equation) -> bool:
-        """Tell whether nothing of an equation is wanted."""
+        """Whether nothing of an equation is wanted."""
         if eqn in self.edits.dropped:
             return True
         replaced = self.edits.replaced
@@ -348,7 +348,7 @@ def _touched(edits: Edits, root: Block) -> set[Block]:
 
 
 def _holds(block: Block, keys: set[Any]) -> bool:
-    """Tell whether an edit speaks of anything in a block itself."""
+    """Whether an edit speaks of anything in a block itself."""
     return not (
         keys.isdisjoint(block.inputs)
         and keys.isdisjoint(block.equations)

@@ -50,7 +50,7 @@ def explanation(program: Program, blamed: str | None) -> list[str]:
 
 
 def is_of_derivative(program: Program, blamed: str | None) -> bool:
-    """Tell whether the equation to blame is one that differentiation made."""
+    """Whether the equation to blame is one that differentiation made."""
     found = _blamed(program, blamed)
     return found is not None and origin_of(found[3], ()).is_derivative
 

@@ -52,7 +52,7 @@ COMPUTING = frozenset({"reduce", "reduce_window", "select_and_scatter"})
 
 
 def is_computing(eqn: Equation) -> bool:
-    """Tell whether what stands in an equation is a computation on elements, as of sums.
+    """Whether what stands in an equation is a computation on elements, as of sums.
 
     XLA lowers few of those, so they are kept as they are or go as a whole.
     """

@@ -205,7 +205,7 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
 
 
 def _has_odd_outputs(source: Source, keep: Keep) -> bool:
-    """Tell whether outputs are keys, or have derivatives without a type."""
+    """Whether outputs are keys, or have derivatives without a type."""
     avals = source.captured.jaxpr.out_avals
     is_jvp = any(run.under == "jvp" for run in keep.runs)
     plain = (

@@ -158,7 +158,7 @@ def _params(eqn: Equation, dtypes: DTypes) -> dict[str, Any]:
 
 
 def _is_idle(eqn: Equation, dtypes: DTypes) -> bool:
-    """Tell whether a cast would be to the dtype its operand has by now."""
+    """Whether a cast would be to the dtype its operand has by now."""
     if eqn.name != "convert_element_type" or eqn.params["sharding"] is not None:
         return False
     before, after = _dtype(eqn.operands[0]), eqn.params["new_dtype"]
@@ -167,7 +167,7 @@ def _is_idle(eqn: Equation, dtypes: DTypes) -> bool:
 
 
 def _reads_bits(eqn: Equation, dtypes: DTypes) -> bool:
-    """Tell whether bits would be read as a number of another width."""
+    """Whether bits would be read as a number of another width."""
     if eqn.name != "bitcast_convert_type":
         return False
     before, after = _dtype(eqn.operands[0]), eqn.params["new_dtype"]

@@ -159,7 +159,7 @@ def _knowledge(value: Any) -> int:
 
 
 def _is_small(number: Any) -> bool:
-    """Tell whether a number is an integer of one digit."""
+    """Whether a number is an integer of one digit."""
     try:
         return bool(abs(complex(number)) < 10 and complex(number) == int(number.real))
     except (ValueError, OverflowError, TypeError):

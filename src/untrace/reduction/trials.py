@@ -183,7 +183,7 @@ class Judge:
         return verdict
 
     def judge_program(self, program: Program) -> bool:
-        """Tell whether a program, written as equations, shows the failure."""
+        """Whether a program, written as equations, shows the failure."""
         trial = prepare(program, self.keep)
         return trial is not None and self.judge(trial).is_interesting
 

@@ -109,7 +109,7 @@ def _typed(array: Any, aval: Any) -> Any:
 
 
 def is_holdable(aval: Any) -> bool:
-    """Tell whether a value of this type can be an input that holds an array."""
+    """Whether a value of this type can be an input that holds an array."""
     return (
         hasattr(aval, "dtype")
         and not jaxapi.is_ref_aval(aval)

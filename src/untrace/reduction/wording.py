@@ -22,6 +22,6 @@ def duration(seconds: float) -> str:
 
 
 def is_module_name(stem: str) -> bool:
-    """Tell whether a file of this name would be imported in the place of a module."""
+    """Whether a file of this name would be imported in the place of a module."""
     installed = ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "safetensors")
     return stem in sys.stdlib_module_names or stem in installed

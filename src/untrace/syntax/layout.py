@@ -94,7 +94,7 @@ def _split_brackets(pad: str, code: str) -> list[str]:
 
 
 def _is_display(code: str, start: int, body: str) -> bool:
-    """Tell whether the bracket is a display of several items, not a call's or index's."""
+    """Whether the bracket is a display of several items, not a call's or index's."""
     follows = start > 0 and (code[start - 1].isalnum() or code[start - 1] in "_)]")
     return not follows and (len(split_commas(body)) > 1 or body.endswith(","))
 

@@ -137,7 +137,7 @@ class Scope:
         return name
 
     def is_taken(self, name: str) -> bool:
-        """Tell whether `name` is defined here or in an enclosing scope."""
+        """Whether `name` is defined here or in an enclosing scope."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope._own:

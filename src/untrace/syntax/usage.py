@@ -87,11 +87,11 @@ class Usage:
             yield from (key for part in shown for key in part.elts if is_key(key))
 
     def is_called(self, node: ast.AST) -> bool:
-        """Tell whether an expression is the function of a call."""
+        """Whether an expression is the function of a call."""
         return id(node) in self._called
 
     def is_own_call(self, node: ast.Call) -> bool:
-        """Tell whether keywords are those of a function that the module defines."""
+        """Whether keywords are those of a function that the module defines."""
         function = node.func
         if isinstance(function, ast.Call):
             return any(self._is_own(arg) for arg in function.args[:1])
@@ -126,7 +126,7 @@ def root(node: ast.AST) -> str:
 
 
 def is_key(node: ast.AST) -> bool:
-    """Tell whether an expression is a string, as a key may be."""
+    """Whether an expression is a string, as a key may be."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 

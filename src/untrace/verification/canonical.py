@@ -516,7 +516,7 @@ def _slots(base: type) -> list[str]:
 
 
 def _is_value_like(kind: type) -> bool:
-    """Tell whether two objects without fields of this class are interchangeable.
+    """Whether two objects without fields of this class are interchangeable.
 
     True for empty dataclasses and for classes written in Python that keep no state at
     all (effects, markers such as `UnspecifiedValue`). False for `object()` sentinels

@@ -1,4 +1,4 @@
-"""Tell whether two jaxprs are identical, and where they part if not.
+"""Whether two jaxprs are identical, and where they part if not.
 
 Both sides are walked in step. Identical means: the same equations in the same order,
 with the same primitives, params (sub-programs recursively), operands by position in

@@ -1,4 +1,4 @@
-"""Tell whether two programs are equal as data flow.
+"""Whether two programs are equal as data flow.
 
 Every value gets a number by what computes it: primitive, params and the numbers of its
 operands. Both programs share one table, so values computed alike have one number, and

@@ -44,7 +44,7 @@ class KeyScope:
         self.keys: dict[Any, Key] = {}
 
     def sees(self, var: Any) -> bool:
-        """Tell whether a variable belongs to this jaxpr or one around it."""
+        """Whether a variable belongs to this jaxpr or one around it."""
         scope: KeyScope | None = self
         while scope is not None:
             if var in scope.keys or var in scope.consts:

@@ -48,7 +48,7 @@ class Report:
 
     @property
     def is_verified(self) -> bool:
-        """Tell whether the source was proved to be the captured program."""
+        """Whether the source was proved to be the captured program."""
         return self.strength in ("identical", "equivalent", "rerolled")
 
     def difference_lines(self) -> list[str]:

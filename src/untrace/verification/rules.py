@@ -290,7 +290,7 @@ class FollowedRules:
         self._all_deep, self._n_more = all_deep, 0
 
     def decide(self, name: str, eqn: Any) -> tuple[bool, bool]:
-        """Tell whether rules are looked at, and whether only because all are so deep."""
+        """Whether rules are looked at, and whether only because all are so deep."""
         if jaxapi.follows_rules(self.names, name, eqn.params["call_jaxpr"]):
             return True, False
         is_more = len(self.names) < self._all_deep

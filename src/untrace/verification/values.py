@@ -40,7 +40,7 @@ class Scope:
         self.actual_consts: dict[Any, Any] = {}
 
     def sees_expected(self, var: Any) -> bool:
-        """Tell whether a variable of the expected side is one of this or outer jaxprs."""
+        """Whether a variable of the expected side is one of this or outer jaxprs."""
         scope: Scope | None = self
         while scope is not None:
             if var in scope.partner or var in scope.expected_consts:

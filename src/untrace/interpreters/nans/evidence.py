@@ -122,7 +122,7 @@ def at_first_bad(
 
 
 def is_overflow(name: str, values: Sequence[float | None], result: Any) -> bool:
-    """Tell whether an infinity is one of rounding: exact arithmetic has a number there."""
+    """Whether an infinity is one of rounding: exact arithmetic has a number there."""
     if np.isnan(np.asarray(result, np.float64)).any() or None in values[:1]:
         return name in ("dot_general", "reduce_sum", "cumsum", "conv_general_dilated")
     if name == "div":
@@ -182,7 +182,7 @@ def _ancestors(number: int, makers: dict[int, Row]) -> Iterator[str]:
 
 
 def _is_difference(number: int, makers: dict[int, Row]) -> bool:
-    """Tell whether a value is a mean from which a square is taken away."""
+    """Whether a value is a mean from which a square is taken away."""
     for row in _lineage(number, makers):
         if row.equation.primitive.name == "sub":
             mean, square = row.operands

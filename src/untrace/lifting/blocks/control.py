@@ -25,7 +25,7 @@ from untrace.lifting.printing import Group, Rhs, grouped, is_literal
 
 
 def hoists_in_order(block: Block, captured: Sequence[Atom]) -> bool:
-    """Tell whether a closure over `captured` would be hoisted in just this order."""
+    """Whether a closure over `captured` would be hoisted in just this order."""
     return n_unhoisted(block, captured) == 0
 
 

@@ -46,7 +46,7 @@ def starred(block: Block, groups: Sequence[Group], hints: Sequence[str]) -> str:
 
 
 def _has_blocks(eqn: Equation) -> bool:
-    """Tell whether an equation passes its operands on to a sub-program."""
+    """Whether an equation passes its operands on to a sub-program."""
     return any(
         isinstance(item, Block)
         for param in eqn.params.values()

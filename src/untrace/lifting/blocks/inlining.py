@@ -98,7 +98,7 @@ class _JitInliner(Inliner):
 
 
 def _is_plain_call(eqn: Equation) -> bool:
-    """Tell whether an equation calls a function that the user has jitted plainly."""
+    """Whether an equation calls a function that the user has jitted plainly."""
     params = eqn.params
     if eqn.name != "jit" or not isinstance(params.get("jaxpr"), Block):
         return False
@@ -113,7 +113,7 @@ def _is_plain_call(eqn: Equation) -> bool:
 
 
 def _is_constant(eqn: Equation) -> bool:
-    """Tell whether an equation takes constants alone."""
+    """Whether an equation takes constants alone."""
     return all(type(atom) is Literal for atom in eqn.operands)
 
 

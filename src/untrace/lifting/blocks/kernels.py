@@ -261,7 +261,7 @@ def _read_spec(mapping: Any) -> Spec:
 
 
 def _is_default(spec: Spec) -> bool:
-    """Tell whether a block is the whole array, as without a block spec."""
+    """Whether a block is the whole array, as without a block spec."""
     is_plain = (
         jaxapi.is_default_memory(spec.memory_space) and spec.pipeline_mode is None
     )

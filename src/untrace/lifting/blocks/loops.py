@@ -108,7 +108,7 @@ def while_loop(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 def _counts_up_to(cond: Block) -> bool:
-    """Tell whether a condition is that the first carry is less than the second."""
+    """Whether a condition is that the first carry is less than the second."""
     if len(cond.equations) != 1 or cond.constants:
         return False
     (eqn,) = cond.equations
@@ -118,7 +118,7 @@ def _counts_up_to(cond: Block) -> bool:
 
 
 def _is_carried(init: Sequence[Atom], body: Block, n_consts: int) -> bool:
-    """Tell whether values enter a loop, and come back, with the same types."""
+    """Whether values enter a loop, and come back, with the same types."""
     carried = body.inputs[n_consts:]
     same_entry = all(jaxapi.same_aval(a.aval, b.aval) for a, b in zip(init, carried))
     same = all(jaxapi.same_type(a.aval, b.aval) for a, b in zip(carried, body.outputs))
@@ -188,7 +188,7 @@ def _uncounted(
 
 
 def _adds_one(eqn: Equation, counter: Value) -> bool:
-    """Tell whether an equation counts: one more than the counter."""
+    """Whether an equation counts: one more than the counter."""
     line = getattr(eqn.params.get("line"), "text", "")
     if eqn.name == "idiom":
         return line == "v0 + 1" and eqn.operands == (counter,)

@@ -126,7 +126,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _can_be_bound(eqn: Equation) -> bool:
-    """Tell whether the params of an equation can be written, sub-programs aside."""
+    """Whether the params of an equation can be written, sub-programs aside."""
     for param in eqn.params.values():
         items = param if type(param) is tuple else (param,)  # pyright: ignore[reportUnknownVariableType]
         if any(isinstance(item, Block) for item in items):  # pyright: ignore[reportUnknownVariableType]

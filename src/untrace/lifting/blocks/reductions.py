@@ -83,7 +83,7 @@ def reduce_window(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 def _traces_alike(block: Block, inits: tuple[Atom, ...]) -> bool:
-    """Tell whether the computation would be traced at the types that it has."""
+    """Whether the computation would be traced at the types that it has."""
     types = [atom.aval for atom in inits] * 2
     return len(types) == len(block.inputs) and all(
         jaxapi.same_aval(aval, value.aval) for aval, value in zip(types, block.inputs)

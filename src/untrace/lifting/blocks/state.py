@@ -100,7 +100,7 @@ def _stored(value: Atom, frame: Frame) -> str:
 
 
 def _is_cast(value: Atom) -> bool:
-    """Tell whether assigning would convert the value first."""
+    """Whether assigning would convert the value first."""
     return bool(getattr(value.aval, "weak_type", False)) and not is_literal(value)
 
 

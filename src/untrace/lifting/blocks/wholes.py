@@ -200,7 +200,7 @@ def _edits(
 
 
 def _is_plain(whole: _Whole, chunks: Sequence[Sequence[int]]) -> bool:
-    """Tell whether short lines are fewer than one line for every name."""
+    """Whether short lines are fewer than one line for every name."""
     return len(chunks) <= len(whole.names) // 2
 
 
@@ -303,7 +303,7 @@ class _Run:
                 start = stop
 
     def stays(self, whole: _Whole) -> bool:
-        """Tell whether the values are read by their names."""
+        """Whether the values are read by their names."""
         if self.is_single:
             return self.first in whole.kept
         return len(self.indices) < MIN_RUN and whole.kept.issuperset(self.indices)

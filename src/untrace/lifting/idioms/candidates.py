@@ -59,7 +59,7 @@ def _lines(region: Region, look: int) -> Iterator[Line]:
 
 
 def is_sought(region: Region, look: int) -> bool:
-    """Tell whether anything is to be tried for a region."""
+    """Whether anything is to be tried for a region."""
     return look in learned().by_look or bool(_call_name(region))
 
 
@@ -110,7 +110,7 @@ def _operands(idiom: Idiom, region: Region) -> Iterator[tuple[str, ...]]:
 def _fits(
     texts: tuple[str, ...], given: dict[str, str], kinds: Sequence[tuple[str, ...]]
 ) -> bool:
-    """Tell whether operands have the kinds of those in an example."""
+    """Whether operands have the kinds of those in an example."""
     found = [given.get(text) or _literal_kind(text) for text in texts]
     return any(all(map(is_kind, found, wanted)) for wanted in kinds)
 

@@ -43,7 +43,7 @@ def _kind(item: str) -> str:
 
 
 def is_kind(found: str, wanted: str) -> bool:
-    """Tell whether a value can stand where an example has one of a kind.
+    """Whether a value can stand where an example has one of a kind.
 
     Numbers of all kinds, and truth values, can be what floating point numbers are.
     """

@@ -13,7 +13,7 @@ IMPROVED = frozenset(_IMPROVED.split())
 
 
 def is_public(region: Region) -> bool:
-    """Tell whether a region is one equation whose rule prints no `jax.lax`."""
+    """Whether a region is one equation whose rule prints no `jax.lax`."""
     if len(region.equations) != 1:
         return False
     root = region.root

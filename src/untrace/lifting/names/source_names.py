@@ -28,7 +28,7 @@ class LibraryName(str):
 
 
 def is_library(file: str) -> bool:
-    """Tell whether a file is a library's, not the user's."""
+    """Whether a file is a library's, not the user's."""
     return any(part in file for part in LIBRARIES)
 
 

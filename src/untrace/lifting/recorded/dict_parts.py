@@ -110,7 +110,7 @@ def _named_entries(found: Found, writer: Writer) -> Entries:
 
 
 def _replaces_whole_keys(wanted: Entries, layers: Sequence[set[Way]]) -> bool:
-    """Tell whether a dict is `{**first, **second}`: all under a key is of one of them."""
+    """Whether a dict is `{**first, **second}`: all under a key is of one of them."""
     holders: dict[Any, set[Way]] = {}
     for ways in layers:
         holders.update({way[0]: ways for way in ways})

@@ -183,7 +183,7 @@ def _item(value: Any, role: str, writer: Writer) -> Term:
 
 
 def _is_needed(name: Name, writer: Writer) -> bool:
-    """Tell whether a name is used anyway, as far as that is known by now."""
+    """Whether a name is used anyway, as far as that is known by now."""
     if name.is_parameter or name.uses:
         return True
     last = writer.draft.statements[-1] if writer.draft.statements else Statement()
@@ -248,7 +248,7 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
 
 
 def _has_one_field(kind: type) -> bool:
-    """Tell whether objects of a class never have another field."""
+    """Whether objects of a class never have another field."""
     if dataclasses.is_dataclass(kind):
         return len(dataclasses.fields(kind)) == 1
     return len(getattr(kind, "_fields", ())) == 1
@@ -276,7 +276,7 @@ def with_numbers(value: Any, writer: Writer) -> tuple[Tree, list[Any]]:
 
 
 def _is_known(value: Any) -> bool:
-    """Tell whether a value is one of Python's or JAX's own, which can be spelled."""
+    """Whether a value is one of Python's or JAX's own, which can be spelled."""
     module = type(value).__module__.partition(".")[0]
     return is_plain(value) or module in _KNOWN_MODULES
 
@@ -286,7 +286,7 @@ def _is_node(value: Any) -> bool:
 
 
 def _has_static(value: Any) -> bool:
-    """Tell whether a plain container holds what is no array, besides None."""
+    """Whether a plain container holds what is no array, besides None."""
     if type(value) in (tuple, list, dict):
         items = value.values() if type(value) is dict else value
         return any(_has_static(item) for item in items)

@@ -146,7 +146,7 @@ def _mark(term: Term, index: int) -> None:
 
 
 def _fills_line(around: Term, term: Term) -> bool:
-    """Tell whether one line would be too short for an expression inside another.
+    """Whether one line would be too short for an expression inside another.
 
     Then values that a library had given a name keep it, all of them. A method of the
     expression only follows it: `(...).reshape(2, -1)` is no expression around it.

@@ -125,7 +125,7 @@ def _named_sizes(captured: Captured, shown: Sequence[Any]) -> dict[int, Sequence
 
 
 def _is_made_here(captured: Captured) -> bool:
-    """Tell whether this package made the function around what the user gave it."""
+    """Whether this package made the function around what the user gave it."""
     function = captured.convention.function if captured.convention else None
     code = getattr(function, "__code__", None)
     return code is not None and passes_on(code.co_filename) and not is_handed_over(code)
@@ -186,7 +186,7 @@ def _whole_call(root: Body) -> Call | None:
 
 
 def _hoists(calls: Iterable[Call]) -> bool:
-    """Tell whether what the program computes depends on which of its values are traced.
+    """Whether what the program computes depends on which of its values are traced.
 
     `jax.closure_convert` makes arguments of the traced values that a function closes
     over, and of no others. The text gives as many as there were while recording, so it
@@ -206,7 +206,7 @@ def _hoists(calls: Iterable[Call]) -> bool:
 
 
 def _is_staged(item: Call) -> bool:
-    """Tell whether JAX traces the functions of a call, whatever it is given."""
+    """Whether JAX traces the functions of a call, whatever it is given."""
     if isinstance(item.function, jaxapi.Transformed):
         return item.function.maker[1] in ("jit", "checkpoint")
     home = None if item.function is None else public_name(item.function)

@@ -264,11 +264,11 @@ class Plan:
         return is_more and self.mergeable != frozenset()
 
     def may_merge(self, stem: str) -> bool:
-        """Tell whether functions of a name may become one where they differ in numbers."""
+        """Whether functions of a name may become one where they differ in numbers."""
         return self.mergeable is None or stem in self.mergeable
 
     def is_switched(self, body: Body, value: bool) -> bool:
-        """Tell whether a parameter holds a bool in a run, and the other one in another."""
+        """Whether a parameter holds a bool in a run, and the other one in another."""
         self._read_calls()
         return any(
             held is value and len(self.flags.get((id(body.code), name), ())) > 1
@@ -288,7 +288,7 @@ class Plan:
                 self.flags.setdefault((id(body.code), name), set()).add(value)
 
     def has_several_shapes(self, item: Call) -> bool:
-        """Tell whether a call in a loop took the shapes of unlike arrays in its turns."""
+        """Whether a call in a loop took the shapes of unlike arrays in its turns."""
         if not item.shaped:
             return False
         if not self.shapes:
@@ -298,7 +298,7 @@ class Plan:
         return len(self.shapes.get(item.place, ())) > 1
 
     def is_called_again(self, code: types.CodeType) -> bool:
-        """Tell whether a function was called from more than one place."""
+        """Whether a function was called from more than one place."""
         self._read_calls()
         return len(self.places.get(id(code), ())) > 1
 
@@ -481,7 +481,7 @@ def calls_around(body: Body, item: Call | None) -> tuple[Call, ...]:
 
 
 def _transforms(item: Call) -> bool:
-    """Tell whether a call is of a transformation other than `jax.jit`."""
+    """Whether a call is of a transformation other than `jax.jit`."""
     made = item.function
     is_jitted = isinstance(made, jaxapi.Transformed) and made.maker[1] == "jit"
     return not (item.is_own or is_jitted) and bool(item.bodies)

@@ -159,7 +159,7 @@ class Program:
     # ---- what the user wants to see the inside of ----------------------------------
 
     def opens(self, item: Call) -> bool:
-        """Tell whether a call is written as what JAX makes of its transformation."""
+        """Whether a call is written as what JAX makes of its transformation."""
         names = self.plan.expand - {"jit"}
         found = names_of(item.function) & names if names else frozenset[str]()
         if not found or item in self.plan.closed:
@@ -168,7 +168,7 @@ class Program:
         return not found & MAYBE_PUBLIC or public_name(item.function) is None
 
     def opens_jit(self) -> bool:
-        """Tell whether functions that are jitted here are written without it."""
+        """Whether functions that are jitted here are written without it."""
         if "jit" not in self.plan.expand:
             return False
         place = INSIDE if self.n_transforming else OUTSIDE
@@ -314,7 +314,7 @@ class Program:
         last.after += ["", "", text]
 
     def has_effects(self, item: Call) -> bool:
-        """Tell whether a call does more than return its result."""
+        """Whether a call does more than return its result."""
         known = self._effects.get(id(item))
         if known is None:
             name = getattr(item.function, "__name__", "")
@@ -338,7 +338,7 @@ class Program:
         )
 
     def is_dissolved(self, item: Call) -> bool:
-        """Tell whether a call of a Python function is written as what it does."""
+        """Whether a call of a Python function is written as what it does."""
         code = item.bodies[0].code
         if item in self.plan.dissolved:
             return True
@@ -359,7 +359,7 @@ class Program:
 
 
 def _is_in(text: str, line: str) -> bool:
-    """Tell whether an expression is written in a line, or the line is a part of it."""
+    """Whether an expression is written in a line, or the line is a part of it."""
     text, line = _without_layout(text), _without_layout(line).rstrip(",")
     return text in line or (len(line) > 3 and line in text)
 
@@ -380,7 +380,7 @@ def _shapes(draft: Draft) -> dict[str, tuple[int, ...]]:
 
 
 def _is_formula(body: Body) -> bool:
-    """Tell whether a function makes one array of arrays and numbers, and of no object."""
+    """Whether a function makes one array of arrays and numbers, and of no object."""
     given = body.parameters.values()
     return (
         not body.code.co_freevars
@@ -390,7 +390,7 @@ def _is_formula(body: Body) -> bool:
 
 
 def is_wrapper(body: Body) -> bool:
-    """Tell whether all that a run does is done by one function that it calls."""
+    """Whether all that a run does is done by one function that it calls."""
     busy = [c for c in body.calls if _is_busy(c)]
     return len(busy) == 1 and busy[0].is_own
 

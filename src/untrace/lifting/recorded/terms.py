@@ -234,7 +234,7 @@ def _member(part: Part) -> tuple[Name, str, int] | None:
 
 
 def _is_called(parts: Sequence[Part]) -> bool:
-    """Tell whether the bracket that parts end with is that of a call."""
+    """Whether the bracket that parts end with is that of a call."""
     text = "".join([_text(part) for part in parts[-2:]])
     return len(text) > 1 and (text[-2].isalnum() or text[-2] in "_)]")
 
@@ -301,12 +301,12 @@ def dict_term(items: Iterable[tuple[Any, Term]], bases: Iterable[Term] = ()) -> 
 
 
 def is_global(term: Term) -> bool:
-    """Tell whether an expression begins with a name of the module."""
+    """Whether an expression begins with a name of the module."""
     return type(term.parts[0]) is Global
 
 
 def is_bound(term: Term) -> bool:
-    """Tell whether an expression sees a value of the function around it.
+    """Whether an expression sees a value of the function around it.
 
     The parameters of a lambda have their names already.
     """

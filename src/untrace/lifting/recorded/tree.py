@@ -238,7 +238,7 @@ def defined(statement: Statement) -> Iterator[Name]:
 
 
 def is_folded(targets: Names | None) -> bool:
-    """Tell whether a value is written where it is used."""
+    """Whether a value is written where it is used."""
     return isinstance(targets, Name) and targets.folded is not None
 
 

@@ -341,7 +341,7 @@ class Writer:
         return self.is_library or self.n_dissolving > 0
 
     def is_new(self, result: Any) -> bool:
-        """Tell whether a result holds anything that has no name yet."""
+        """Whether a result holds anything that has no name yet."""
         arrays = self.values.tree(result)[1]
         if isinstance(result, jax.tree_util.Partial):
             return self.find(id(jaxapi.plain_map(result))) is None

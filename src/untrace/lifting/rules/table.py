@@ -49,13 +49,13 @@ class Rule:
     is_variadic: bool = False
 
     def accepts(self, params: Mapping[str, Any]) -> bool:
-        """Tell whether the params have the values that the rule fixes."""
+        """Whether the params have the values that the rule fixes."""
         return all(
             key not in params or _same(params[key], value) for key, value in self.fixed
         )
 
     def covers(self, names: tuple[str, ...]) -> bool:
-        """Tell whether the rule shows or fixes every param, and shows none else."""
+        """Whether the rule shows or fixes every param, and shows none else."""
         known = self.shown.union(key for key, _ in self.fixed)
         return self.shown.issubset(names) and known.issuperset(names)
 

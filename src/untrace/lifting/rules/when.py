@@ -163,7 +163,7 @@ def _bare_literals(eqn: Equation) -> bool:
 
 
 def _is_bare(literal: Literal, eqn: Equation) -> bool:
-    """Tell whether a Python scalar next to a variable becomes this literal."""
+    """Whether a Python scalar next to a variable becomes this literal."""
     aval = literal.aval
     if not aval.weak_type and aval.sharding.mesh != jaxapi.scalar_mesh(eqn.context):
         return False

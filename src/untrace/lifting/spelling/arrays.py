@@ -226,7 +226,7 @@ def _bits(value: Array) -> Array:
 
 
 def _is_same(candidate: Array, value: Array) -> bool:
-    """Tell whether two arrays have the same shape, dtype and bits."""
+    """Whether two arrays have the same shape, dtype and bits."""
     if candidate.shape != value.shape or candidate.dtype != value.dtype:
         return False
     return bool(np.array_equal(_bits(candidate), _bits(value)))

@@ -268,7 +268,7 @@ def _find_writer(kind: type, value: Any) -> Writer:
 
 
 def _is_memoised(kind: type) -> bool:
-    """Tell whether equal values of `kind` share a text: those of JAX do.
+    """Whether equal values of `kind` share a text: those of JAX do.
 
     But for typed primitives, which are equal for operands of any types.
     """

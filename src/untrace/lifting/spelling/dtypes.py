@@ -51,14 +51,14 @@ def spell_dtype_object(dtype: np.dtype[Any], imports: Imports) -> str:
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Tell whether NumPy itself has `dtype`; `kind` alone does not say."""
+    """Whether NumPy itself has `dtype`; `kind` alone does not say."""
     return dtype.isbuiltin == 1 and dtype.kind in "biufc"
 
 
 # numpy works the name of a dtype out anew every time.
 @functools.lru_cache(maxsize=256)
 def is_scalar_dtype(dtype: np.dtype[Any]) -> bool:
-    """Tell whether `jax.numpy` has a scalar type for `dtype`."""
+    """Whether `jax.numpy` has a scalar type for `dtype`."""
     return dtype.isbuiltin != 0 and hasattr(jnp, scalar_name(dtype)) and dtype.isnative
 
 

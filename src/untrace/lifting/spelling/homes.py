@@ -126,7 +126,7 @@ def _public_names(n_modules: int) -> dict[int, tuple[Any, Home]]:
 
 
 def _is_python(value: Any) -> bool:
-    """Tell whether a class or function is one of Python's, which a module imports."""
+    """Whether a class or function is one of Python's, which a module imports."""
     module = getattr(value, "__module__", None)
     return (
         isinstance(value, (type, types.FunctionType))
@@ -212,7 +212,7 @@ def _attributes_of(module: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def _is_importable(module: str) -> bool:
-    """Tell whether a fresh process could import this (imported) module by its name."""
+    """Whether a fresh process could import this (imported) module by its name."""
     if module.partition(".")[0] in ("__main__", "__mp_main__", "untrace"):
         return False
     found = sys.modules.get(module)

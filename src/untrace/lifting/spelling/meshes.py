@@ -105,7 +105,7 @@ def _axis_types(speller: Speller, types: Sequence[Any]) -> str:
 
 
 def _is_default_mesh(mesh: Any) -> bool:
-    """Tell whether `jax.make_mesh` arranges the devices in the same way."""
+    """Whether `jax.make_mesh` arranges the devices in the same way."""
     if not all(isinstance(name, str) for name in mesh.axis_names):
         return False
     try:

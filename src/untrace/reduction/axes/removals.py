@@ -23,7 +23,7 @@ class Removal:
     factors: frozenset[Factor]
 
     def is_gone(self, dim: Factor) -> bool:
-        """Tell whether an axis goes."""
+        """Whether an axis goes."""
         return dim.size == 1 and leaves([dim])[0] in self.factors
 
     def gone(self, dims: Dims) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ class Removal:
         return tuple(numbers[axis] for axis in found if axis in numbers)
 
     def is_touched(self) -> bool:
-        """Tell whether any operand or result has any of the axes."""
+        """Whether any operand or result has any of the axes."""
         return any(map(self.is_gone, self.site.all_dims()))
 
     def n_touched(self) -> int:

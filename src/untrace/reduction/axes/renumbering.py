@@ -96,7 +96,7 @@ def _agree(
     window_axes: Sequence[int],
     indexed: Sequence[int],
 ) -> bool:
-    """Tell whether the axis goes from an array as from its windows, and no index."""
+    """Whether the axis goes from an array as from its windows, and no index."""
     gone = removal.gone(array)
     n_gone = sum(axis in window_axes for axis in removal.gone(windows))
     hidden = removal.site.params["dimension_numbers"].operand_batching_dims

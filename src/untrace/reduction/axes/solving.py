@@ -32,7 +32,7 @@ class Sizes:
         return tuple(map(self.size, dims))
 
     def is_changed(self, dims: Iterable[Factor]) -> bool:
-        """Tell whether any of `dims` has another size."""
+        """Whether any of `dims` has another size."""
         return any(self.size(dim) != dim.size for dim in dims)
 
     def change(self, dim: Factor, size: int) -> bool:

@@ -61,7 +61,7 @@ class Keep:
         return self._is_kept([o for o in outcomes if o is not None], program)
 
     def holds(self, outcomes: Sequence[Outcome], program: Program) -> bool:
-        """Tell whether the program fails as wanted.
+        """Whether the program fails as wanted.
 
         Args:
           outcomes: Those of `runs`, in this order.
@@ -110,7 +110,7 @@ class Keep:
         return False
 
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
-        """Tell whether a program does not fail with its control inputs, in no like way.
+        """Whether a program does not fail with its control inputs, in no like way.
 
         Args:
           outcomes: Those of `runs` with the control inputs.
@@ -325,7 +325,7 @@ def ending(outcome: Outcome) -> str:
 
 
 def is_match(expression: str | None, *texts: str) -> bool:
-    """Tell whether an expression is found in one of several texts; None always is."""
+    """Whether an expression is found in one of several texts; None always is."""
     return expression is None or any(re.search(expression, text) for text in texts)
 
 

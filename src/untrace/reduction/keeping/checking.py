@@ -66,7 +66,7 @@ class Check(RunningKeep):
         return not (self.made and self._is_given(program))
 
     def _is_given(self, program: Program) -> bool:
-        """Tell whether the test holds for the inputs already."""
+        """Whether the test holds for the inputs already."""
         values = [np.asarray(v) for v in program.values if not jaxapi.is_key_array(v)]
         lists = [values, *([value] for value in values)]
         return any(self._is_true_of(given, program) for given in lists)

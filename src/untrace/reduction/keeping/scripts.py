@@ -116,7 +116,7 @@ def call_lines(name: str, under: str | None, jit: str = "jax.jit") -> list[str]:
 
 
 def is_single(program: Program | None) -> bool:
-    """Tell whether a program has one output, which is a real number."""
+    """Whether a program has one output, which is a real number."""
     if program is None or len(program.block.outputs) != 1:
         return False
     return _is_real(program.block.outputs[0].aval)
@@ -348,7 +348,7 @@ _WAYS = {"eager": eager_lines, "call": called_lines}
 
 
 def is_one_process(sides: Sequence[str]) -> bool:
-    """Tell whether both sides of `differs` can run in one process."""
+    """Whether both sides of `differs` can run in one process."""
     return all(side == "jit" or side in _WAYS for side in sides)
 
 

@@ -42,7 +42,7 @@ class Lowers(RunningKeep):
 
 
 def is_lowered(runs: Sequence[Run], outcomes: Sequence[Outcome]) -> bool:
-    """Tell whether a run shows that the program can be lowered."""
+    """Whether a run shows that the program can be lowered."""
     return any(
         run.action in ("jit", "compile") and outcome.stage in ("compile", "run", "done")
         for run, outcome in zip(runs, outcomes)

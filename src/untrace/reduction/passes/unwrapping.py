@@ -31,7 +31,7 @@ def wrappers(program: Program) -> list[Equation]:
 
 
 def _is_call(eqn: Equation) -> bool:
-    """Tell whether operands and results are those of the sub-program."""
+    """Whether operands and results are those of the sub-program."""
     blocks = list(sub_blocks(eqn))
     if eqn.name in ("shard_map", "custom_linear_solve"):
         return True

@@ -96,7 +96,7 @@ def perform(
 
 
 def _is_ours(error: BaseException, report: _Report) -> bool:
-    """Tell whether an error is one of the text or of how it is run.
+    """Whether an error is one of the text or of how it is run.
 
     The program was traced before it was written. What fails while it is traced again is
     its own only if it is the transformation that fails.

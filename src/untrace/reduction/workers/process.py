@@ -88,7 +88,7 @@ class Server:
         self.jax_version = str(hello[0]["jax"])
 
     def is_alive(self) -> bool:
-        """Tell whether it can take a job."""
+        """Whether it can take a job."""
         return self.forks and self.process.poll() is None
 
     def ask(self, job: Job) -> Outcome:

@@ -62,7 +62,7 @@ atexit.register(close_servers)
 
 
 def _was_killed(outcome: Outcome) -> bool:
-    """Tell whether someone killed the program, which it may have done itself."""
+    """Whether someone killed the program, which it may have done itself."""
     if not hasattr(signal, "SIGKILL"):
         return False
     return outcome.status == "died" and outcome.signal == signal.SIGKILL

@@ -93,7 +93,7 @@ def _users_spelling(item: Call) -> Spelling | None:
 
 
 def _is_switch(name: str, value: Any, item: Call, writer: Writer) -> bool:
-    """Tell whether the user wrote a bool that a parameter around may stand for."""
+    """Whether the user wrote a bool that a parameter around may stand for."""
     around = writer.program.open_calls
     if type(value) is not bool or writer.in_library or not around:
         return False
@@ -178,7 +178,7 @@ def given_values(item: Call) -> list[Any]:
 
 
 def is_default(value: Any, parameter: inspect.Parameter) -> bool:
-    """Tell whether a value need not be given for a parameter."""
+    """Whether a value need not be given for a parameter."""
     if parameter.name == "out_sharding" and jaxapi.is_over_nothing(value):
         return parameter.default is None
     return parameter.default is not parameter.empty and _same(value, parameter.default)

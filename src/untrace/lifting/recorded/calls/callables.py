@@ -86,7 +86,7 @@ def callable_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term
 
 
 def _is_made(function: Any) -> bool:
-    """Tell whether a function is public, or what a transformation made."""
+    """Whether a function is public, or what a transformation made."""
     layer = peel(function)
     made = layer is not None and layer.kind in ("transformed", "custom")
     return made or bool(public_name(function))
@@ -154,7 +154,7 @@ def _left(
 
 
 def _is_inlined(made: jaxapi.Transformed, item: Call, writer: Writer) -> bool:
-    """Tell whether a library only has a function jitted for its cache.
+    """Whether a library only has a function jitted for its cache.
 
     JAX inlines what it is traced to. Integers would be numbers without it, which
     functions treat in their own ways (`x**2`).

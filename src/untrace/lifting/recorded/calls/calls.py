@@ -129,5 +129,5 @@ def _n_bound(known: Found) -> int:
 
 
 def _is_maker(item: Call) -> bool:
-    """Tell whether a call only made a function, which is written where it is used."""
+    """Whether a call only made a function, which is written where it is used."""
     return callable(item.result) and jaxapi.transformed(item.result) is not None

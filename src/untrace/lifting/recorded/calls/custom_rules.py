@@ -260,7 +260,7 @@ def _given_to_rule(function: Any, bodies: Sequence[Body]) -> list[Any]:
 
 
 def _was_given(function: Any, body: Body, args: Sequence[Any]) -> bool:
-    """Tell whether a run had the arguments of a call: equal fixed ones, and such trees."""
+    """Whether a run had the arguments of a call: equal fixed ones, and such trees."""
     held = positional(function, body)
     fixed = function.nondiff_argnums
     positions = [i for i in fixed if i < len(args)]
@@ -388,6 +388,6 @@ def _rule_runs(
 
 
 def _are_distinct(run: Body) -> bool:
-    """Tell whether a run shows which of its arguments is used where."""
+    """Whether a run shows which of its arguments is used where."""
     arrays = list(map(id, arrays_in(list(run.parameters.values()))))
     return len(set(arrays)) == len(arrays)

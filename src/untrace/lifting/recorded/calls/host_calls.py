@@ -25,7 +25,7 @@ _CALLBACKS = (*_WITH_RESULT, jax.debug.callback)
 
 
 def is_host_function(role: str, item: Call) -> bool:
-    """Tell whether the argument of a call that has a role runs on the host."""
+    """Whether the argument of a call that has a role runs on the host."""
     return role == _ROLE and item.function in _CALLBACKS
 
 
@@ -45,7 +45,7 @@ def host_term(function: Any, item: Call, writer: Writer) -> Term:
 
 
 def _is_plain(tree: Any) -> bool:
-    """Tell whether a tree is one of tuples, lists and dicts."""
+    """Whether a tree is one of tuples, lists and dicts."""
     if isinstance(tree, (tuple, list)):
         return all(map(_is_plain, tree))
     if type(tree) is dict:

@@ -89,7 +89,7 @@ def _with_parts(shown: Call, body: Body, shapes: Shapes) -> Call:
 
 
 def _takes_all(shown: Call, writer: Writer) -> bool:
-    """Tell whether a call takes the parameters of the program, in order."""
+    """Whether a call takes the parameters of the program, in order."""
     found = [writer.values.find(writer.values.key(arg)) for arg in shown.args]
     names = [where[0] for where in found if where is not None and not where[1]]
     parameters = [parameter.name for parameter in writer.draft.parameters]

@@ -85,7 +85,7 @@ def map_by_kind(
 
 
 def _are_outermost(tree: Any, runs: Sequence[Body]) -> bool:
-    """Tell whether the objects that runs were given are all of their class in a tree.
+    """Whether the objects that runs were given are all of their class in a tree.
 
     An object may hold another one of its class, which alone is a leaf to the library.
     """

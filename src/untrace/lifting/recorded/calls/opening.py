@@ -115,7 +115,7 @@ def _names_in(function: Any) -> frozenset[str]:
 
 @optional(gives(False))
 def is_opened_whole(root: Body, expand: frozenset[str]) -> bool:
-    """Tell whether a program is nothing but one call of a transformation to be opened.
+    """Whether a program is nothing but one call of a transformation to be opened.
 
     It may be inside calls of the user's functions, and jitted.
     """
@@ -133,7 +133,7 @@ def is_opened_whole(root: Body, expand: frozenset[str]) -> bool:
 
 
 def is_whole(result: Any) -> bool:
-    """Tell whether all that a call returned are arrays and trees of them."""
+    """Whether all that a call returned are arrays and trees of them."""
     leaves = jax.tree.leaves(result, is_leaf=_is_function_result)
     return not any(map(_is_function_result, leaves))
 

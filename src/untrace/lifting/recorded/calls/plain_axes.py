@@ -40,7 +40,7 @@ def with_plain_axes(item: Call) -> Call:
 
 
 def _has_object(axes: Any) -> bool:
-    """Tell whether there is an object of a class in a tree of axes."""
+    """Whether there is an object of a class in a tree of axes."""
     if type(axes) in _PLAIN:
         parts = axes.values() if type(axes) is dict else axes
         return any(map(_has_object, parts))

@@ -32,7 +32,7 @@ MIN_UNFLATTENED = 3  # of a tree of the user
 
 @optional(gives(False))
 def rearranges(item: Call) -> bool:
-    """Tell whether a call puts the arrays that it was given into another tree.
+    """Whether a call puts the arrays that it was given into another tree.
 
     Symbolic zeros are no arrays that it would have made.
     """
@@ -46,7 +46,7 @@ def rearranges(item: Call) -> bool:
 
 
 def _hands_on(body: Body) -> bool:
-    """Tell whether a function only returned what it was given."""
+    """Whether a function only returned what it was given."""
     given = body.parameters.values()
     return not body.calls and any(body.result is value for value in given)
 
@@ -81,7 +81,7 @@ def write_rearranged(item: Call, writer: Writer) -> None:
 
 
 def _is_known(array: Any, writer: Writer) -> bool:
-    """Tell whether an array has a name, or is a constant."""
+    """Whether an array has a name, or is a constant."""
     is_tracer = isinstance(array, jaxapi.Tracer)
     return not is_tracer or writer.find(id(array)) is not None
 

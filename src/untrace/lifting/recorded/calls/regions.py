@@ -142,7 +142,7 @@ def _plan(item: Call, program: Program, error: Exception) -> bool:
 
 
 def _only_takes_apart(item: Call) -> bool:
-    """Tell whether a call takes a tree apart or puts it together, and makes nothing."""
+    """Whether a call takes a tree apart or puts it together, and makes nothing."""
     if not jaxapi.is_tree_function(item.function):
         return False
     is_map = "map" in getattr(item.function, "__name__", "")

@@ -165,7 +165,7 @@ def _is_traced(*values: Any) -> bool:
 
 
 def _are_operands(*values: Any) -> bool:
-    """Tell whether an operator between two values is that of a traced array."""
+    """Whether an operator between two values is that of a traced array."""
     return (
         len(values) == 2
         and any(isinstance(value, jaxapi.Tracer) for value in values)
@@ -174,7 +174,7 @@ def _are_operands(*values: Any) -> bool:
 
 
 def _are_compared(*values: Any) -> bool:
-    """Tell whether the first decides: a reflected comparison is another primitive."""
+    """Whether the first decides: a reflected comparison is another primitive."""
     return _are_operands(*values) and isinstance(values[0], jaxapi.Tracer)
 
 
@@ -187,12 +187,12 @@ def _are_traced(*values: Any) -> bool:
 
 
 def _are_matrices(*values: Any) -> bool:
-    """Tell whether `jnp.dot` and `@` mean the same: the second has no batch axes."""
+    """Whether `jnp.dot` and `@` mean the same: the second has no batch axes."""
     return _are_traced(*values) and np.ndim(values[0]) > 0 < np.ndim(values[1]) < 3
 
 
 def _are_alike(*values: Any) -> bool:
-    """Tell whether two arrays need no promotion, and `/` would not convert them."""
+    """Whether two arrays need no promotion, and `/` would not convert them."""
     if not _are_traced(*values):
         return False
     first, second = (jax.typeof(value) for value in values)

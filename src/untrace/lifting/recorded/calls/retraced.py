@@ -130,7 +130,7 @@ def _source_info(bind: Bind) -> Any:
 
 
 def _is_free(value: Any) -> bool:
-    """Tell whether a value is a tracer, and no scalar constant."""
+    """Whether a value is a tracer, and no scalar constant."""
     return isinstance(value, jaxapi.Tracer) and jaxapi.literal_behind(value) is None
 
 

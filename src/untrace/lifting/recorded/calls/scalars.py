@@ -75,7 +75,7 @@ def _operator_with_numbers(item: Call, scalars: Scalars) -> Call:
 
 
 def _decides(array: Any, scalar: Any, scalars: Scalars) -> bool:
-    """Tell whether a number beside an array is converted to what the scalar is."""
+    """Whether a number beside an array is converted to what the scalar is."""
     if not isinstance(array, jaxapi.Tracer) or id(array) in scalars:
         return False
     known, made = jax.typeof(array), jax.typeof(scalar)

@@ -90,7 +90,7 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
 
 
 def _have_one_text(runs: Sequence[Body], writer: Writer) -> bool:
-    """Tell whether a function did the same for every leaf.
+    """Whether a function did the same for every leaf.
 
     If only the shapes differ that a function of the user made, they are written after
     those of the leaves from now on.
@@ -113,7 +113,7 @@ def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
 
 
 def _is_sum(item: Call, name: str) -> bool:
-    """Tell whether a call adds the leaves of a tree to 0, as `sum` does."""
+    """Whether a call adds the leaves of a tree to 0, as `sum` does."""
     values = [*item.args, *item.kwargs.values()]
     given = [value for value in values if value is not None]
     if name != "reduce" or len(given) != 3 or not {*item.kwargs} <= {"initializer"}:
@@ -196,7 +196,7 @@ def _written(run: Body, writer: Writer) -> Draft:
 
 
 def _is_leaf_map(item: Call) -> bool:
-    """Tell whether an operator, or a function that ran once, is mapped to one array."""
+    """Whether an operator, or a function that ran once, is mapped to one array."""
     function, *trees = item.args
     if item.bodies:
         return len(item.bodies) == 1 == len(arrays_in(item.result))
@@ -205,14 +205,14 @@ def _is_leaf_map(item: Call) -> bool:
 
 
 def _takes_trees(body: Body) -> bool:
-    """Tell whether a function was given what is neither an array nor None."""
+    """Whether a function was given what is neither an array nor None."""
     return any(
         value is not None and not is_array(value) for value in body.parameters.values()
     )
 
 
 def _makes_arrays(body: Body) -> bool:
-    """Tell whether a function made an array of what is none."""
+    """Whether a function made an array of what is none."""
     is_given = any(map(has_array, body.parameters.values()))
     return has_array(body.result) and not is_given
 
@@ -230,6 +230,6 @@ def _map_over_numbers(item: Call, writer: Writer) -> Term:
 
 
 def _has_more(item: Call, writer: Writer) -> bool:
-    """Tell whether a result holds more arrays than the tree has leaves as it is written."""
+    """Whether a result holds more arrays than the tree has leaves as it is written."""
     tree, arrays = writer.values.tree(item.args[1])
     return len(arrays_in(item.result)) > len(arrays) + n_numbers(tree)

@@ -104,7 +104,7 @@ def _has_empty_part(value: Any) -> bool:
 
 
 def _is_full(value: Any) -> bool:
-    """Tell whether a loop has arrays in the place of a value; numbers become such."""
+    """Whether a loop has arrays in the place of a value; numbers become such."""
     if type(value) in (tuple, list, dict):
         return any(map(_is_full, value.values() if type(value) is dict else value))
     return isinstance(value, (bool, int, float, complex)) or has_array(value)
@@ -162,7 +162,7 @@ def way(value: Any, is_whole: Callable[[Any], bool] = is_array) -> Path:
 
 
 def _is_object(value: Any) -> bool:
-    """Tell whether a value is an object of a class that holds arrays."""
+    """Whether a value is an object of a class that holds arrays."""
     return type(value) not in (tuple, list, dict) and has_array(value)
 
 

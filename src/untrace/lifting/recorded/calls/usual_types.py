@@ -80,7 +80,7 @@ def _as_promoting(public: Callable[..., Any], item: Call) -> Call:
 
 
 def _are_inexact(values: list[Any]) -> bool:
-    """Tell whether all values are traced arrays of one type of real numbers."""
+    """Whether all values are traced arrays of one type of real numbers."""
     if not all(isinstance(value, jaxapi.Tracer) for value in values):
         return False
     avals = [jax.typeof(value) for value in values]

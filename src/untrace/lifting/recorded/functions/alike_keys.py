@@ -206,7 +206,7 @@ class _Names:
         return cls(found.pop(), texts, new, places) if len(found) == 1 else None
 
     def is_name(self, strings: Sequence[str]) -> bool:
-        """Tell whether strings, one of each function, are what the keys differ in."""
+        """Whether strings, one of each function, are what the keys differ in."""
         return [string[1:-1] for string in strings] == [*self._names]
 
     def text(self, text: str, parameters: Sequence[str], keys: Sequence[_Part]) -> str:

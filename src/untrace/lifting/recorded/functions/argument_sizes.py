@@ -40,7 +40,7 @@ class Size:
     divisor: int = 1
 
     def is_in(self, shapes: Mapping[str, tuple[int, ...]], number: str) -> bool:
-        """Tell whether it is a number, if the parameters have these shapes."""
+        """Whether it is a number, if the parameters have these shapes."""
         if not self.parameter:
             return True
         shape = shapes.get(self.parameter, ())
@@ -183,7 +183,7 @@ def _rows(elements: Mapping[int, _Element]) -> Iterator[list[int]]:
 
 
 def _may_be_rest(element: _Element, is_last: bool = False) -> bool:
-    """Tell whether -1 may stand for a number of a shape."""
+    """Whether -1 may stand for a number of a shape."""
     *path, name = element.call.split(".")
     if name != "reshape" or "lax" in path or element.has_rest:
         return False
@@ -199,7 +199,7 @@ class _Shapes:
         self._ranks = {name: len(shape) for name, shape in first.items()}
 
     def holds(self, size: Size, column: Column) -> bool:
-        """Tell whether a size is the number of every function, in all its runs."""
+        """Whether a size is the number of every function, in all its runs."""
         return all(
             bool(function.shapes)
             and all(size.is_in(shapes, number) for shapes in function.shapes)
@@ -277,7 +277,7 @@ class Sizes:
     shapes: tuple[tuple[str, int], ...] = ()
 
     def hold(self, numbers: Sequence[str], function: Function) -> bool:
-        """Tell whether these are the numbers of a function in all its runs."""
+        """Whether these are the numbers of a function in all its runs."""
         return all(
             size.is_in(shapes, numbers[place])
             for place, size in self.sizes
@@ -356,7 +356,7 @@ def _axis_text(shape: str, axis: int, rank: int) -> str:
 
 
 def is_assigned(lines: Sequence[str], name: str) -> bool:
-    """Tell whether a parameter gets another value, or another variable has its name."""
+    """Whether a parameter gets another value, or another variable has its name."""
     target = rf"^\s*(?:for\b.*)?[^=(]*(?<![\w.]){name}\b[^=(]*(?:=(?!=)|\bin\b)"
     inner = rf"\b(?:lambda\b[^:]*|for\b[^:]*|def\b.*)(?<![\w.]){name}\b"
     pattern = re.compile(f"{target}|{inner}")

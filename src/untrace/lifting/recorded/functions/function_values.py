@@ -31,7 +31,7 @@ from untrace.recovery.record import Body, is_library
 
 
 def is_passed(value: Any, hint: str, code: Any, plan: Plan) -> bool:
-    """Tell whether a parameter takes a function: one of the user's, or a public one.
+    """Whether a parameter takes a function: one of the user's, or a public one.
 
     Args:
       value: What the parameter held.
@@ -94,11 +94,11 @@ class Given:
         self._own[function_key(function)] = function
 
     def takes(self, value: Any) -> bool:
-        """Tell whether one of its own parameters takes a value."""
+        """Whether one of its own parameters takes a value."""
         return any(value is function for function in self._own.values())
 
     def sees(self, function: Any, is_library: bool) -> bool:
-        """Tell whether it may mean a parameter by a function, in code of a library."""
+        """Whether it may mean a parameter by a function, in code of a library."""
         if is_library and public_name(function) is not None:
             return False
         key = function_key(function)
@@ -171,7 +171,7 @@ def bound(function: Any) -> tuple[Any, list[Any], dict[str, Any]]:
 
 
 def is_run_of(function: Any, run: Body) -> bool:
-    """Tell whether a call that Python made ran a function."""
+    """Whether a call that Python made ran a function."""
     plain, args, kwargs = bound(function)
     if plain is None or plain.__code__ is not run.code:
         return False
@@ -181,13 +181,13 @@ def is_run_of(function: Any, run: Body) -> bool:
 
 
 def _is_same(held: Any, value: Any) -> bool:
-    """Tell whether a parameter held what is bound; containers were copied."""
+    """Whether a parameter held what is bound; containers were copied."""
     is_known = is_array(value) or is_function(value) or is_plain(value)
     return held is value or not is_known
 
 
 def _has_closure(plain: Any, run: Body) -> bool:
-    """Tell whether a run closed over what a function does."""
+    """Whether a run closed over what a function does."""
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or ()):
         try:
             value = cell.cell_contents
@@ -237,7 +237,7 @@ def only_run(function: Any, runs: Sequence[Body], plan: Plan) -> Body:
 
 
 def have_one_type(runs: Sequence[Body]) -> bool:
-    """Tell whether the arrays that some runs were given have the same shapes."""
+    """Whether the arrays that some runs were given have the same shapes."""
     shapes = [
         [np.shape(array) for array in arrays_in(list(run.parameters.values()))]
         for run in runs

@@ -55,7 +55,7 @@ def _around(body: Body, array: Any) -> tuple[Call, ...] | None:
 
 
 def _is_known_before(transformed: Call, array: Any) -> bool:
-    """Tell whether an array is a value of the function that makes a call."""
+    """Whether an array is a value of the function that makes a call."""
     span = transformed.span
     return span is not None and any(
         bind.trace is span.trace and any(made is array for made in bind.results)

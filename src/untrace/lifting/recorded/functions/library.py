@@ -78,7 +78,7 @@ def shorter(item: Call) -> Call:
 
 
 def takes_shape_of_another(item: Call) -> bool:
-    """Tell whether the shape that a function is given is likely that of an array."""
+    """Whether the shape that a function is given is likely that of an array."""
     if item.function is jnp.broadcast_to:
         return is_array(item.args[0])
     home = find_public_home(item.function)
@@ -86,7 +86,7 @@ def takes_shape_of_another(item: Call) -> bool:
 
 
 def _is_reshape(function: Any) -> bool:
-    """Tell whether a function or method gives an array another shape."""
+    """Whether a function or method gives an array another shape."""
     if isinstance(function, jaxapi.Method):
         return function.name == "reshape"
     return function in (jnp.reshape, jax.lax.reshape)

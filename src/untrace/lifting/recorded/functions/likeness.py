@@ -79,7 +79,7 @@ def is_field(
     arrays: Sequence[Any],
     writer: Writer,
 ) -> bool:
-    """Tell whether a field of a NamedTuple is that of another one."""
+    """Whether a field of a NamedTuple is that of another one."""
     name, path = base
     found = _seen(tree_key(child, arrays), writer)
     return found is not None and found == (name, path + access(tree, key))

@@ -307,7 +307,7 @@ def _numbers(function: Function) -> list[str]:
 
 
 def _is_index(text: str, place: re.Match[str]) -> bool:
-    """Tell whether a number stands alone in brackets, as the index of a tree's part."""
+    """Whether a number stands alone in brackets, as the index of a tree's part."""
     return text[: place.start()].endswith("[") and text[place.end() :].startswith("]")
 
 

@@ -155,7 +155,7 @@ def called_once(references: References, lines: Iterable[str]) -> set[Call]:
 
 @optional(gives(False))
 def is_better_inside(kept: Kept, is_called_once: bool, grown: Counter[str]) -> bool:
-    """Tell whether a function is better written where it is called.
+    """Whether a function is better written where it is called.
 
     Args:
       kept: A call of it.
@@ -193,7 +193,7 @@ def _is_short(draft: Draft) -> bool:
 
 
 def _is_trivial(draft: Draft) -> bool:
-    """Tell whether a function is one expression that says no more than its head."""
+    """Whether a function is one expression that says no more than its head."""
     if draft.result is None or draft.statements_left() or draft.decorators:
         return False
     if any(parameter.name.uses != 1 for parameter in draft.parameters):

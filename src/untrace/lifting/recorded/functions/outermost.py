@@ -44,7 +44,7 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
 
 
 def _is_named(function: Function, functions: list[Function]) -> bool:
-    """Tell whether a function is mentioned by another one, or by itself."""
+    """Whether a function is mentioned by another one, or by itself."""
     word = re.compile(rf"\b{function.name}\b")
     lines = [line for one in functions for line in (*one.decorators, *one.lines)]
     return any(word.search(line) for line in lines)

@@ -91,14 +91,14 @@ def _rank(parameter: Parameter) -> int:
 
 
 def is_spread(body: Body) -> bool:
-    """Tell whether a library's `*args` becomes a parameter for each of its items."""
+    """Whether a library's `*args` becomes a parameter for each of its items."""
     if not (body.code.co_flags & inspect.CO_VARARGS and is_library(body.code)):
         return False
     return 0 < len(spread_items(body)) <= MAX_SPREAD
 
 
 def is_left_out(item: Any) -> bool:
-    """Tell whether an item is a function, or functions: what they do is in the body."""
+    """Whether an item is a function, or functions: what they do is in the body."""
     return not has_array(item) and any(map(is_function, jax.tree.leaves(item)))
 
 
@@ -226,7 +226,7 @@ def name_inside(value: Any, body: Body) -> str:
 
 
 def _is_same(first: Any, second: Any) -> bool:
-    """Tell whether two values are one, or dicts of the same arrays."""
+    """Whether two values are one, or dicts of the same arrays."""
     if first is second:
         return True
     if not type(first) is type(second) is dict:
@@ -236,13 +236,13 @@ def _is_same(first: Any, second: Any) -> bool:
 
 
 def _is_known_outside(value: Any, writer: Writer) -> bool:
-    """Tell whether the caller has a name for a container."""
+    """Whether the caller has a name for a container."""
     key = writer.values.key(value)
     return writer.caller is None or writer.caller.find(key) is not None
 
 
 def _can_pass(value: Any, writer: Writer) -> bool:
-    """Tell whether a caller can write a value.
+    """Whether a caller can write a value.
 
     An object that has no name there would have to be built first; its arrays come as
     parameters of their own instead.
@@ -271,7 +271,7 @@ def _define_whole(value: Any, name: Name, writer: Writer) -> None:
 
 
 def _is_named(value: Any) -> bool:
-    """Tell whether a value is of named arrays, as programs build them: in objects, too."""
+    """Whether a value is of named arrays, as programs build them: in objects, too."""
     if type(value) in (tuple, list):
         return all(map(_is_named, value))
     if type(value) is dict:

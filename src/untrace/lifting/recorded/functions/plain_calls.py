@@ -27,7 +27,7 @@ class PlainCalls:
         self.is_refused = False
 
     def mentions(self, lines: Iterable[str]) -> bool:
-        """Tell whether lines name one of the functions."""
+        """Whether lines name one of the functions."""
         return any(self._name.search(_blank(line)) for line in lines)
 
     def renamed(self, line: str, name: str) -> str:
@@ -65,7 +65,7 @@ def split(arguments: str) -> list[str]:
 
 
 def _has_special(arguments: str) -> bool:
-    """Tell whether arguments are passed by keyword or with a star."""
+    """Whether arguments are passed by keyword or with a star."""
     return any(_SPECIAL.match(part) for part in split(arguments))
 
 

@@ -10,7 +10,7 @@ _NAMES = re.compile(r"^(\w+, )+")
 
 
 def is_long_tuple(text: str) -> bool:
-    """Tell whether several results do not fit into a line."""
+    """Whether several results do not fit into a line."""
     return len(text) > MAX_LINE and _bare_tuple(text) != text
 
 
@@ -22,7 +22,7 @@ def returned_text(text: str) -> str:
 
 
 def _is_one_after_names(text: str) -> bool:
-    """Tell whether all items of a tuple but the last are names."""
+    """Whether all items of a tuple but the last are names."""
     last = _NAMES.sub("", text[1:-1])
     return last != text[1:-1] and _bare_tuple(f"({last})") == f"({last})"
 

@@ -108,7 +108,7 @@ def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
 
 
 def _has_bound(function: Any, run: Body) -> bool:
-    """Tell whether a run was given the very objects that a callable has bound."""
+    """Whether a run was given the very objects that a callable has bound."""
     _, args, kwargs = bound(function)
     held = dict(zip(run.parameters, args)) | kwargs
     return all(run.parameters.get(name) is value for name, value in held.items())

@@ -57,7 +57,7 @@ def _is_jitted(item: Call) -> bool:
 
 
 def _agree(first: Call, second: Call, are_same: Any) -> bool:
-    """Tell whether two calls were given trees of one structure with the same leaves.
+    """Whether two calls were given trees of one structure with the same leaves.
 
     `are_same` is asked about those that are traced; what is fixed has to be equal.
     """

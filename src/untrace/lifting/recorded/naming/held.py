@@ -33,7 +33,7 @@ def part_of(value: Any, path: str) -> Any:
 
 
 def are_alike(values: Sequence[Any]) -> bool:
-    """Tell whether lists, tuples and dicts hold the same in the same places.
+    """Whether lists, tuples and dicts hold the same in the same places.
 
     >>> are_alike([(1, [2]), (3, [4])]), are_alike([[1], [1, 2]])
     (True, False)
@@ -61,7 +61,7 @@ def leading(path: str) -> list[str]:
 
 
 def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool:
-    """Tell whether two paths lead to the first leaf of a tree and to another one."""
+    """Whether two paths lead to the first leaf of a tree and to another one."""
     leaves = jax.tree.leaves(part_of(name.held, tree))
     return (
         position < len(leaves)

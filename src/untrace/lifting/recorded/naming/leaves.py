@@ -83,7 +83,7 @@ def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[
 
 
 def _is_row(row: Sequence[Part], name: Name, paths: Sequence[str]) -> bool:
-    """Tell whether parts of an expression are all leaves of what a name holds."""
+    """Whether parts of an expression are all leaves of what a name holds."""
     if len(row) != 2 * len(paths) - 1 or any(comma != ", " for comma in row[1::2]):
         return False
     return all(

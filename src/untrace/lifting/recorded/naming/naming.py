@@ -51,7 +51,7 @@ def _like(result: Any, writer: Writer) -> str:
 
 
 def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
-    """Tell whether a result is unpacked as it is written: a NamedTuple with all of it."""
+    """Whether a result is unpacked as it is written: a NamedTuple with all of it."""
     if not isinstance(result, (tuple, list)) or len(result) != len(target):
         return False
     return type(result) in (tuple, list) or all(map(has_array, result))
@@ -249,15 +249,15 @@ def _give(name: Name, hint: str, writer: Writer) -> None:
 
 
 def _is_clear(name: Name) -> bool:
-    """Tell whether somebody gave a name that says something."""
+    """Whether somebody gave a name that says something."""
     return name.is_given and not _is_vague(name.hint)
 
 
 def _is_vague(hint: str) -> bool:
-    """Tell whether a library calls anything so: one letter, or a word for any value."""
+    """Whether a library calls anything so: one letter, or a word for any value."""
     return len(hint) == 1 or hint in _VAGUE
 
 
 def _can_rename(name: Name) -> bool:
-    """Tell whether a better name may be given."""
+    """Whether a better name may be given."""
     return not name.is_parameter and (name.is_weak or not name.is_given)

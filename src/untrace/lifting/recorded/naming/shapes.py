@@ -71,7 +71,7 @@ class Shapes:
         return known.tree if known is not None else None
 
     def knows(self, value: Sequence[Any]) -> bool:
-        """Tell whether a list or tuple is a flat list that stands for trees."""
+        """Whether a list or tuple is a flat list that stands for trees."""
         return bool(self._flat) and self.tree(list(filter(is_array, value))) is not None
 
     def name(self, value: Any) -> str:
@@ -192,7 +192,7 @@ def _lists_in(values: Iterable[Any]) -> list[list[Any]]:
 
 
 def _is_list_in_another(tree: Node) -> bool:
-    """Tell whether all that a tree has is a part that is a flat list of its leaves."""
+    """Whether all that a tree has is a part that is a flat list of its leaves."""
     node: Tree = tree
     while isinstance(node, Node) and len(node.children) == 1:
         (node,) = node.children

@@ -27,7 +27,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
 
 
 def is_array(value: Any) -> bool:
-    """Tell whether a value is an array, or stands for one."""
+    """Whether a value is an array, or stands for one."""
     kind = type(value)
     known = _KINDS.get(kind)
     if known is None:
@@ -38,7 +38,7 @@ def is_array(value: Any) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Tell whether a value is a scalar, a string, a type or None."""
+    """Whether a value is a scalar, a string, a type or None."""
     return isinstance(value, _PLAIN)
 
 
@@ -54,12 +54,12 @@ def arrays_in(value: Any) -> list[Any]:
 
 
 def has_array(value: Any) -> bool:
-    """Tell whether a value is an array or holds one."""
+    """Whether a value is an array or holds one."""
     return any(True for _ in arrays(value, is_array))
 
 
 def is_made_of_arrays(value: Any) -> bool:
-    """Tell whether a value is arrays in tuples, lists, dicts and the user's objects."""
+    """Whether a value is arrays in tuples, lists, dicts and the user's objects."""
     if value is None or is_array(value):
         return True
     if isinstance(value, (tuple, list)):
@@ -73,7 +73,7 @@ def is_made_of_arrays(value: Any) -> bool:
 
 
 def hides_arrays(value: Any) -> bool:
-    """Tell whether a value is an object of a class that JAX does not know."""
+    """Whether a value is an object of a class that JAX does not know."""
     if value is None or is_array(value) or isinstance(value, _KNOWN):
         return False
     return not callable(value) and jax.tree_util.all_leaves([value])
@@ -189,7 +189,7 @@ class Values:
 
 
 def _is_nearer(name: Name, path: str, known: Name, before: str) -> bool:
-    """Tell whether a parameter is what another one holds as a part: `params`, `state.params`."""
+    """Whether a parameter is what another one holds as a part: `params`, `state.params`."""
     if path == before or not (name.is_parameter and known.is_parameter):
         return False
     return before.endswith(path)

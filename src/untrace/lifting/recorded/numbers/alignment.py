@@ -36,7 +36,7 @@ def aligned(bodies: Sequence[Body], solve: Solve) -> Body:
 
 
 def are_alike(bodies: Sequence[Body]) -> bool:
-    """Tell whether several runs made the same calls, and all inside of them did."""
+    """Whether several runs made the same calls, and all inside of them did."""
     return _are_alike(bodies) and all(
         are_alike(runs)
         for column in zip(*(body.calls for body in bodies))
@@ -68,7 +68,7 @@ def _shape(body: Body, taken: bytecode.TakenSize) -> tuple[Any, ...]:
 
 
 def _are_alike(bodies: Sequence[Body]) -> bool:
-    """Tell whether runs made the same calls, one level deep."""
+    """Whether runs made the same calls, one level deep."""
     first = bodies[0]
     return all(
         body.code is first.code

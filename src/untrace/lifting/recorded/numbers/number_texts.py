@@ -73,7 +73,7 @@ def readable(line: str, numpy: Callable[[], str], names: Mapping[str, str]) -> s
 
 
 def is_rest(number: str, other: str) -> bool:
-    """Tell whether a number is what another leaves of 1, such as a decay, by its digits."""
+    """Whether a number is what another leaves of 1, such as a decay, by its digits."""
     if not (len(number) >= LONG > len(other) and other[0].isdigit()):
         return False
     return 1 - float(other) == float(number)
@@ -138,7 +138,7 @@ def _complement(value: float) -> str:
 
 
 def _stands_free(before: str, after: str, level: int) -> bool:
-    """Tell whether an expression needs no parentheses where it stands."""
+    """Whether an expression needs no parentheses where it stands."""
     if level == _ATOM:
         return True
     before, after = before.rstrip(), after.lstrip()

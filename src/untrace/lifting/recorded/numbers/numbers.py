@@ -93,7 +93,7 @@ class Numbers:
             self.roles = roles
 
     def is_held(self, value: float) -> bool:
-        """Tell whether a variable may hold a number, which else stands in the source.
+        """Whether a variable may hold a number, which else stands in the source.
 
         The compiler makes one object of all numbers of a file that are alike.
         """

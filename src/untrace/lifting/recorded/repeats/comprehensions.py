@@ -23,7 +23,7 @@ from untrace.syntax.precedence import LAMBDA, OR
 
 
 def is_expression(run: Run) -> bool:
-    """Tell whether a loop over a run is one of these, as far as is known before."""
+    """Whether a loop over a run is one of these, as far as is known before."""
     *others, last = run.turns[0]
     if any(not _is_part(statement.targets) for statement in others):
         return False
@@ -34,7 +34,7 @@ def is_expression(run: Run) -> bool:
 
 
 def _is_part(name: Names | None) -> bool:
-    """Tell whether a value is only a part of what a turn makes, without a name."""
+    """Whether a value is only a part of what a turn makes, without a name."""
     if not isinstance(name, Name) or name.uses != 1:
         return False
     return not name.is_given or name.is_foreign

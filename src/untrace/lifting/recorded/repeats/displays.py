@@ -207,7 +207,7 @@ def _displays(
 
 
 def _is_call(before: Sequence[Part], bracket: str) -> bool:
-    """Tell whether a bracket is that of a call or of an index, by what is before it."""
+    """Whether a bracket is that of a call or of an index, by what is before it."""
     last = before[-1] if before and bracket != "{" else ""
     return type(last) is not str or last[-1:].isalnum() or last[-1:] in ("_", ")", "]")
 
@@ -276,7 +276,7 @@ def n_items(item: Sequence[Part]) -> int:
 
 
 def _is_balanced(item: Sequence[Part]) -> bool:
-    """Tell whether every bracket that is opened in an item is closed there."""
+    """Whether every bracket that is opened in an item is closed there."""
     text = _QUOTED.sub("", "".join(part for part in item if type(part) is str))
     pending: list[str] = []
     for char in text:

@@ -38,7 +38,7 @@ def assigned_at_once(
 
 
 def _is_taken(statement: Statement, following: Statement) -> bool:
-    """Tell whether a value has no name and is a part of the next one."""
+    """Whether a value has no name and is a part of the next one."""
     return _is_part(statement) and any(
         ref.name is statement.targets for ref in following.term.refs()
     )
@@ -55,7 +55,7 @@ def _is_part(statement: Statement) -> bool:
 
 
 def _are_apart(group: Sequence[Statement]) -> bool:
-    """Tell whether what is assigned does not depend on what else is, in this order."""
+    """Whether what is assigned does not depend on what else is, in this order."""
     pending: list[int] = []
     known = {id(name) for statement in group for name in flat(statement.targets)}
     for statement in group:

@@ -145,7 +145,7 @@ def _write_whole(term: Term, names: Sequence[Name], made: Name) -> None:
 
 
 def _lists(parts: Sequence[Part], names: Sequence[Name]) -> bool:
-    """Tell whether parts of an expression are names with commas between."""
+    """Whether parts of an expression are names with commas between."""
     refs = [part.resolved() if type(part) is Ref else None for part in parts[::2]]
     return all(comma == ", " for comma in parts[1::2]) and all(
         ref is not None and ref.name is name and not ref.path
@@ -154,7 +154,7 @@ def _lists(parts: Sequence[Part], names: Sequence[Name]) -> bool:
 
 
 def _is_applied(before: Sequence[Part]) -> bool:
-    """Tell whether a bracket is that of a call or of an index, by what is before it."""
+    """Whether a bracket is that of a call or of an index, by what is before it."""
     if not before:
         return False
     last = before[-1]

@@ -23,7 +23,7 @@ def maker(run: Run, local: int) -> int:
 
 
 def is_handed_down(run: Run, local: int) -> bool:
-    """Tell whether a value can be handed to its second variable when it is made.
+    """Whether a value can be handed to its second variable when it is made.
 
     Its older one must not be needed after that, and it has to be a carry.
     """

@@ -67,7 +67,7 @@ def _held(turn: Sequence[Statement]) -> dict[str, Any]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Tell whether two values are one, or containers of the same arrays."""
+    """Whether two values are one, or containers of the same arrays."""
     if one is other:
         return True
     if is_array(one) or is_array(other) or type(one) is not type(other):

@@ -181,7 +181,7 @@ def _count(texts: Sequence[str], start: int, period: int) -> int:
 
 
 def _is_periodic(texts: Sequence[str]) -> bool:
-    """Tell whether a stretch itself is made of shorter ones."""
+    """Whether a stretch itself is made of shorter ones."""
     n = len(texts)
     for period in range(1, MIN_STATEMENTS):
         if n % period == 0 and all(texts[i] == texts[i % period] for i in range(n)):

@@ -43,13 +43,13 @@ def rows_at_once(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
 
 
 def _takes(item: Call, name: str, array: Any) -> bool:
-    """Tell whether a call is of a function of some name on an array."""
+    """Whether a call is of a function of some name on an array."""
     called = getattr(item.function, "__name__", "")
     return called == name and bool(item.args) and item.args[0] is array
 
 
 def is_iteration(item: Call) -> bool:
-    """Tell whether a call takes all rows of an array, as iterating over it does."""
+    """Whether a call takes all rows of an array, as iterating over it does."""
     return (
         item.spelling is None  # nobody wrote this call
         and bool(item.args)
@@ -104,7 +104,7 @@ def row_of(item: Call) -> Row | None:
 
 
 def _is_taken_by_jax(item: Call) -> bool:
-    """Tell whether JAX made a call, as it does when Python iterates over an array."""
+    """Whether JAX made a call, as it does when Python iterates over an array."""
     return item.place is not None and item.place.filename.startswith(_JAX)
 
 

@@ -1,4 +1,4 @@
-"""Tell whether a loop is shorter than its turns, which is estimated in characters."""
+"""Whether a loop is shorter than its turns, which is estimated in characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TARGET, _VARIABLE = len("x = \n"), len("item, ")
 
 
 def is_shorter(run: Run) -> bool:
-    """Tell whether a loop over a run has fewer characters than all its turns."""
+    """Whether a loop over a run has fewer characters than all its turns."""
     turn = sum(len(s.term.render()) + _TARGET for s in run.turns[0])
     return turn * (run.n_turns - 1) > _length_of_head(run)
 

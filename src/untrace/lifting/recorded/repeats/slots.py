@@ -99,7 +99,7 @@ class Run:
 
     @property
     def is_indexed(self) -> bool:
-        """Tell whether a turn is one call, and turns differ in an index at most."""
+        """Whether a turn is one call, and turns differ in an index at most."""
         pairs = list(first_parts(self))
         starts = (part for part, slot in pairs if slot.kind == "carry")
         return (

@@ -71,7 +71,7 @@ def run_at(
 
 
 def _is_loop(run: Run, is_complete: bool) -> bool:
-    """Tell whether turns are enough to be a loop, which is `is_complete` with them.
+    """Whether turns are enough to be a loop, which is `is_complete` with them.
 
     If they are few, or leave values, it has to be known that they were one.
     """
@@ -85,7 +85,7 @@ def _is_loop(run: Run, is_complete: bool) -> bool:
 
 
 def _is_plain(run: Run) -> bool:
-    """Tell whether turns leave no values, and take none that are just listed.
+    """Whether turns leave no values, and take none that are just listed.
 
     What holds for the first two turns holds for all.
     """
@@ -93,7 +93,7 @@ def _is_plain(run: Run) -> bool:
 
 
 def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
-    """Tell whether all turns came from the same calls in a loop of the program."""
+    """Whether all turns came from the same calls in a loop of the program."""
     trails = [tuple([statement.trail for statement in turn]) for turn in turns]
     places = [place for trail in trails[0] for place in trail if place is not None]
     if all(place.loop is None for place in places):
@@ -111,7 +111,7 @@ def depth_of(trail: Trail) -> int:
 
 
 def _is_before(trail: Trail, other: Trail) -> bool:
-    """Tell whether a call was written before another one, in the same function."""
+    """Whether a call was written before another one, in the same function."""
     for one, two in zip(trail, other):
         if one != two:
             break
@@ -172,7 +172,7 @@ def _starts(
 
 
 def _alike(first: Statement, second: Statement) -> bool:
-    """Tell whether two statements have targets of one shape."""
+    """Whether two statements have targets of one shape."""
     if isinstance(first.targets, Name) != isinstance(second.targets, Name):
         return False
     return len(list(flat(first.targets))) == len(list(flat(second.targets)))
@@ -197,7 +197,7 @@ def _left(
 
 
 def _is_closed(run: Run) -> bool:
-    """Tell whether a loop takes all of what it takes, and nobody sees inside of it."""
+    """Whether a loop takes all of what it takes, and nobody sees inside of it."""
     if any(name.captured for name in names_in(run.turns[-1])):
         return False
     if run.older and not settle_older(run):
@@ -213,7 +213,7 @@ def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
 
 
 def _agrees(run: Run) -> bool:
-    """Tell whether what runs through begins as one value."""
+    """Whether what runs through begins as one value."""
     starts: dict[tuple[str, int], object] = {}
     needed: list[tuple[int, int]] = []
     older = run.older
@@ -265,7 +265,7 @@ def _are_all_leaves(run: Run, part: Part, slot: Slot) -> bool:
 
 
 def _are_all_rows(run: Run, slot: Slot) -> bool:
-    """Tell whether the turns take all rows of an array, one each, and nothing else does."""
+    """Whether the turns take all rows of an array, one each, and nothing else does."""
     if slot.array is None:
         return True
     targets = slot.array.targets
