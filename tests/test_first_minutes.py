@@ -518,3 +518,17 @@ def test_late_calls_are_written_from_their_equations(monkeypatch):
     report = untrace.source(scaled, max_seconds=0)(1.0).report
     assert report.is_verified
     assert any("the time to write them better was over" in n for n in report.notes)
+
+
+def test_importing_untrace_loads_what_is_used():
+    """The public names are imported when they are used."""
+    alone = "import sys, untrace\nprint('jax' in sys.modules, dir(untrace)[0])"
+    tracing = (
+        "import sys\nfrom untrace import source\n"
+        "print('jax' in sys.modules, 'untrace.reduction.driver' in sys.modules)"
+    )
+    for text, said in ((alone, "False CaptureError"), (tracing, "True False")):
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == said

@@ -319,3 +319,16 @@ def lensing(z):
     src = untrace.source(lambda z: layers.lensing(z))(X)
     assert src.report.is_verified
     assert not any("equations" in note for note in src.report.notes)
+
+
+def test_one_function_is_both_jitted_and_called():
+    def two(x):
+        y = jnp.sin(x)
+        y = y * 2 + jnp.cos(y)
+        return y * 2
+
+    def both(x):
+        return jax.jit(two)(x) + two(x)
+
+    text = recover(both, X)
+    assert "return jax.jit(two)(x) + two(x)" in text and text.count("def two") == 1

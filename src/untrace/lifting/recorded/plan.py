@@ -38,7 +38,7 @@ from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
 from untrace.optional import Signal, gives, optional
-from untrace.recovery.record import Body, Call, Place, Target
+from untrace.recovery.record import Body, Call, Place, Target, is_library
 
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
@@ -296,6 +296,11 @@ class Plan:
                 for array in one.shaped:
                     self.shapes.setdefault(one.place, set()).add(array.shape)
         return len(self.shapes.get(item.place, ())) > 1
+
+    def is_called(self, code: types.CodeType) -> bool:
+        """Whether the user's own function is called by Python, and not transformed."""
+        self._read_calls()
+        return not is_library(code) and id(code) in self.places
 
     def is_called_again(self, code: types.CodeType) -> bool:
         """Whether a function was called from more than one place."""

@@ -40,7 +40,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import Layer, already_bound, peel
+from untrace.recovery.functions import Layer, already_bound, innermost, peel
 from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
@@ -315,6 +315,9 @@ def _decorated(
     made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
 ) -> Term | None:
     """Define a function with its transformations as decorators."""
+    plain = innermost(made)
+    if plain is not None and writer.program.plan.is_called(plain.__code__):
+        return None  # one function serves for both
     makers: list[jaxapi.Transformed] = []
     function: Any = made
     while True:
