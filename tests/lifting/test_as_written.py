@@ -15,6 +15,7 @@ KY = np.linspace(0.3, 2.0, 9, dtype=np.float32).reshape(3, 3)
 GAMMA = 0.99
 TAU = 0.005
 DX = 0.1
+_SCALE = 3.5
 low = -0.3
 
 M, V = np.eye(3, dtype=np.float32) + 1, np.ones(3, np.float32)
@@ -63,12 +64,23 @@ def shifted(x):
     return x - low
 
 
+def _helper(x):
+    y = jnp.sin(x)
+    return y * jnp.cos(y)
+
+
+def _private(x):
+    return _helper(x * _SCALE)
+
+
 def test_constants_of_the_users_module_keep_their_names():
     text = functions_of(updated, V, V)
     assert "GAMMA = 0.99\nTAU = 0.005\n" in text
     line = "return value + GAMMA * target, (1 - TAU) * value + TAU * target"
     assert line in text
     assert line_of(scaled, V) == "x / DX**2"
+    text = functions_of(_private, V)
+    assert "_SCALE = 3.5\n" in text and "return _helper(x * _SCALE)" in text
     assert line_of(shifted, V) == "x - -0.3"  # used once, and named like a variable
     anonymous = untrace.source(updated, anonymous=True)(V, V).text
     assert "GAMMA" not in anonymous and "TAU" not in anonymous

@@ -74,14 +74,17 @@ class Numbers:
             return None
         hint = self.roles.get(key, role)
         name = constant_name(hint)
+        is_users = bool(name) and not is_library and hint.lstrip("_") == name
+        if is_users:  # the user has written `GAMMA`, or `_GAMMA`
+            name = identifier(hint)
         if not name or name in self._refused:
             return None
         if is_plain_number(key) or not self._claim(name, key, text):
             self._refused.add(name)
             self.is_stale = self.is_stale or name in self._known
             return None
-        if name == hint and not is_library:
-            self._kept.add(name)  # the user has written `GAMMA`
+        if is_users:
+            self._kept.add(name)
         return Term([Global(name, text)])
 
     def constant(self, value: float, text: str, name: str) -> Term | None:
