@@ -189,10 +189,19 @@ def write_region(item: Call, writer: Writer) -> None:
     writer.draft.statements.append(statement)
     rename(item.result, item.target, writer)
     why = program.plan.lowered.get(item)
-    if why is not None:
+    if why is not None and not _binds_libraries_alone(item):
         where = place_of(item)
         shown = f"`{_name(item)}`" + (f" ({where})" if where else "")
         program.lifter.note(f"{shown} is written from its equations: {why}")
+
+
+def _binds_libraries_alone(item: Call) -> bool:
+    """Whether all that a call does are primitives of libraries, of which the header tells."""
+    if isinstance(item.function, jaxapi.Primitive):
+        return bool(jaxapi.library_of(item.function))
+    span = item.span
+    binds = span.log[span.first : span.last] if span is not None else []
+    return bool(binds) and all(jaxapi.library_of(bind.primitive) for bind in binds)
 
 
 def _passed_on(region: Region, writer: Writer) -> Region:
