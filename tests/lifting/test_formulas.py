@@ -161,3 +161,34 @@ def test_a_float_that_no_variable_of_several_is_known_to_be_stays_a_number():
 
     text = recover(f, X)
     assert "(x * 1.0 + low) / high" in text
+
+
+def test_sizes_are_those_of_the_arrays_that_the_source_names():
+    def attend(q, k):
+        scores = q @ k.T / math.sqrt(q.shape[-1]) + jnp.eye(q.shape[0])
+        return scores / jnp.sqrt(k.shape[-1] - 1) * jnp.zeros((q.shape[0], 1))
+
+    x = np.ones((3, 4), np.float32)
+    src = untrace.source(attend)(x, x)
+    assert src.report.strength == "identical"
+    assert "q @ k.T / math.sqrt(q.shape[-1]) + jnp.eye(q.shape[0])" in str(src)
+    assert "jnp.sqrt(k.shape[-1] - 1) * jnp.zeros((q.shape[0], 1))" in str(src)
+
+
+def test_sizes_of_arrays_that_a_function_does_not_see_are_numbers():
+    class Model:
+        def __init__(self, weights):
+            self.weights = weights
+
+        def apply(self, x):
+            return jnp.tanh(x @ self.weights) / self.weights.shape[0] + jnp.cos(x)
+
+    def outer(w, x):
+        n = w * 2
+        scale = jax.vmap(lambda row: row.sum() / n.shape[0])
+        return Model(w).apply(x) + scale(x)[:, None]
+
+    x = np.ones((3, 3), np.float32)
+    src = untrace.source(outer)(x, x)
+    assert src.report.is_verified
+    assert "row.sum() / n.shape[0]" in str(src) and "/ 3 + jnp.cos(x)" in str(src)

@@ -1,19 +1,22 @@
-"""How the caller's source computes a float that a call was given: `0.5 * step_size`.
+"""How the caller's source computes a number that a call was given: `0.5 * step_size`.
 
 The position of the call's instruction leads to its expression in the source file. An
-argument there that is arithmetic on numbers is evaluated again, with what the caller's
-variables hold, and only counts if it gives the very same number.
+argument there that is arithmetic on numbers and sizes of arrays is evaluated again, with
+what the caller's variables hold, and only counts if it gives the very same number. Integers
+count if an array's size is among what they are computed from.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import math
 import operator
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from untrace.recovery.constant_variables import is_constant_variable
@@ -24,6 +27,8 @@ from untrace.recovery.expressions import (
     source_tree,
     static_value,
 )
+from untrace.recovery.numbers import flattened, is_any_array
+from untrace.recovery.record import Formula
 from untrace.recovery.sites import once_per_site
 from untrace.syntax.precedence import SYMBOLS
 
@@ -36,45 +41,29 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "**": operator.pow,
 }
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
-_COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Formula:
-    """A number, and how it was computed.
-
-    Attributes:
-      value: The number; the object itself, if a variable held it.
-      symbol: The operator or function of `math`; "=" for a variable, whose operand is
-        what it was assigned; "" for a number of which no more is known.
-      operands: What it was computed from.
-      name: The variable; for a constant of the module, `GAMMA`, its name.
-      is_constant: It stands in the source: no parameter is it, even if that is alike.
-    """
-
-    value: float
-    symbol: str = ""
-    operands: tuple[Formula, ...] = ()
-    name: str = ""
-    is_constant: bool = False
+_COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
 
 
 def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ...]:
-    """Return how the calling expression computes some of the floats given.
+    """Return how the calling expression computes some of the numbers given.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given.
     """
-    given = {repr(v): v for v in values if type(v) is float}
-    if not given:
+    numbers = [v for v in flattened(values) if type(v) in (int, float)]
+    if not numbers:
         return ()
+    counts = Counter(map(repr, numbers))
+    given = {repr(v): v for v in numbers if type(v) is float or counts[repr(v)] == 1}
     found: list[Formula] = []
     for argument in _arguments(frame.f_code, frame.f_lasti):
         made = _formula(argument, frame, argument, 0)
-        if made is not None and made.symbol and repr(made.value) in given:
-            value = given[repr(made.value)]
-            found.append(Formula(value, made.symbol, made.operands, made.name))
+        if made is None or not made.symbol or repr(made.value) not in given:
+            continue
+        value = given[repr(made.value)]
+        if type(value) is float or made.has_size():
+            found.append(replace(made, value=value))
     return tuple(found)
 
 
@@ -90,7 +79,9 @@ def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
         found = [node.left, *node.comparators]
     else:
         found = []
-    return tuple([e for e in found if isinstance(e, _COMPUTED) and _is_arithmetic(e)])
+    listed = [e.elts if isinstance(e, (ast.Tuple, ast.List)) else [e] for e in found]
+    items = itertools.chain.from_iterable(listed)
+    return tuple([e for e in items if isinstance(e, _COMPUTED) and _is_arithmetic(e)])
 
 
 def _is_arithmetic(node: ast.expr) -> bool:
@@ -105,7 +96,23 @@ def _is_arithmetic(node: ast.expr) -> bool:
         return name in _MATH and all(map(_is_arithmetic, node.args))
     if isinstance(node, ast.Constant):
         return type(node.value) in (int, float)
+    if isinstance(node, ast.Subscript):
+        return _size(node) is not None
     return isinstance(node, (ast.Name, ast.Attribute))
+
+
+def _size(node: ast.Subscript) -> tuple[str, int] | None:
+    """Return the variable and the axis in `x.shape[-1]`; None if it is no such."""
+    owner, index = node.value, node.slice
+    if not isinstance(owner, ast.Attribute) or owner.attr != "shape":
+        return None
+    sign = 1
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
+        sign, index = -1, index.operand
+    if not isinstance(index, ast.Constant) or type(index.value) is not int:
+        return None
+    name = owner.value.id if isinstance(owner.value, ast.Name) else ""
+    return (name, sign * index.value) if name else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -151,6 +158,8 @@ def _formula(
         return _variable(node.id, frame, around, depth)
     if isinstance(node, ast.Attribute):
         return _number(static_value(node, frame))
+    if isinstance(node, ast.Subscript):
+        return _size_of(node, frame)
     symbol = SYMBOLS[type(node.op)] if isinstance(node, ast.BinOp) else ""
     if isinstance(node, ast.BinOp) and symbol in _BINARY:
         compute = _BINARY[symbol]
@@ -173,6 +182,18 @@ def _formula(
     except (ArithmeticError, ValueError, TypeError):
         return None
     return Formula(value, symbol, known) if type(value) in (int, float) else None
+
+
+def _size_of(node: ast.Subscript, frame: types.FrameType) -> Formula | None:
+    """Return a size of an array that a local variable holds."""
+    name, axis = _size(node) or ("", 0)
+    array = held_by(name, frame) if name and is_local(name, frame) else None
+    if array is None or not is_any_array(array) or not -array.ndim <= axis < array.ndim:
+        return None
+    size = array.shape[axis]
+    if type(size) is not int:  # it may be symbolic
+        return None
+    return Formula(size, "shape", name=name, is_constant=True, array=array, axis=axis)
 
 
 def _variable(

@@ -203,10 +203,11 @@ def shaped_arrays(frame: types.FrameType, values: Iterable[Any]) -> tuple[Any, .
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
     names = [c.path[0] for c in chains if c.path[1:] == ("shape",) and not c.is_global]
     held: list[Any] = [frame.f_locals.get(name) for name in names]
-    return tuple([one for one in held if _is_array(one) and one.shape in given])
+    return tuple([one for one in held if is_any_array(one) and one.shape in given])
 
 
-def _is_array(value: Any) -> bool:
+def is_any_array(value: Any) -> bool:
+    """Whether a value is an array of any kind, traced or not."""
     return isinstance(value, jaxapi.Tracer) or _is_constant(value)
 
 

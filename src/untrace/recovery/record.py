@@ -17,7 +17,6 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.optional import Subject
-from untrace.recovery.formulas import Formula
 
 Target = str | tuple["Target", ...] | None
 """The names that an assignment binds, nested as its left-hand side is."""
@@ -26,6 +25,35 @@ Turn = tuple[tuple[str, Any], ...]
 """The variables of loops, those of the innermost one first, with what they hold."""
 
 RETURNED = "return"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Formula:
+    """A number, and how it was computed.
+
+    Attributes:
+      value: The number; the object itself, if a variable held it.
+      symbol: The operator or function of `math`; "=" for a variable, whose operand is
+        what it was assigned; "shape" for a size of an array; "" for a number of which no
+        more is known.
+      operands: What it was computed from.
+      name: The variable; for a constant of the module, `GAMMA`, its name.
+      is_constant: It stands in the source: no parameter is it, even if that is alike.
+      array: The array, for a size of one.
+      axis: Which of its sizes that is.
+    """
+
+    value: float
+    symbol: str = ""
+    operands: tuple[Formula, ...] = ()
+    name: str = ""
+    is_constant: bool = False
+    array: Any = field(default=None, repr=False)
+    axis: int = 0
+
+    def has_size(self) -> bool:
+        """Whether the size of an array is among what it was computed from."""
+        return self.symbol == "shape" or any(o.has_size() for o in self.operands)
 
 
 @dataclass(frozen=True, slots=True)

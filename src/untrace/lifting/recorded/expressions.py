@@ -57,6 +57,9 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
         return _array(value, writer)
     if type(value) is float:  # an object of its own, unlike a small integer
         return _float(value, writer, role)
+    if type(value) is int and id(value) in writer.program.formulas:
+        made = formula_term(writer.program.formulas[id(value)], writer)
+        return made or static_term(value, writer, role)
     return _known(value, writer) or _made(value, writer, role)
 
 

@@ -52,8 +52,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
 from untrace.options import Options
-from untrace.recovery.formulas import Formula
-from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.record import Body, Call, Formula, is_library
 from untrace.recovery.transformations import names_of
 from untrace.stages import staged
 from untrace.syntax.importable import public_home

@@ -1,8 +1,8 @@
-"""Write floats as the program computed them from floats that are parameters.
+"""Write numbers as the program computed them from parameters and sizes of arrays.
 
-`0.5 * step_size` says more than `0.0125`, and functions that are called with other
-numbers have one text then. So does `1 - TAU`. Floats that depend on no parameter and no
-constant of the user's module stay numbers.
+`0.5 * step_size` says more than `0.0125`, `math.sqrt(q.shape[-1])` more than `2.828...`, and
+functions that are called with other numbers have one text then. So does `1 - TAU`. Numbers
+that depend on no parameter, no array and no constant of the user's module stay numbers.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.optional import gives, optional
-from untrace.recovery.formulas import Formula
+from untrace.recovery.record import Formula
 from untrace.syntax.names import identifier
-from untrace.syntax.precedence import UNARY
+from untrace.syntax.precedence import ATOM, UNARY
 
 
 @optional(gives(None))
@@ -25,12 +25,27 @@ def formula_term(formula: Formula, writer: Writer) -> Term | None:
 
 
 def _depends(formula: Formula, writer: Writer) -> bool:
+    if formula.symbol == "shape":
+        return _array(formula, writer) is not None
     if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
     return any(_depends(operand, writer) for operand in formula.operands)
 
 
+def _array(formula: Formula, writer: Writer) -> Found | None:
+    """Return the name that an array has here, or in the functions around."""
+    around: Writer | None = writer
+    while around is not None:  # what calls this one would have to pass it
+        if around.values.find(id(formula.array)) is not None:
+            return writer.find(id(formula.array))
+        around = around.parent
+    return None
+
+
 def _term(formula: Formula, writer: Writer) -> Term:
+    array = _array(formula, writer) if formula.symbol == "shape" else None
+    if array is not None:
+        return Term([*placed(writer.ref(array), ATOM), f".shape[{formula.axis}]"])
     found = _found(formula, writer)
     if found is not None:
         return writer.ref(found)
