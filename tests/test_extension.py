@@ -4,6 +4,8 @@ import importlib
 import importlib.metadata
 import itertools
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -144,3 +146,19 @@ def test_rules_of_the_guide_are_accepted(monkeypatch):
         assert list(shown) == ["reduce_sum", "integer_pow", "add", "scale"]
     finally:
         table.clear_memo()
+
+
+def test_what_is_registered_first_of_all_takes_the_place_of_what_is_built_in():
+    """Nothing of the package is loaded before it."""
+    program = (
+        "import untrace\n"
+        "own = lambda eqn, frame: None\n"
+        "untrace.register('cond', own)\n"
+        "untrace.register_inverse('tanh', lambda y: y, elementwise=True)\n"
+        "import jax.numpy as jnp\n"
+        "from untrace.lifting.controls import CONTROLS\n"
+        "untrace.source(jnp.sin)(1.0)\n"
+        "assert CONTROLS['cond'] is own\n"
+        "assert untrace.inverse(jnp.tanh)(0.25) == 0.25\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

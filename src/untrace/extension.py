@@ -18,6 +18,9 @@ from typing import Any
 from untrace.errors import UntraceError
 from untrace.ir import Equation
 from untrace.lifting.controls import CONTROLS, Control
+
+# What is built in is there first.
+from untrace.lifting.lift import PRINTERS as PRINTERS
 from untrace.lifting.rules.table import rule
 
 GROUP = "untrace.rules"

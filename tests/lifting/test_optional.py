@@ -361,6 +361,7 @@ REQUIRED = {
     "ambient_managers": "the context that the program was traced in",
     "construct": "results and examples are put together",
     "enums": "keys of dicts are written",
+    "expect": "progress is told",
     "example_lines": "a file has example inputs",
     "from_jaxpr": "the program is read",
     "holds_text": "`jax.jit` does not take every result",

@@ -41,7 +41,8 @@ def arguments():
 
 
 def minimal(x):
-    return jax.lax.broadcast(x, (2 * NODES, NODES)) @ jnp.ones((NODES, 1))
+    incidence = jax.lax.broadcast(x, (2 * NODES, NODES))
+    return incidence @ np.ones((NODES, 1), np.float32)
 
 
 def minimal_arguments():

@@ -13,6 +13,9 @@ from untrace.interpreters.inverse_rules.table import (
     Inverse,
 )
 
+# It fills the tables.
+from untrace.interpreters.inverse_rules.tables import TABLES as TABLES
+
 
 def listed() -> str:
     """Return a table in Markdown, in alphabetic order."""

@@ -17,6 +17,9 @@ from untrace.interpreters.inverse_rules.table import (
     solve_elementwise,
     with_params,
 )
+
+# What is built in is there first.
+from untrace.interpreters.inverse_rules.tables import TABLES as TABLES
 from untrace.interpreters.inverting.step import NotInvertible, Rule, Step
 
 Function = Callable[..., Any]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from untrace.interpreters.inverse_rules import (
-    control,
-    cumulative,
-    elementwise,
-    linear,
-    permutations,
-    structure,
-)
 from untrace.interpreters.inverse_rules.calls import body_of, call_rule
 from untrace.interpreters.inverse_rules.table import rule_of
+
+# It fills the tables.
+from untrace.interpreters.inverse_rules.tables import TABLES as TABLES
 from untrace.interpreters.inverting.affine import solve_linear
 from untrace.interpreters.inverting.bins import solve_splines
 from untrace.interpreters.inverting.elements import follow_elements
@@ -19,9 +14,6 @@ from untrace.interpreters.inverting.fractional import solve_fractional
 from untrace.interpreters.inverting.network import Network, Node, enter_all, enter_told
 from untrace.interpreters.inverting.selections import solve_selections
 from untrace.interpreters.inverting.step import NotInvertible, Step
-
-TABLES = elementwise, structure, permutations, linear, cumulative, control
-"""The modules that hold rules, so that they are filled."""
 
 
 def new_network(principal: bool = False, has_log_det: bool = False) -> Network:
