@@ -127,6 +127,7 @@ def test_scalars_and_batches_of_them() -> None:
         np.testing.assert_allclose(log_det, wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.corpus
 def test_parameters_may_come_from_a_network() -> None:
     w = vector(45, seed=3).reshape(3, 15)
 
@@ -138,6 +139,7 @@ def test_parameters_may_come_from_a_network() -> None:
     check_log_det(f, jnp.asarray(X[:6]), atol=1e-4)
 
 
+@pytest.mark.corpus
 def test_derivatives_by_results_and_parameters() -> None:
     with jax.enable_x64(True):
         x, params = jnp.asarray(X, jnp.float64), jnp.asarray(PARAMS, jnp.float64)

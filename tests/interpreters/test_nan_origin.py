@@ -175,6 +175,7 @@ def test_a_selection_blames_the_branch_that_is_taken() -> None:
     assert found is not None and found.primitive == "sqrt"
 
 
+@pytest.mark.corpus
 def test_it_costs_no_more_than_three_runs() -> None:
     from benchmarks.nan_origin import ratio, rnn
 

@@ -213,6 +213,7 @@ def test_limits_end_with_the_best_so_far():
     assert "3 runs were made" in reduction.summary()
 
 
+@pytest.mark.corpus
 def test_a_second_interrupt_still_writes_the_best(monkeypatch):
     function, args = deep(3)
 
