@@ -18,7 +18,7 @@ VERIFIED, DIFFERENT, USAGE = 0, 1, 2
 
 _FILTERED = "JAX_TRACEBACK_FILTERING"
 
-ERR = Console(stderr=True, highlight=False)
+ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
