@@ -22,6 +22,7 @@ def reduction():
     return untrace.reduce(lambda x: jnp.log(x) * 2, keep="nan()")(X)
 
 
+@pytest.mark.corpus
 def test_a_report_says_what_fails_and_where_else(reduction, tmp_path):
     text = reduction.report(tmp_path / "issue.md", pythons=[sys.executable])
     assert (tmp_path / "issue.md").read_text() == text
