@@ -332,3 +332,16 @@ def test_one_function_is_both_jitted_and_called():
 
     text = recover(both, X)
     assert "return jax.jit(two)(x) + two(x)" in text and text.count("def two") == 1
+
+
+def test_a_result_without_a_name_is_called_after_what_is_jitted():
+    @jax.jit
+    def two(z):
+        return z * 2, z[1]
+
+    def unpacked(x):
+        (first, *rest), last = two(x)
+        return first * sum(rest) + last
+
+    text = recover(unpacked, X)
+    assert "two_out, last = two(x)" in text and "jit," not in text

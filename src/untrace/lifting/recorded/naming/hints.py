@@ -8,6 +8,7 @@ from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.operators import unreflected
 from untrace.optional import gives, optional
+from untrace.recovery.functions import innermost
 from untrace.recovery.record import Call
 from untrace.syntax.names import identifier
 
@@ -54,6 +55,9 @@ def result_hint(item: Call) -> str:
         return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
     if isinstance(function, jaxapi.Transformed):
         name = function.maker[1]
+        plain = innermost(function) if name == "jit" else None
+        if plain is not None and plain.__name__ != "<lambda>":
+            return identifier(plain.__name__.strip("_")) + "_out"
     else:
         name = getattr(function, "name", "") or function_name(function)
     name = name.strip("_")
