@@ -17,7 +17,7 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.annotations import note_annotations
 from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
-from untrace.lifting.recorded.functions.function_names import settle
+from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.merging import merge_alike
 from untrace.lifting.recorded.functions.outermost import opened
@@ -82,9 +82,7 @@ def lift_recorded(
         lines = _function_lines(listing)
         if not (
             program.is_stale
-            or plan.learn(program.references, lines)
-            or program.numbers.is_stale
-            or _settle_names(listing, program)
+            or plan.learn(program.references)
             or _leave_out(captured, program, lines)
             or program.plan.learn_merged(program.merged)
         ):
@@ -100,18 +98,6 @@ def _count_calls(root: Body) -> int:
         found += len(calls)
         left += [body for item in calls for body in item.bodies]
     return found
-
-
-def _settle_names(listing: Listing, program: Program) -> bool:
-    """Find functions whose names have to change; tell whether there are any."""
-    functions, plan = [*listing.lifter.functions, listing.main], program.plan
-    if settle(functions, plan.levels, program.hidden):
-        return True
-    numbered = {f.name for f in functions if f.names and f.name not in f.names}
-    if not (numbered & program.locals) - plan.numbered:
-        return False
-    plan.numbered |= numbered  # else a local would get the next number, and clash again
-    return True
 
 
 def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bool:
@@ -144,10 +130,20 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
             program.define_classes(tree)
     with stage("functions"):
         main = main_function(captured, program, name)
+    lifter.functions[:] = used_functions(lifter.functions, main)
+    with stage("inline"):
+        functions = [*lifter.functions, main]
+        missed = inline_single_calls(
+            program.references, functions, program.drafts, program.write_again
+        )
+        program.plan.dissolved |= missed
+        program.is_stale |= bool(missed)
+    lifter.functions[:] = used_functions(lifter.functions, main)
+    program.settle_names(main)
+    program.numbers.inline_refused([*lifter.functions, main])
     if program.is_one_call:
         jit = program.home_term(("jax", "jit")).render()
         main = opened(main, lifter.functions, jit)
-    lifter.functions[:] = used_functions(lifter.functions, main)
     makes_keys = not options.anonymous  # they would tell the names
     with stage("merge alike"):
         program.plan.merging = program.given_numbers | merge_alike(
