@@ -36,6 +36,7 @@ LAYERS = [
         "anonymity",
         "drop_in",
         "pickled",
+        "line_origins",
         "result",
         "saved",
         "saved_program",

@@ -133,6 +133,15 @@ from untrace.stages import Stage, measured
     help="Do not take one of these decisions. May be given several times.",
 )
 @click.option(
+    "--explain",
+    "lines",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="LINE",
+    help="Say which of your lines a line of the printed file comes from, and which "
+    "decisions shaped it, on standard error. May be given several times.",
+)
+@click.option(
     "--max-seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
@@ -166,6 +175,7 @@ def show(
     anonymous: bool,
     decisions: bool,
     refuse: tuple[int, ...],
+    lines: tuple[int, ...],
     max_seconds: float | None,
     time_passes: bool,
 ) -> None:
@@ -212,6 +222,11 @@ def show(
         ERR.print(_times(whole))
     if decisions:
         ERR.print(_decisions(src.decisions, refuse))
+    for line in lines:
+        try:
+            say(str(src.explain(line)))
+        except ValueError as error:
+            fail(f"{error}.")
     deliver(src, output)
 
 
