@@ -17,6 +17,7 @@ LAYERS = [
         "printable",
         "stages",
         "progress",
+        "passes_watched",
         "_version",
     },
     {"ir", "syntax"},

@@ -16,7 +16,6 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.descriptions import Descriptions
-from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.functions.function_names import settle
 from untrace.lifting.recorded.functions.merging import (
     Merged,
@@ -44,10 +43,6 @@ from untrace.lifting.recorded.numbers.numbers import (
 )
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.repeats.kept_contexts import KeptContexts
-from untrace.lifting.recorded.repeats.loops import write_loops
-from untrace.lifting.recorded.repeats.repetition import outline_repeats
-from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.tree import Draft, Tail
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -83,7 +78,14 @@ _EFFECTS = frozenset(
 class Program:
     """What the functions of one generated module share."""
 
-    def __init__(self, lifter: Lifter, options: Options, plan: Plan) -> None:
+    def __init__(
+        self,
+        lifter: Lifter,
+        options: Options,
+        plan: Plan,
+        finish: Callable[[Draft, Program], None],
+    ) -> None:
+        self._finish = finish
         self.plan = plan
         self.open_calls: list[Call] = []
         self.n_trials = 0
@@ -233,29 +235,8 @@ class Program:
 
     @staged("finish functions")
     def finish(self, draft: Draft) -> None:
-        """Complete a function: outline what repeats, fold single uses."""
-        drop_dead(draft)
-        self.references.add(draft)
-        unpack_rows(draft)
-        contexts = KeptContexts(draft.statements)
-        if contexts.is_empty:
-            self._reroll(draft)
-        elif contexts.is_regular and self.options.reroll in ("auto", "for"):
-            write_loops(draft, self.options.reroll, MAX_IN_LOOP)
-            contexts.restore(draft.statements)
-        finish(draft)
-
-    @staged("reroll")
-    def _reroll(self, draft: Draft) -> None:
-        """Write loops and functions for statements that repeat."""
-        reroll = self.options.reroll
-        if reroll in ("auto", "for"):
-            write_loops(draft, reroll, MAX_IN_LOOP)
-        outline_repeats(draft, self.function)
-        if reroll == "scan":
-            self.lifter.imports.module("jax.numpy")
-        if reroll != "none":
-            write_loops(draft, reroll)
+        """Complete a function, by the passes over it."""
+        self._finish(draft, self)
 
     def function(
         self,
