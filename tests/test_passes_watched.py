@@ -1,5 +1,8 @@
 """`--debug-passes` shows what every pass changed, and changes nothing; passes are checked."""
 
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -98,3 +101,13 @@ def test_calls_that_fit():
     check_functions([function("f", "a", *calls), taken], "unify")
     hidden = function("f", "a", "g = lambda: a", "return g()")
     check_functions([hidden, taken], "unify")
+
+
+def test_the_page_about_passes_lists_all_of_them():
+    page = (Path(__file__).parent.parent / "docs/design/passes.md").read_text("utf-8")
+    listed = re.findall(r"(?m)^\| \*([a-z ]+)\* \|", page)
+    names = [
+        *FUNCTION_PASSES,
+        *(run.__name__.replace("_", " ") for run in MODULE_PASSES),
+    ]
+    assert listed == names
