@@ -74,6 +74,11 @@ _EFFECTS = frozenset(
         "check_error",
         "debug_callback",
         "debug_check",
+        "free_ref",
+        "ref_addupdate",
+        "ref_set",
+        "ref_swap",
+        "store",
     }
 )
 
@@ -313,12 +318,15 @@ class Program:
         last.after += ["", "", text]
 
     def has_effects(self, item: Call) -> bool:
-        """Whether a call does more than return its result."""
+        """Whether a call does more than return its result.
+
+        A kernel writes to the arrays that it is given, which are its result.
+        """
         known = self._effects.get(id(item))
         if known is None:
             name = getattr(item.function, "__name__", "")
             operator = getattr(item.function, "name", "")
-            known = (
+            known = getattr(item.function, "maker", ()) != jaxapi.KERNEL_HOME and (
                 name in _EFFECTS
                 or jaxapi.is_debugging(item.function)
                 or operator == "__setitem__"
