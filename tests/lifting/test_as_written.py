@@ -81,7 +81,7 @@ def test_constants_of_the_users_module_keep_their_names():
     assert line_of(scaled, V) == "x / DX**2"
     text = functions_of(_private, V)
     assert "_SCALE = 3.5\n" in text and "return _helper(x * _SCALE)" in text
-    assert line_of(shifted, V) == "x - -0.3"  # used once, and named like a variable
+    assert line_of(shifted, V) == "x - low"
     anonymous = untrace.source(updated, anonymous=True)(V, V).text
     assert "GAMMA" not in anonymous and "TAU" not in anonymous
 

@@ -148,16 +148,18 @@ class Program:
     @contextlib.contextmanager
     def seen_from(self, item: Call) -> Generator[None]:
         """Let numbers, arrays and shapes have the names that they had at a call."""
-        before = self.numbers.roles, self.numbers.held
+        numbers = self.numbers
+        before = numbers.roles, numbers.held, numbers.module_names
         others = self.formulas, self.arrays, self.shaped
-        self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
+        numbers.roles, numbers.held = dict(item.numbers), item.held
+        numbers.module_names = item.module_names
         self.formulas = {id(one.value): one for one in item.formulas}
         self.arrays = dict(item.arrays)
         self.shaped = item.shaped if self.plan.has_several_shapes(item) else ()
         try:
             yield
         finally:
-            self.numbers.roles, self.numbers.held = before
+            numbers.roles, numbers.held, numbers.module_names = before
             self.formulas, self.arrays, self.shaped = others
 
     # ---- what the user wants to see the inside of ----------------------------------
