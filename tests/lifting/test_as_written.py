@@ -86,6 +86,17 @@ def test_constants_of_the_users_module_keep_their_names():
     assert "GAMMA" not in anonymous and "TAU" not in anonymous
 
 
+MATRIX = jnp.arange(9.0).reshape(3, 3) / 7
+
+
+def test_attributes_of_constants_and_modules_of_statistics():
+    def program(x):
+        return MATRIX @ x @ MATRIX.T + jax.scipy.stats.norm.logpdf(x)
+
+    text = functions_of(program, jnp.eye(3))
+    assert "return MATRIX @ x @ MATRIX.T + norm.logpdf(x)" in text
+
+
 # ---- parentheses --------------------------------------------------------------------
 
 

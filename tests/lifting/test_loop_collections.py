@@ -153,3 +153,11 @@ def test_list_that_begins_with_what_is_of_no_turn():
 """
         in text
     )
+
+
+def test_leaves_of_a_tree_that_begins_with_tuples():
+    def norm(grads):
+        return jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(grads)))
+
+    text = recover(norm, {"pi": PAIRS, "vf": PAIRS[:2]})
+    assert "sum(jnp.sum(g**2) for g in jax.tree.leaves(grads))" in text

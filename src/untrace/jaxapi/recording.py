@@ -297,6 +297,12 @@ def _method_readers() -> dict[types.CodeType, Reader]:
                 function.__code__,
                 functools.partial(_read_concrete, Method(name), function),
             )
+    for name, function in methods._array_properties.items():
+        if type(function) is types.FunctionType:
+            kind = Property(name)
+            readers.setdefault(
+                function.__code__, functools.partial(_read_concrete, kind, function)
+            )
     for name, function in vars(methods._IndexUpdateRef).items():
         if type(function) is types.FunctionType and not name.startswith("_"):
             readers[function.__code__] = functools.partial(_read_update, name, function)

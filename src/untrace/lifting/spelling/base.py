@@ -190,10 +190,10 @@ class Speller:
             return f"{self.imports.module(module)}.{qualname}"
         if module in JAX_NAMESPACES:
             return f"{self.imports.module('jax')}{module[3:]}.{qualname}"
-        if module in _USUAL_NAMES:
-            package, _, name = module.rpartition(".")
-            bound = self.imports.attribute(package, name, _USUAL_NAMES[module])
-            return f"{bound}.{qualname}"
+        package, _, name = module.rpartition(".")
+        if module in _USUAL_NAMES or package == "jax.scipy.stats":
+            usual = _USUAL_NAMES.get(module, "")
+            return f"{self.imports.attribute(package, name, usual)}.{qualname}"
         return self.imports.attribute(module, qualname)
 
     def call(self, function: str, args: Iterable[Any] = (), /, **kwargs: Any) -> str:
