@@ -20,6 +20,7 @@ from untrace.lifting.recorded.functions.fields import keep_used, origins, unread
 from untrace.lifting.recorded.functions.function_names import settle
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.merging import merge_alike
+from untrace.lifting.recorded.functions.optional_functions import merge_optional
 from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.main_function import main_function
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
@@ -153,6 +154,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         program.plan.merging = program.given_numbers | merge_alike(
             lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
         )
+        merge_optional(lifter.functions, main)
     functions = [*lifter.functions, main]
 
     def numpy() -> str:
