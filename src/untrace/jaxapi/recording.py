@@ -297,7 +297,8 @@ def _method_readers() -> dict[types.CodeType, Reader]:
                 function.__code__,
                 functools.partial(_read_concrete, Method(name), function),
             )
-    for name, function in methods._array_properties.items():
+    properties: dict[str, Any] = methods._array_properties
+    for name, function in properties.items():
         if type(function) is types.FunctionType:
             kind = Property(name)
             readers.setdefault(

@@ -111,7 +111,7 @@ def put_into(collections: Sequence[Collection], loop: Loop) -> list[Statement]:
             parts += [".append(", *item, ")"]
         loop.body.append(Statement(None, Term(parts), is_effect=True))
         one.name.uses += 1
-        empty = ["{}"] if one.word else ["[", *one.display.head, "]"]
+        empty: list[Part] = ["{}"] if one.word else ["[", *one.display.head, "]"]
         begins.append(Statement(one.name, Term(empty), is_start=True))
     return begins
 
