@@ -24,8 +24,8 @@ from untrace.checking import check_module
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.lifting.blocks.opened import OPENED
 from untrace.lifting.helpers import HELPERS
+from untrace.lifting.recorded.listing import NOT_EXPANDED
 from untrace.lifting.recorded.naming.hints import HINTS
-from untrace.lifting.recorded.passes import NOT_EXPANDED
 from untrace.lifting.rules import NAMES
 from untrace.optional import left_out_notes, without_spoilers, writing
 from untrace.options import Options

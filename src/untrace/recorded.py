@@ -23,7 +23,7 @@ from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
-from untrace.lifting.recorded.passes import lift_recorded
+from untrace.lifting.recorded.listing import lift_recorded
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers

@@ -19,11 +19,12 @@ from untrace.capture import Captured
 from untrace.drop_in import drop_in
 from untrace.emission import Module
 from untrace.emission.module import header
-from untrace.errors import SaveError
+from untrace.errors import SaveError, UntraceError
 from untrace.ir import Block
 from untrace.lifting.dimensions import is_symbolic
 from untrace.lifting.spelling.arrays import write_sidecar
 from untrace.lifting.spelling.sidecar import pack, sidecar_digest
+from untrace.line_origins import LineOrigin, explain
 from untrace.optional import Decision
 from untrace.options import Options
 from untrace.pickled import Kept, kept_module, kept_parity, kept_report, restored_module
@@ -32,7 +33,7 @@ from untrace.syntax.files import aside, replace_file
 from untrace.verification.fingerprint import fingerprint
 from untrace.verification.marks import marks_of
 from untrace.verification.report import VERDICTS, Report
-from untrace.verification.retrace import execute
+from untrace.verification.retrace import execute, retrace
 
 PRINTED_CHARS = 1 << 16
 """Most characters of compressed constants in a text that is printed."""
@@ -239,6 +240,33 @@ class Source:
         names = f"{self.name} (before)", f"{other.name} (after)"
         before, after = texts
         return "".join(difflib.unified_diff(before, after, *names))
+
+    def explain(self, line: int) -> LineOrigin:
+        """Say which of your lines a line of the file comes from, and what shaped it.
+
+        Args:
+          line: A line of `str(source)`, from 1.
+
+        Returns:
+          Your lines and the equations that they made, and the decisions that may be
+          refused; `print` shows it. The text is traced once more for it.
+
+        Raises:
+          ValueError: If the file has no such line.
+          UntraceError: If the source was pickled.
+        """
+        if self.kept is not None:
+            raise UntraceError(
+                "this source was pickled, and its program was left behind: recover it again."
+            )
+
+        def traced() -> tuple[Any, str]:
+            module = self._executed()
+            classes = dict(self.module.classes)
+            jaxpr, _ = retrace(module, self.name, self.captured, classes)
+            return jaxpr, str(module.__file__)
+
+        return explain(str(self), line, self.captured.jaxpr, traced, self.decisions)
 
     @property
     def name(self) -> str:

@@ -31,9 +31,9 @@ def check(outcomes: Iterable[interpreted.Outcome]) -> None:
 
 
 STEPS = {
-    "harness": 600,
+    "harness": 2400,
     "programs": 1201,
-    "readability": 40,
+    "readability": 120,
     "packages": 100,
     "shortened": 60,
 }

@@ -24,7 +24,15 @@ def test_there_are_more_than_200_plants() -> None:
     assert len(CASES) >= 200
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def _sampled(cases: list[planted.Case], step: int) -> list[Any]:
+    """Mark all but every how manyth case for the whole corpora."""
+    return [
+        pytest.param(case, id=case.name, marks=[pytest.mark.corpus] if i % step else [])
+        for i, case in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize("case", _sampled(CASES, 5))
 def test_planted_nan_is_found(case: planted.Case) -> None:
     function = case.function()
     found = untrace.nan_origin(function)(case.x)

@@ -7,7 +7,7 @@ import pytest
 
 import untrace
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded import passes
+from untrace.lifting.recorded import listing
 from untrace.lifting.recorded.numbers.numbers import Numbers
 from untrace.syntax.names import Scope
 
@@ -56,8 +56,8 @@ def test_number_written_once_stays_unless_it_is_a_variable_of_the_module():
 
 def test_number_written_once_is_found_without_writing_again(monkeypatch):
     writings = []
-    lift = passes._lift
-    monkeypatch.setattr(passes, "_lift", lambda *a: writings.append(a) or lift(*a))
+    lift = listing._lift
+    monkeypatch.setattr(listing, "_lift", lambda *a: writings.append(a) or lift(*a))
     text = recover(lambda x: normalize(x) * Config.rate + jnp.log(x + EPS), X)
     assert "\nEPS = 1e-06\n" in text
     assert "* 0.0003 + jnp.log(" in text

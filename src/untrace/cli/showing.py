@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Collection, Sequence
@@ -31,6 +32,7 @@ from untrace.cli.sources import deliver
 from untrace.cli.status import Status
 from untrace.errors import UntraceError
 from untrace.optional import STEPS, Decision
+from untrace.passes_watched import PassPrinter, watching
 from untrace.stages import Stage, measured
 
 
@@ -133,6 +135,20 @@ from untrace.stages import Stage, measured
     help="Do not take one of these decisions. May be given several times.",
 )
 @click.option(
+    "--debug-passes",
+    is_flag=True,
+    help="Print what every pass changed, on standard error (level api).",
+)
+@click.option(
+    "--explain",
+    "lines",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="LINE",
+    help="Say which of your lines a line of the printed file comes from, and which "
+    "decisions shaped it, on standard error. May be given several times.",
+)
+@click.option(
     "--max-seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
@@ -166,6 +182,8 @@ def show(
     anonymous: bool,
     decisions: bool,
     refuse: tuple[int, ...],
+    debug_passes: bool,
+    lines: tuple[int, ...],
     max_seconds: float | None,
     time_passes: bool,
 ) -> None:
@@ -185,7 +203,8 @@ def show(
     of jaxprs nothing is executed, and of modules only what they compute, to compare it.
     """
     function, args, kwargs = _given(target, call, types_given)
-    with Status() as status, measured() as whole:
+    watched = watching(PassPrinter(say)) if debug_passes else contextlib.nullcontext()
+    with Status() as status, measured() as whole, watched:
         make = _source(
             function,
             level=level,
@@ -212,6 +231,11 @@ def show(
         ERR.print(_times(whole))
     if decisions:
         ERR.print(_decisions(src.decisions, refuse))
+    for line in lines:
+        try:
+            say(str(src.explain(line)))
+        except ValueError as error:
+            fail(f"{error}.")
     deliver(src, output)
 
 

@@ -143,10 +143,14 @@ def scope_names(source_info: Any) -> list[str]:
 
 def line_in_file(source_info: Any, filename: str) -> int:
     """Return the innermost line of a file in an equation's traceback, or 0."""
+    return next(iter(lines_in_file(source_info, filename)), 0)
+
+
+def lines_in_file(source_info: Any, filename: str) -> list[int]:
+    """List the lines of a file in an equation's traceback, innermost first."""
     traceback = source_info.traceback
-    if traceback is None:
-        return 0
-    return next((f.line_num for f in traceback.frames if f.file_name == filename), 0)
+    frames = [] if traceback is None else traceback.frames
+    return [frame.line_num for frame in frames if frame.file_name == filename]
 
 
 def user_frame(source_info: Any) -> str:

@@ -35,7 +35,7 @@ class Rhs:
     target: Callable[[list[str]], str] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Function(Subject):
     """One `def` of the module.
 
@@ -43,7 +43,8 @@ class Function(Subject):
     `integers` what all its variables held that did, in order; `shapes` those of its parameters
     that are arrays, in each of its runs; `names` those that it may have, from short to telling.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
-    `a`); what reads and rewrites lines does not see them.
+    `a`); what reads and rewrites lines does not see them. `again` writes its text with the
+    names that functions have by now.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Function(Subject):
     )
     names: tuple[str, ...] = ()
     docs: dict[str, str] = field(default_factory=dict[str, str])
+    again: Callable[[], Function] | None = None
 
     @property
     def subject(self) -> str:
@@ -69,6 +71,16 @@ class Function(Subject):
     def agree(self, other: Function) -> None:
         """Keep the docstrings that another function, which this one stands for, has, too."""
         self.docs = {k: v for k, v in self.docs.items() if other.docs.get(k) == v}
+
+    def write_again(self) -> None:
+        """Write its text with the names that functions have by now, if it has any."""
+        if self.again is None:
+            return
+        made = self.again()
+        self.parameters, self.decorators = made.parameters, made.decorators
+        self.lines = made.lines
+        self.signature = self.signature and made.signature
+        self.comment = self.comment and made.comment
 
     def described_lines(self) -> list[str]:
         """Write the function out with its docstrings, unindented."""

@@ -136,6 +136,13 @@ class Scope:
         self._everywhere.add(name)
         return name
 
+    def release(self, names: Iterable[str]) -> None:
+        """Let others have global names that nothing has any more."""
+        released = set(names)
+        self._own -= released
+        self._everywhere -= released
+        self._global_counts.clear()
+
     def is_taken(self, name: str) -> bool:
         """Whether `name` is defined here or in an enclosing scope."""
         scope: Scope | None = self

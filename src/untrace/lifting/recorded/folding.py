@@ -25,7 +25,7 @@ def finish(draft: Draft) -> None:
     """Drop statements that nothing uses, fold single uses, note last uses."""
     drop_dead(draft)
     fold(draft)
-    _note_last_uses(draft)
+    note_last_uses(draft)
 
 
 def drop_dead(draft: Draft) -> None:
@@ -131,7 +131,8 @@ def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
     del pending[0 if is_split else first :]
 
 
-def _note_last_uses(draft: Draft) -> None:
+def note_last_uses(draft: Draft) -> None:
+    """Note behind which statements values are not read any more."""
     for index, statement in enumerate(draft.statements):
         if statement.loop is not None:
             for term in statement.loop.terms():

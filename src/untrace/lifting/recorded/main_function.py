@@ -91,6 +91,8 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     annotate(draft, named, result, writer, known, shown, _named_sizes(captured, shown))
     program.finish(draft)
     made_function = program.render(draft)
+    made_function.again = lambda: program.render(draft)
+    program.drafts[made_function] = draft
     made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function

@@ -1,209 +1,173 @@
-"""Write a recorded computation again until nothing more is learnt about it."""
+"""The passes of level "api", in order: over each function, and then over the module.
+
+A writer makes the tree of a function (`writer.py`); the first passes are done to it as soon
+as it is complete, since what calls it depends on what is left. When all functions are
+there, the others are done to the module. docs/design/passes.md shows what each does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from untrace.capture import Captured
-from untrace.capture.trees import holds_text
-from untrace.ir import Block
-from untrace.lifting.constructing import construct
-from untrace.lifting.contexts import ambient_managers, tracing_context
-from untrace.lifting.dimensions import name_dimensions
-from untrace.lifting.examples import example_lines
-from untrace.lifting.lift import Listing, key_enums, note_devices
-from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.functions.annotations import note_annotations
-from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
-from untrace.lifting.recorded.functions.function_names import settle
+from untrace.lifting.recorded.checks import check_functions
+from untrace.lifting.recorded.folding import drop_dead, finish
+from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.merging import merge_alike
 from untrace.lifting.recorded.functions.optional_functions import merge_optional
 from untrace.lifting.recorded.functions.outermost import opened
-from untrace.lifting.recorded.main_function import main_function
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
-from untrace.lifting.recorded.plan import Plan, Restart
-from untrace.lifting.recorded.program import Program
-from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
-from untrace.options import Options
-from untrace.progress import expect, is_told
-from untrace.recovery.record import Body
+from untrace.lifting.recorded.printing import text_so_far
+from untrace.lifting.recorded.program import MAX_IN_LOOP, Program
+from untrace.lifting.recorded.repeats.kept_contexts import KeptContexts
+from untrace.lifting.recorded.repeats.loops import write_loops
+from untrace.lifting.recorded.repeats.repetition import outline_repeats
+from untrace.lifting.recorded.repeats.rows import unpack_rows
+from untrace.lifting.recorded.tree import Draft
+from untrace.optional import is_strict
+from untrace.passes_watched import is_watched, show
 from untrace.stages import stage
-from untrace.syntax.names import identifier
 
-MAX_PASSES = 64
-NOT_EXPANDED = "Not everything that was named is expanded"
+# ---- over a function ---------------------------------------------------------------
 
 
-def lift_recorded(
-    captured: Captured,
-    options: Options,
-    block: Block,
-    plan: Plan,
-    rewrite: Callable[[Block], Block],
-) -> tuple[Listing, Program]:
-    """Write a recorded computation at the level of calls.
-
-    Args:
-      captured: The computation.
-      options: What the user asked for.
-      block: The computation, as it was read.
-      plan: What is known from writing it before; more is added.
-      rewrite: Finds idioms in what is written from its equations.
-
-    Raises:
-      Unwritable: If it cannot be written, not even with regions.
-    """
-    n_calls = _count_calls(captured.recording) if is_told() else 0
-    for _ in range(MAX_PASSES):
-        expect(n_calls)
-        # Calls have scopes; what is written from equations stands under those of its call.
-        plain = replace(options, scopes=False)
-        lifter = Lifter(plain, rule_cases=captured.rule_cases)
-        lifter.rewrite = rewrite
-        lifter.traced_rules = plan.traced_rules()
-        lifter.is_folding = not options.types
-        program = Program(lifter, options, plan)
-        try:
-            listing = _lift(captured, program, block)
-        except Restart:
-            continue
-        except UnknownArray as error:
-            array, opened = error.array, program.open_calls
-            if not (
-                plan.hoist(array, opened)
-                or program.hands_on(error)
-                or plan.dissolve(array, opened)
-                or plan.expose(array, opened)
-            ):
-                raise
-            continue
-        lines = _function_lines(listing)
-        if not (
-            program.is_stale
-            or plan.learn(program.references, lines)
-            or program.numbers.is_stale
-            or _settle_names(listing, program)
-            or _leave_out(captured, program, lines)
-            or program.plan.learn_merged(program.merged)
-        ):
-            return listing, program
-    raise Unwritable("ever more of its calls cannot be written")
+def reroll(draft: Draft, program: Program) -> None:
+    """Write loops, comprehensions and functions for statements that repeat."""
+    kind = program.options.reroll
+    contexts = KeptContexts(draft.statements)
+    if not contexts.is_empty:
+        if contexts.is_regular and kind in ("auto", "for"):
+            write_loops(draft, kind, MAX_IN_LOOP)
+            contexts.restore(draft.statements)
+        return
+    if kind in ("auto", "for"):
+        write_loops(draft, kind, MAX_IN_LOOP)
+    outline_repeats(draft, program.function)
+    if kind == "scan":
+        program.lifter.imports.module("jax.numpy")
+    if kind != "none":
+        write_loops(draft, kind)
 
 
-def _count_calls(root: Body) -> int:
-    """Count the calls that were recorded, those in functions too."""
-    found, left = 0, [root]
-    while left:
-        calls = left.pop().calls
-        found += len(calls)
-        left += [body for item in calls for body in item.bodies]
-    return found
+FUNCTION_PASSES: dict[str, Callable[[Draft, Program], None]] = {
+    "drop dead": lambda draft, program: drop_dead(draft),
+    "note references": lambda draft, program: program.references.add(draft),
+    "unpack rows": lambda draft, program: unpack_rows(draft),
+    "reroll": reroll,
+    "fold": lambda draft, program: finish(draft),
+}
+"""What is done to the tree of each function."""
 
 
-def _settle_names(listing: Listing, program: Program) -> bool:
-    """Find functions whose names have to change; tell whether there are any."""
-    functions, plan = [*listing.lifter.functions, listing.main], program.plan
-    if settle(functions, plan.levels, program.hidden):
-        return True
-    numbered = {f.name for f in functions if f.names and f.name not in f.names}
-    if not (numbered & program.locals) - plan.numbered:
-        return False
-    plan.numbered |= numbered  # else a local would get the next number, and clash again
-    return True
+def finish_function(draft: Draft, program: Program) -> None:
+    """Do what is done to the tree of a function once it is complete."""
+    if is_watched():
+        show("write", draft.name, text_so_far(draft))
+    for name, run in FUNCTION_PASSES.items():
+        with stage(name):
+            run(draft, program)
+        if is_watched():
+            show(name, draft.name, text_so_far(draft))
 
 
-def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bool:
-    """Find fields of stand-ins that nothing reads; tell whether there are any."""
-    plan = program.plan
-    if not plan.prunes:
-        return False
-    shown = [parameter.tree for parameter in captured.parameters]
-    whole = [*shown, captured.result, *program.rearranged]
-    unread = unread_fields(program.classes, whole, lines) - plan.unread
-    plan.unread |= unread
-    return bool(unread)
+# ---- over the module ---------------------------------------------------------------
 
 
-def _lift(captured: Captured, program: Program, block: Block) -> Listing:
-    lifter, options = program.lifter, program.options
-    lifter.imports.keys(key_enums(captured))
-    for note in captured.notes:
-        lifter.note(note)
-    lifter.imports.dims = name_dimensions(block, lifter.scope)
-    for dimension in captured.dimensions.named if captured.dimensions else ():
-        lifter.scope.fresh_global(dimension.name)
-    context = tracing_context(ambient_managers(lifter), lifter)
-    name = identifier(options.name or captured.name, "function")
-    shown = [parameter.tree for parameter in captured.parameters]
-    if (
-        options.annotate != "none" or options.shows_comments
-    ):  # their classes are known before they are used
-        for tree in shown:
-            program.define_classes(tree)
-    with stage("functions"):
-        main = main_function(captured, program, name)
+@dataclass(eq=False, slots=True)
+class Module:
+    """The functions of a program, all of which are written."""
+
+    main: Function
+    program: Program
+
+    @property
+    def functions(self) -> list[Function]:
+        """All functions in their order, the main one last."""
+        return [*self.program.lifter.functions, self.main]
+
+    def numpy(self) -> str:
+        """Import `jax.numpy`; return what it is called."""
+        return self.program.lifter.imports.module("jax.numpy")
+
+
+def keep_used(module: Module) -> None:
+    """Keep the functions that the main one needs."""
+    lifter = module.program.lifter
+    lifter.functions[:] = used_functions(lifter.functions, module.main)
+
+
+def inline(module: Module) -> None:
+    """Write short functions of libraries where they are called."""
+    program = module.program
+    missed = inline_single_calls(
+        program.references, module.functions, program.drafts, program.write_again
+    )
+    program.plan.dissolved |= missed
+    program.is_stale |= bool(missed)
+    keep_used(module)
+
+
+def name(module: Module) -> None:
+    """Give functions and numbers the names that they can have."""
+    module.program.settle_names(module.main)
+    module.program.numbers.inline_refused(module.functions)
+
+
+def open_main(module: Module) -> None:
+    """Let a program that only calls one jitted function be that function."""
+    program = module.program
     if program.is_one_call:
         jit = program.home_term(("jax", "jit")).render()
-        main = opened(main, lifter.functions, jit)
-    lifter.functions[:] = used_functions(lifter.functions, main)
-    makes_keys = not options.anonymous  # they would tell the names
-    with stage("merge alike"):
-        program.plan.merging = program.given_numbers | merge_alike(
-            lifter.functions, main, program.merged, makes_keys, program.plan.may_merge
-        )
-        merge_optional(lifter.functions, main)
-    functions = [*lifter.functions, main]
+        module.main = opened(module.main, program.lifter.functions, jit)
 
-    def numpy() -> str:
-        return lifter.imports.module("jax.numpy")
 
-    with stage("numbers"):
-        write_numbers(functions, numpy, program.numbers.names())
-        program.numbers.inline_single_uses(functions)
-        if program.numbers.inlined:
-            write_numbers(functions, numpy, program.numbers.names())
-    note_annotations(functions, lifter)
-    for tree in shown:
-        program.define_classes(tree)
-    with stage("example inputs"):
-        example = example_lines(
-            captured,
-            block,
-            lifter,
-            lambda tree, texts, shortening: construct(
-                tree, texts, lifter, program.classes, shortening=shortening
-            ),
-        )
-    keep_used(program.classes, shown, [*_lines(lifter.functions, main), *example])
-    for line in origins(program.classes):
-        lifter.note(line)
-    is_runnable = note_devices(lifter)
-    for fault in program.plan.faults:
-        lifter.note(fault)
-    for why in program.plan.closed.values():
-        lifter.note(f"{NOT_EXPANDED}: {why}.")
-    listing = Listing(
-        lifter,
-        block,
-        program.classes,
-        main,
-        example,
-        context,
-        is_runnable,
-        not holds_text(captured.result),
+def unify(module: Module) -> None:
+    """Let functions that are alike but for numbers, flags, sizes, keys or what they apply be one."""
+    program = module.program
+    makes_keys = not program.options.anonymous  # they would tell the names
+    merged = merge_alike(
+        *(program.lifter.functions, module.main, program.merged),
+        *(makes_keys, program.plan.may_merge),
     )
-    text = "\n".join([*_function_lines(listing), *example])
-    named = captured.dimensions.definitions(text) if captured.dimensions else []
-    lifter.constants.numbers = [*named, *program.numbers.definitions()]
-    return listing
+    program.plan.merging = program.given_numbers | merged
+    merge_optional(program.lifter.functions, module.main)
 
 
-def _function_lines(listing: Listing) -> list[str]:
-    return _lines(listing.lifter.functions, listing.main)
+def write_floats(module: Module) -> None:
+    """Write floats as people do, and those of the module that are used once in place."""
+    numbers = module.program.numbers
+    write_numbers(module.functions, module.numpy, numbers.names())
+    numbers.inline_single_uses(module.functions)
+    if numbers.inlined:
+        write_numbers(module.functions, module.numpy, numbers.names())
 
 
-def _lines(functions: Sequence[Function], main: Function) -> list[str]:
-    return [line for function in (*functions, main) for line in function.text_lines()]
+MODULE_PASSES: Sequence[Callable[[Module], None]] = (
+    keep_used,
+    inline,
+    name,
+    open_main,
+    unify,
+    write_floats,
+)
+"""What is done to all functions."""
+
+
+def finish_module(main: Function, program: Program) -> Function:
+    """Do what is done to a program once all functions are written.
+
+    Returns:
+      The main function, which may be another one now.
+    """
+    module = Module(main, program)
+    for run in MODULE_PASSES:
+        with stage(run.__name__.replace("_", " ")):
+            run(module)
+        if is_strict():
+            check_functions(module.functions, run.__name__)
+        if is_watched():
+            texts = ["\n".join(one.text_lines()) for one in module.functions]
+            show(run.__name__.replace("_", " "), "", "\n\n\n".join(texts))
+    return module.main

@@ -30,7 +30,6 @@ from untrace.lifting.recorded.functions.merging import Merged
 from untrace.lifting.recorded.functions.needs import (
     Need,
     References,
-    called_once,
     narrowed,
     needs,
 )
@@ -88,7 +87,6 @@ class Plan:
       fields: The keys of arrays and containers in such a value, and the fields that they are in.
       described: How values are described, by identity.
       levels: Which of the names that they may have functions of libraries have.
-      numbered: Names of functions with numbers, which locals are not to get, too.
       faults: Notes on calls that are no functions of their own by a fault of ours.
       places: Where functions of users and libraries were called, by the id of their code.
       shapes: Those of arrays that calls in loops of the user took, by where these stand.
@@ -152,7 +150,6 @@ class Plan:
     levels: dict[tuple[str, ...], int] = field(
         default_factory=dict["tuple[str, ...]", int]
     )
-    numbered: set[str] = field(default_factory=set[str])
     faults: list[str] = field(default_factory=list[str])
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
@@ -233,12 +230,8 @@ class Plan:
         self.n_widened += 1
         return self.lower(wider[0 if self.n_widened == MAX_WIDENED else -1], why)
 
-    def learn(self, references: References, lines: Sequence[str]) -> bool:
-        """Learn from a program that is written what it has no need for.
-
-        Args:
-          references: What it refers to.
-          lines: The text of its functions.
+    def learn(self, references: References) -> bool:
+        """Learn from what a program refers to which results it has no need for.
 
         Returns:
           Whether there is anything to write in another way.
@@ -252,9 +245,7 @@ class Plan:
             if len(steps) < MAX_STEPS:
                 steps.append(need)
                 is_more = True
-        once = called_once(references, lines) - self.dissolved
-        self.dissolved |= once
-        return is_more or bool(once)
+        return is_more
 
     @optional(gives(False))
     def learn_merged(self, found: Mapping[object, Merged]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
 from untrace.lifting.printing import INDENT, Function
+from untrace.lifting.recorded.folding import note_last_uses
 from untrace.lifting.recorded.functions.returned import returned_text
 from untrace.lifting.recorded.repeats.turn_names import taken_up
 from untrace.lifting.recorded.terms import Global, Name, Ref
@@ -69,6 +70,22 @@ def render(
         signature=signature(draft),
         docs=dict(draft.docstrings()),
     )
+
+
+def text_so_far(draft: Draft) -> str:
+    """Write a function that is not complete, for those who watch the passes over it.
+
+    Nothing is left of that: a name that has a text is taken for one that is settled.
+    """
+    names = [(name, name.text, name.last_use) for name in draft.locals()]
+    titles = [(each, each.name) for each in draft.all()]
+    note_last_uses(draft)
+    text = "\n".join(render(draft).text_lines())
+    for name, written, last_use in names:
+        name.text, name.last_use = written, last_use
+    for each, title in titles:
+        each.name = title
+    return text
 
 
 def signature(draft: Draft) -> str:

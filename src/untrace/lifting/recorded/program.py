@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.descriptions import Descriptions
-from untrace.lifting.recorded.folding import drop_dead, finish
+from untrace.lifting.recorded.functions.function_names import settle
 from untrace.lifting.recorded.functions.merging import (
     Merged,
     give_numbers,
+    likeness,
     stem_of,
 )
 from untrace.lifting.recorded.functions.needs import References
@@ -42,10 +43,6 @@ from untrace.lifting.recorded.numbers.numbers import (
 )
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.repeats.kept_contexts import KeptContexts
-from untrace.lifting.recorded.repeats.loops import write_loops
-from untrace.lifting.recorded.repeats.repetition import outline_repeats
-from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.terms import Global, Term, text_term
 from untrace.lifting.recorded.tree import Draft, Tail
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -86,7 +83,14 @@ _EFFECTS = frozenset(
 class Program:
     """What the functions of one generated module share."""
 
-    def __init__(self, lifter: Lifter, options: Options, plan: Plan) -> None:
+    def __init__(
+        self,
+        lifter: Lifter,
+        options: Options,
+        plan: Plan,
+        finish: Callable[[Draft, Program], None],
+    ) -> None:
+        self._finish = finish
         self.plan = plan
         self.open_calls: list[Call] = []
         self.n_trials = 0
@@ -114,7 +118,7 @@ class Program:
         )
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []
-        self.rule_statements: dict[str, str] = {}
+        self.rule_statements: dict[str, str] = {}  # by the functions that have rules
         self.open_runs: list[Body] = []  # that functions are being written by
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
@@ -127,7 +131,10 @@ class Program:
         self.jitted: dict[Body, Body] = {}  # runs of what libraries have jitted
         self.locals: set[str] = set()
         self.hidden: set[str] = set()
+        self.numbered: set[str] = set()  # names of functions that locals are not to get
+        self.drafts: dict[Function, Draft] = {}
         self._functions: dict[Any, Function] = {}
+        self._after: list[tuple[Function, int, Term]] = []
         self._effects: dict[int, bool] = {}
 
     def lower_line(self, line: str, why: str) -> bool:
@@ -235,29 +242,8 @@ class Program:
 
     @staged("finish functions")
     def finish(self, draft: Draft) -> None:
-        """Complete a function: outline what repeats, fold single uses."""
-        drop_dead(draft)
-        self.references.add(draft)
-        unpack_rows(draft)
-        contexts = KeptContexts(draft.statements)
-        if contexts.is_empty:
-            self._reroll(draft)
-        elif contexts.is_regular and self.options.reroll in ("auto", "for"):
-            write_loops(draft, self.options.reroll, MAX_IN_LOOP)
-            contexts.restore(draft.statements)
-        finish(draft)
-
-    @staged("reroll")
-    def _reroll(self, draft: Draft) -> None:
-        """Write loops and functions for statements that repeat."""
-        reroll = self.options.reroll
-        if reroll in ("auto", "for"):
-            write_loops(draft, reroll, MAX_IN_LOOP)
-        outline_repeats(draft, self.function)
-        if reroll == "scan":
-            self.lifter.imports.module("jax.numpy")
-        if reroll != "none":
-            write_loops(draft, reroll)
+        """Complete a function, by the passes over it."""
+        self._finish(draft, self)
 
     def function(
         self,
@@ -266,58 +252,97 @@ class Program:
         numbers: dict[str, str] | None = None,
         integers: dict[str, str] | None = None,
         passed: dict[str, str] | None = None,
-    ) -> str:
-        """Add a function to the module, once; return its name.
+    ) -> Function:
+        """Add a function to the module, once.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
         parameters of the original that held integers, `integers` what all variables held.
         `passed` gets the numbers that a call has to pass, by the parameters for them that
         functions like this one have.
         """
-        made = self.render(draft)
-        made.shapes = [_shapes(draft)]
-        stem = stem_of(draft.name)
-        if passed is not None and self.plan.may_merge(stem):
-            passed.update(give_numbers(made, self.plan.merged))
-            self.given_numbers |= {stem} if passed else set()
+        made, merged = self._rendered(draft), None
+        if passed is not None and self.plan.may_merge(stem_of(draft.name)):
+            merged = self.plan.merged.get(likeness(made)) if self.plan.merged else None
+        given = give_numbers(made, merged) if merged else {}
+        made.again = lambda: self._rendered(draft, merged if given else None)
+        if passed is not None and given:
+            passed.update(given)
+            self.given_numbers.add(stem_of(draft.name))
         made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)
         text = (made.names[0], *meaning(made), key)
-        known = self._functions.get(text)
-        if known is None:
+        first = self._functions.get(text)
+        if first is None:
             made.name = self.lifter.scope.fresh_global(draft.name)
             self.lifter.functions.append(made)
-            known = self._functions[text] = made
-        else:
-            if known.comment != made.comment:
-                known.comment = ""  # called at several types
-            known.agree(made)
-            known.shapes += [one for one in made.shapes if one not in known.shapes]
-        if untyped(known.lines) == untyped(made.lines) and known.lines != made.lines:
-            known.lines = untyped(known.lines)
-        if known.signature != made.signature:
-            known.signature = ""
-        return known.name
+            self._functions[text], self.drafts[made] = made, draft
+            return made
+        if first.comment != made.comment:
+            first.comment = ""  # called at several types
+        first.agree(made)
+        first.shapes += [one for one in made.shapes if one not in first.shapes]
+        if untyped(first.lines) == untyped(made.lines) and first.lines != made.lines:
+            first.lines = untyped(first.lines)
+            self.drafts[first].forget_types()
+        if first.signature != made.signature:
+            first.signature = ""
+        return first
+
+    def _rendered(self, draft: Draft, merged: Merged | None = None) -> Function:
+        """Write a complete function, with parameters for numbers that others have."""
+        made = self.render(draft)
+        made.shapes = [_shapes(draft)]
+        if merged is not None:
+            give_numbers(made, merged)
+        return made
 
     def render(self, draft: Draft) -> Function:
         """Write a complete function, and note the names that it gives."""
         imported = frozenset(self.lifter.imports.attributes.values())
-        made = render(draft, self.plan.numbered, imported)
+        made = render(draft, self.numbered, imported)
         for name in draft.locals():
             self.locals.add(name.text)
             if name.is_given and not name.is_foreign and name.text != name.hint:
                 self.hidden.add(name.hint)
         return made
 
-    def add_after(self, names: set[str], text: str) -> None:
+    def add_after(self, names: set[str], statement: Term) -> None:
         """Write a statement after the last of some functions of the module.
 
         Functions of the same text are one, so that a rule may stand before the function
         that it belongs to.
         """
         last = [one for one in self.lifter.functions if one.name in names][-1]
-        last.after += ["", "", text]
+        last.after += ["", "", statement.render()]
+        self._after.append((last, len(last.after) - 1, statement))
+
+    def settle_names(self, main: Function) -> None:
+        """Give functions names under which no local hides them, and no two have one."""
+        functions, scope = [*self.lifter.functions, main], self.lifter.scope
+        named = [one for one in functions if one.names and one.again is not None]
+        levels = self.plan.levels
+        while True:
+            before = [function.name for function in named]
+            settle(functions, levels, self.hidden)
+            scope.release(one.name for one in self.drafts)  # some of which are gone
+            for one in named:
+                one.name = scope.fresh_global(one.names[levels.get(one.names, 0)])
+            numbered = {f.name for f in named if f.name not in f.names} & self.locals
+            is_settled = before == [function.name for function in named]
+            if is_settled and numbered <= self.numbered:
+                return
+            self.numbered |= numbered  # else a local would get the next number
+            self.write_again(functions)
+
+    def write_again(self, functions: Sequence[Function]) -> None:
+        """Write the text of functions with the names that they have by now."""
+        self.locals.clear()
+        self.hidden.clear()
+        for function in functions:
+            function.write_again()
+        for function, index, statement in self._after:
+            function.after[index] = statement.render()
 
     def has_effects(self, item: Call) -> bool:
         """Whether a call does more than return its result.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from untrace.capture.dict_keys import quoted
 from untrace.syntax.precedence import ATOM, COMPARE, LAMBDA, LEVELS, POWER, TUPLE, UNARY
@@ -69,15 +69,48 @@ class Ref:
         return ref
 
 
-@dataclass(frozen=True, slots=True)
-class Global:
-    """The name of a function or number of the module, which locals must not hide.
+class Symbol(Protocol):
+    """A function of the module, whose name is only known once all is written."""
 
-    `number` is the text of the number, which stands for its name if that is used only once.
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Constant:
+    """A number of the module.
+
+    Attributes:
+      name: What it is called.
+      number: Its text, which stands for the name if that is used only once.
+      is_refused: Another number claims the name, so none has it.
     """
 
-    text: str
-    number: str = ""
+    name: str
+    number: str
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """The name of a function or number of the module, which locals must not hide."""
+
+    symbol: str | Symbol | Constant
+
+    @property
+    def text(self) -> str:
+        """What is written now; the name of a function may still change."""
+        symbol = self.symbol
+        if type(symbol) is str:
+            return symbol
+        if type(symbol) is Constant and symbol.is_refused:
+            # Brackets around a sign depend on the place (`Numbers.with_inlined`).
+            return symbol.name if symbol.number[0] == "-" else symbol.number
+        return symbol.name  # type: ignore[union-attr]
+
+    @property
+    def number(self) -> str:
+        """The number that it stands for; "" for a function."""
+        return self.symbol.number if type(self.symbol) is Constant else ""
 
 
 Part = str | Ref | Global
@@ -135,11 +168,15 @@ class Term:
     def whole(self) -> Term:
         """Return the expression with what is folded into it as its parts.
 
-        The parameters of a lambda have their names already and become text.
+        Numbers that lost their names become text, as do the parameters of a lambda, which
+        have their names already.
         """
         parts: list[Part] = []
         for part in self.parts:
             ref = part.resolved() if type(part) is Ref else None
+            if type(part) is Global and part.number == part.text:
+                parts.append(part.number)  # it has no name any more
+                continue
             if ref is None or ref.name.folded is None:
                 is_named = ref is not None and ref.name.text
                 parts.append(_text(part) if is_named else part)

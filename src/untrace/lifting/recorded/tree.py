@@ -210,6 +210,20 @@ class Draft(Subject):
                 for path, doc in statement.nested.docstrings():
                     yield f"{statement.nested.name}.{path}".rstrip("."), doc
 
+    def all(self) -> Iterator[Draft]:
+        """Yield the function, and those that are nested in it."""
+        yield self
+        for statement in self.statements:
+            if statement.nested is not None:
+                yield from statement.nested.all()
+
+    def forget_types(self) -> None:
+        """Leave out the comments that tell the types of nested functions."""
+        for statement in self.statements:
+            if statement.nested is not None:
+                statement.nested.types = ""
+                statement.nested.forget_types()
+
     def statements_left(self) -> int:
         """Count the statements that are not folded away; `with` is one, too."""
         n_left = sum(not is_folded(s.targets) for s in self.statements)

@@ -36,18 +36,15 @@ def place_rules(
     Returns:
       Whether these are its rules: a function of the module may have others already.
     """
-    if is_global(made) and not any(map(is_bound, rules)):
-        name, program = made.render(), writer.program
-        texts = ", ".join(term.render() for term in [*rules, *options])
-        statement = f"{name}.{method}({texts})"
-        known = program.rule_statements.get(name)
-        if known is None:
-            program.rule_statements[name] = statement
-            parts = [part for term in (made, *rules) for part in term.parts]
-            names = {part.text for part in parts if type(part) is Global}
-            program.add_after(names, statement)
-        return known in (None, statement)
     given = joined([*rules, *options])
     term = Term([*placed(made, ATOM), f".{method}(", *given, ")"])
+    if is_global(made) and not any(map(is_bound, rules)):
+        name, text, program = made.render(), term.render(), writer.program
+        known = program.rule_statements.setdefault(name, text)
+        if known is text:
+            parts = [part for each in (made, *rules) for part in each.parts]
+            names = {part.text for part in parts if type(part) is Global}
+            program.add_after(names, term)
+        return known == text
     writer.draft.statements.append(Statement(None, term, True))
     return True

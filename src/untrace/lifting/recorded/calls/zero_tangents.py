@@ -55,28 +55,35 @@ def chosen_rule(
     terms = [general, *cases.values()]
     if not all(is_global(term) and not is_bound(term) for term in terms):
         return general
-    names = [term.render() for term in terms]
-    others = {zeros: rule for zeros, rule in zip(cases, names[1:]) if rule != names[0]}
+    first = general.render()
+    others = {zeros: rule for zeros, rule in cases.items() if rule.render() != first}
     if not others and are_all:
         return general
     zero = lifter.imports.attribute("jax.custom_derivatives", "SymbolicZero")
     leaves = f"{lifter.imports.module('jax')}.tree.leaves(tangents)"
-    if not others:
-        lines, shown = [], {}
-    elif max(map(len, others)) > MAX_SHOWN:
-        test = f"not isinstance(t, {zero})"
-        lines = [f"given = [i for i, t in enumerate({leaves}) if {test}]"]
-        shown = {zeros: f"given == {_given(zeros)}" for zeros in others}
-    else:
-        lines = [f"zeros = [isinstance(t, {zero}) for t in {leaves}]"]
-        shown = {zeros: f"zeros == {[*zeros]}" for zeros in others}
-    for zeros, rule in others.items():
-        lines += [f"if {shown[zeros]}:", f"    return {rule}(primals, tangents)"]
     given = "tangents" if are_all else f"{lifter.helper('instantiated')}(tangents)"
-    lines.append(f"return {names[0]}(primals, {given})")
-    rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
-    lifter.functions.append(Function(rule, "primals, tangents", lines))
-    return Term([Global(rule)])
+
+    def written() -> Function:
+        lines: list[str] = []
+        shown: dict[Zeros, str] = {}
+        if others and max(map(len, others)) > MAX_SHOWN:
+            test = f"not isinstance(t, {zero})"
+            lines = [f"given = [i for i, t in enumerate({leaves}) if {test}]"]
+            shown = {zeros: f"given == {_given(zeros)}" for zeros in others}
+        elif others:
+            lines = [f"zeros = [isinstance(t, {zero}) for t in {leaves}]"]
+            shown = {zeros: f"zeros == {[*zeros]}" for zeros in others}
+        for zeros, rule in others.items():
+            called = f"return {rule.render()}(primals, tangents)"
+            lines += [f"if {shown[zeros]}:", f"    {called}"]
+        lines.append(f"return {general.render()}(primals, {given})")
+        return Function("", "primals, tangents", lines)
+
+    made = written()
+    made.name = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
+    made.again = written
+    lifter.functions.append(made)
+    return Term([Global(made)])
 
 
 def _given(zeros: Zeros) -> list[int]:

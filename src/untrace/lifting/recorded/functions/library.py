@@ -29,7 +29,7 @@ from untrace.recovery.record import Call
 from untrace.syntax.precedence import LAMBDA
 from untrace.syntax.text import is_comment
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"(?<![\w.])\w+")
 MAX_LAMBDA = 48  # characters of the expression of a function without a name
 
 # Functions and methods that only move or convert elements, if there is anything to do.

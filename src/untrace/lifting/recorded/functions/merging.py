@@ -11,7 +11,7 @@ numbers no indices, unless the program had a parameter for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from untrace.lifting.printing import Function
@@ -91,15 +91,12 @@ def merge_alike(
 
 
 @optional(makes(dict))
-def give_numbers(function: Function, known: Mapping[object, Merged]) -> dict[str, str]:
+def give_numbers(function: Function, merged: Merged) -> dict[str, str]:
     """Make parameters of numbers as it was done to functions like this one.
 
     Returns:
       The numbers, which calls have to pass, by the parameters.
     """
-    merged = known.get(_key(function)) if known and not function.after else None
-    if merged is None:
-        return {}
     numbers = _numbers(function)
     passed = [""] * len(merged.names)
     for place, position in merged.places:
@@ -142,7 +139,7 @@ def _merge_groups(
     groups: dict[object, list[Function]] = {}
     for function in functions:
         if not function.after and may_merge(stem_of(function.name)):
-            groups.setdefault(_key(function), []).append(function)
+            groups.setdefault(likeness(function), []).append(function)
     merged: set[str] = set()
     for key, group in groups.items():
         if len({tuple(function.lines) for function in group}) > 1:
@@ -208,7 +205,8 @@ def _number(name: str) -> int:
     return int(found[1]) if found else 1
 
 
-def _key(function: Function) -> object:
+def likeness(function: Function) -> object:
+    """Return what functions share that differ in numbers at most."""
     stem = stem_of(function.name)
     text = _PIECES.sub(lambda m: m["string"] or "#", "\n".join(function.lines))
     return stem, function.parameters, tuple(function.decorators), text

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from untrace.capture.trees import members
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import parameter_text
-from untrace.lifting.recorded.terms import Name, Ref
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import Subject, gives, optional
 from untrace.recovery.record import Call, Target
@@ -41,14 +42,14 @@ class Returned(Subject):
       item: The call as it was recorded.
       result: What of its result the function returns.
       statement: The call as it is written; its targets may still be split.
-      function: What all calls of the function have in common, such as its name.
+      function: What all calls of the function have in common.
       opens: Whether objects in its result may be taken apart: a library calls it.
     """
 
     item: Call
     result: Any
     statement: Statement
-    function: str
+    function: Hashable
     opens: bool
 
     @property
@@ -62,11 +63,19 @@ class Kept(Returned):
     """A call of a library's function that was written as a call.
 
     Attributes:
-      draft: The function.
+      function: The function.
+      draft: Its tree.
+      home: The function that calls it.
+      arguments: What it is passed.
+      parts: How the call was written.
       caller: What calls it, if it is only a part of that for those who read it.
     """
 
+    function: Function
     draft: Draft
+    home: Draft
+    arguments: Sequence[Term]
+    parts: Sequence[Part]
     caller: Draft | None
 
 
@@ -136,20 +145,20 @@ def part_needed(
     return need
 
 
-def called_once(references: References, lines: Iterable[str]) -> set[Call]:
-    """Return the calls of functions that are better written where they are called.
+def called_once(references: References, lines: Iterable[str]) -> list[list[Kept]]:
+    """List the functions that are better written where they are called, by their calls.
 
     Args:
       references: What the program refers to.
       lines: Its text.
     """
     times = Counter(_CALLED.findall("\n".join(lines)))
-    found: set[Call] = set()
+    found: list[list[Kept]] = []
     grown: Counter[str] = Counter()
-    for function, group in _by_function(references.kept).items():
+    for group in _by_function(references.kept).values():
         # Its head, and the call.
-        if is_better_inside(group[-1], times[function] == 2, grown):
-            found.update(kept.item for kept in group)
+        if is_better_inside(group[-1], times[group[-1].function.name] == 2, grown):
+            found.append(group)
     return found
 
 
@@ -179,8 +188,8 @@ def is_better_inside(kept: Kept, is_called_once: bool, grown: Counter[str]) -> b
     return True
 
 
-def _by_function(calls: Iterable[_Returned]) -> dict[str, list[_Returned]]:
-    groups: dict[str, list[_Returned]] = {}
+def _by_function(calls: Iterable[_Returned]) -> dict[Hashable, list[_Returned]]:
+    groups: dict[Hashable, list[_Returned]] = {}
     for kept in calls:
         groups.setdefault(kept.function, []).append(kept)
     return groups

@@ -102,7 +102,10 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         is_part = writer.is_library and body.code.co_name != "__call__"
         caller = writer.draft if is_part else None
         opens = writer.in_library and not program.options.keep_types
-        kept = Kept(item, shown.result, statement, function, opens, draft, caller)
+        kept = Kept(
+            *(item, shown.result, statement, function, opens),
+            *(draft, writer.draft, arguments, list(term.parts), caller),
+        )
         program.references.kept.append(kept)
 
 

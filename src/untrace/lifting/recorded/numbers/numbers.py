@@ -14,7 +14,7 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.terms import Global, Term
+from untrace.lifting.recorded.terms import Constant, Global, Term
 from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
@@ -43,7 +43,6 @@ class Numbers:
       roles: The names that the call being written has for its numbers.
       held: The numbers that variables of its expression hold; None if that is unknown.
       module_names: The names among them that are the module's; the user's stay.
-      is_stale: A name was refused that is written already.
       inlined: The numbers that lost their names in the end, by these.
     """
 
@@ -51,12 +50,11 @@ class Numbers:
         self.roles: dict[NumberKey, str] = {}
         self.held: Set[NumberKey] | None = None
         self.module_names: Set[str] = frozenset()
-        self.is_stale = False
         self.inlined: dict[str, str] = {}
         self._scope = scope
         self._refused = refused
         self._is_on = is_on
-        self._known: dict[str, tuple[NumberKey, str]] = {}
+        self._known: dict[str, tuple[NumberKey, Constant]] = {}
         self._kept: set[str] = set()
 
     @optional(gives(None))
@@ -85,11 +83,12 @@ class Numbers:
         is_plain = is_plain_number(key) and not is_users
         if is_plain or not self._claim(name, key, text):
             self._refused.add(name)
-            self.is_stale = self.is_stale or name in self._known
+            if name in self._known:
+                self._known[name][1].is_refused = True
             return None
         if is_users:
             self._kept.add(name)
-        return Term([Global(name, text)])
+        return Term([Global(self._known[name][1])])
 
     def constant(self, value: float, text: str, name: str) -> Term | None:
         """Refer to a constant of the user's module, whatever the call is given."""
@@ -115,21 +114,32 @@ class Numbers:
     def _claim(self, name: str, key: NumberKey, text: str) -> bool:
         """Take a name for a number; tell whether no other has it."""
         if name not in self._known and self._scope.fresh_global(name) == name:
-            self._known[name] = key, text
+            self._known[name] = key, Constant(name, text)
         return name in self._known and self._known[name][0] == key
+
+    @optional(gives(None))
+    def inline_refused(self, functions: Sequence[Function]) -> None:
+        """Write the numbers whose names were refused when they were written already."""
+        refused = {name for name, (_, one) in self._known.items() if one.is_refused}
+        self._inline(refused, functions)
 
     @optional(gives(None))
     def inline_single_uses(self, functions: Sequence[Function]) -> None:
         """Write the numbers whose names are used only once in all functions."""
         lines = [line for function in functions for line in function.text_lines()]
         counts = Counter(name for line in lines for name in _names(line))
-        self.inlined = {
-            name: text
-            for name, (_, text) in self._known.items()
+        single = {
+            name
+            for name in self._known
             if counts[name] < (1 if name in self._kept else MIN_USES)
         }
-        for name in self.inlined:
-            del self._known[name]
+        self._inline(single, functions)
+
+    def _inline(self, names: Set[str], functions: Sequence[Function]) -> None:
+        if not names:
+            return
+        for name in names:
+            self.inlined[name] = self._known.pop(name)[1].number
         for function in functions:
             function.rewrite(self.with_inlined)
 
@@ -147,11 +157,11 @@ class Numbers:
 
     def names(self) -> dict[str, str]:
         """Return the names of numbers, by their texts."""
-        return {text: name for name, (_, text) in self._known.items()}
+        return {one.number: name for name, (_, one) in self._known.items()}
 
     def definitions(self) -> list[str]:
         """Write the definitions, in the order of use."""
-        return [f"{name} = {text}" for name, (_, text) in self._known.items()]
+        return [f"{name} = {one.number}" for name, (_, one) in self._known.items()]
 
 
 @optional(makes(dict))

@@ -15,7 +15,16 @@ from typing import Any
 
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, call, display
+from untrace.lifting.recorded.terms import (
+    Global,
+    Name,
+    Part,
+    Ref,
+    Symbol,
+    Term,
+    call,
+    display,
+)
 from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement, flat
 from untrace.optional import gives, optional
 
@@ -28,7 +37,7 @@ Path = tuple[Name, str]
 
 
 @optional(gives(None))
-def outline_repeats(draft: Draft, define: Callable[[Draft], str]) -> None:
+def outline_repeats(draft: Draft, define: Callable[[Draft], Symbol]) -> None:
     """Replace repeated stretches of a function by calls of a new one."""
     while True:
         found = _find(draft.statements)
@@ -225,7 +234,7 @@ def _outlined(
     stretches: Sequence[_Stretch],
     outputs: list[int],
     draft: Draft,
-    define: Callable[[Draft], str],
+    define: Callable[[Draft], Symbol],
 ) -> list[Statement]:
     """Define the function of a stretch, and write its calls."""
     first = stretches[0]

@@ -1,0 +1,79 @@
+"""What holds between the passes over a module, in every test (`UNTRACE_STRICT`).
+
+The text of every function is Python, each is defined once, and each is called with as
+many arguments as it takes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Iterator, Sequence
+
+from untrace.lifting.printing import Function
+from untrace.parsing import parse
+
+
+def check_functions(functions: Sequence[Function], after: str) -> None:
+    """Check the functions of a module.
+
+    Args:
+      functions: All of them.
+      after: The pass that was done last.
+
+    Raises:
+      AssertionError: If it left what is no program.
+    """
+    trees = {one.name: _tree(one, after) for one in functions}
+    assert len(trees) == len(functions), f"after {after}: two functions have one name"
+    for name, tree in trees.items():
+        for call in _calls(tree, trees.keys()):
+            assert _fits(call, trees[call.func.id].args), (  # type: ignore[attr-defined]
+                f"after {after}, in `{name}`: `{ast.unparse(call)}` does not fit"
+            )
+
+
+def _tree(function: Function, after: str) -> ast.FunctionDef:
+    text = "\n".join(function.text_lines())
+    try:
+        found = next(n for n in parse(text).body if isinstance(n, ast.FunctionDef))
+    except SyntaxError as error:
+        raise AssertionError(f"after {after}: no Python: {error}\n{text}") from error
+    return found
+
+
+def _calls(tree: ast.FunctionDef, names: Container[str]) -> Iterator[ast.Call]:
+    """Yield the calls of functions of the module, whose names nothing here hides."""
+    nodes = list(ast.walk(tree))
+    own = {n.arg for n in nodes if isinstance(n, ast.arg)}
+    own |= {n.id for n in nodes if isinstance(n, ast.Name) and not _is_read(n)}
+    own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef) and n is not tree}
+    for node in nodes:
+        function = node.func if isinstance(node, ast.Call) else None
+        called = function.id if isinstance(function, ast.Name) else ""
+        if called in names and called not in own:
+            yield node  # type: ignore[misc]
+
+
+def _is_read(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _fits(call: ast.Call, taken: ast.arguments) -> bool:
+    """Whether a call passes what a function takes, as far as stars tell."""
+    if any(isinstance(arg, ast.Starred) for arg in call.args):
+        return True
+    if any(keyword.arg is None for keyword in call.keywords):
+        return True
+    positional = [*taken.posonlyargs, *taken.args]
+    names = {arg.arg for arg in (*positional, *taken.kwonlyargs)}
+    given = {keyword.arg for keyword in call.keywords}
+    if taken.vararg is None and len(call.args) > len(positional):
+        return False
+    if taken.kwarg is None and not given <= names:
+        return False
+    passed = given | {arg.arg for arg in positional[: len(call.args)]}
+    n_required = len(positional) - len(taken.defaults)
+    required = {arg.arg for arg in positional[:n_required]}
+    pairs = zip(taken.kwonlyargs, taken.kw_defaults)
+    required |= {arg.arg for arg, default in pairs if default is None}
+    return required <= passed

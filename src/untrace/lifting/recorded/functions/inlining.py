@@ -1,0 +1,185 @@
+"""Write functions of libraries where they are called, once all functions are written.
+
+The statements of a function take the place of its call. Its parameters stand for what
+the call passed, and the names that the call assigned to for what the function returned.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.folding import finish
+from untrace.lifting.recorded.functions.needs import Kept, References, called_once
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
+from untrace.optional import gives, optional
+from untrace.parsing import parse
+from untrace.recovery.record import Call
+from untrace.syntax.precedence import ATOM, level_of
+
+
+def inline_single_calls(
+    references: References,
+    functions: Sequence[Function],
+    drafts: Mapping[Function, Draft],
+    write_again: Callable[[Sequence[Function]], None],
+) -> set[Call]:
+    """Write functions where they are called, if they are better written there.
+
+    Args:
+      references: What the program refers to; calls that are no more are taken out.
+      functions: All functions of the module.
+      drafts: Their trees.
+      write_again: Writes the text of functions whose trees have changed.
+
+    Returns:
+      The calls of which that is so, but that could not be.
+    """
+    left: set[Call] = set()
+    while True:
+        lines = [line for function in functions for line in function.text_lines()]
+        groups = called_once(references, lines)
+        groups = [group for group in groups if group[0].item not in left]
+        if not groups:
+            return left
+        shown = {id(one) for f in functions if f in drafts for one in drafts[f].all()}
+        for group in groups:
+            failed = [kept for kept in group if not inline(kept)]
+            if any(id(kept.home) in shown for kept in failed):
+                left |= {kept.item for kept in group}
+            else:
+                references.kept[:] = [k for k in references.kept if k not in group]
+        write_again(functions)
+
+
+@optional(gives(False))
+def inline(kept: Kept) -> bool:
+    """Write a function where it is called.
+
+    Returns:
+      Whether it could be: what is passed by position is known, and the call is a
+      statement of its own, and in no loop.
+    """
+    home, call, draft = kept.home, kept.statement, kept.draft
+    position = next((i for i, s in enumerate(home.statements) if s is call), None)
+    is_plain = all(not p.stars and not p.is_keyword for p in draft.parameters)
+    is_same = is_plain and len(kept.arguments) == len(draft.parameters)
+    if position is None or not is_same or draft.returned_in or draft.result is None:
+        return False
+    if kept.parts != call.term.parts:  # a loop was written meanwhile
+        return False
+    _unfold(home)
+    _unfold(draft)
+    inner: list[Statement] = []
+    for parameter, argument in zip(draft.parameters, kept.arguments):
+        inner += _passed(parameter.name, argument)
+    for statement in draft.statements:
+        statement.context = (*call.items, *statement.items)
+        for name in flat(statement.targets):
+            name.is_weak = True
+    inner += draft.statements
+    inner += _returned(call, draft.result)
+    home.statements[position : position + 1] = inner
+    for name in home.locals():
+        name.last_use = -1
+    finish(home)
+    return True
+
+
+def _unfold(draft: Draft) -> None:
+    """Write every expression of a function as a statement again."""
+    for statement in draft.statements:
+        name = statement.targets
+        if isinstance(name, Name) and name.folded is statement.term:
+            name.folded = None
+
+
+def _passed(name: Name, argument: Term) -> Iterator[Statement]:
+    """Let a parameter stand for what is passed, or assign it."""
+    ref = _reference(argument)
+    if ref is not None:
+        _stand(name, ref)
+    elif not any(argument.refs()):  # a number, mostly
+        name.folded = argument
+    elif name.uses or name.captured:
+        name.is_parameter, name.is_weak = False, True
+        yield Statement(name, argument)
+
+
+def _returned(call: Statement, result: Term) -> Iterator[Statement]:
+    """Let the names that a call assigned to stand for the result, or assign it."""
+    for names, term in _pairs(call.targets, result):
+        ref = _reference(term)
+        if isinstance(names, Name) and ref is not None:
+            if not ref.path:
+                _name_after(ref.name, names)
+            _stand(names, ref)
+        else:
+            made = replace(call, targets=names, term=term)
+            made.is_row = made.is_row and names is call.targets
+            yield made
+
+
+def _reference(term: Term) -> Ref | None:
+    """Return the reference that an expression is, if it is one."""
+    part = term.parts[0] if len(term.parts) == 1 else None
+    return part.resolved() if type(part) is Ref else None
+
+
+def _pairs(names: Names | None, term: Term) -> Iterator[tuple[Names | None, Term]]:
+    """Yield names with the expressions of the tuple that is assigned to them."""
+    members = _members(term) if isinstance(names, tuple) else []
+    if isinstance(names, tuple) and len(members) == len(names):
+        for inner, member in zip(names, members):
+            yield from _pairs(inner, member)
+    else:
+        yield names, term
+
+
+def _members(term: Term) -> list[Term]:
+    """Return the expressions of a tuple; none for what is no tuple, or may be none."""
+    parts = term.parts
+    if len(parts) < 3 or (parts[0], parts[-1]) != ("(", ")"):
+        return []
+    members: list[list[Part]] = [[]]
+    depth = 0
+    for part in parts[1:-1]:
+        if depth == 0 and part == ", ":
+            members.append([])
+            continue
+        members[-1].append(part)
+        if type(part) is str:
+            if '"' in part or "'" in part:
+                return []
+            depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
+            if depth < 0:
+                return []
+    return [_term(member) for member in members] if len(members) > 1 else []
+
+
+def _term(parts: list[Part]) -> Term:
+    """Make an expression of parts, which bind as its text does."""
+    if len(parts) == 1:
+        return Term(parts)
+    node = parse(Term(parts).render(), "eval").body
+    return Term(parts, ATOM if isinstance(node, ast.Tuple) else level_of(node))
+
+
+def _stand(name: Name, ref: Ref) -> None:
+    """Let a name stand for what a reference, which it is the only use of, refers to."""
+    name.alias = ref.name, ref.path
+    ref.name.uses += name.uses - 1
+    ref.name.captured |= name.captured
+
+
+def _name_after(inner: Name, outer: Name) -> None:
+    """Call what a function returned as its caller did, if it did."""
+    is_free = inner.is_weak or not inner.is_given
+    if is_free and not inner.is_parameter:
+        inner.is_given = outer.is_given
+        if outer.is_given:
+            inner.hint, inner.is_weak = outer.hint, outer.is_weak
+            inner.is_foreign = outer.is_foreign

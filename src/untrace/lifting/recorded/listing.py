@@ -1,0 +1,172 @@
+"""Write a recorded computation again until nothing more is learnt about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from untrace.capture import Captured
+from untrace.capture.trees import holds_text
+from untrace.ir import Block
+from untrace.lifting.constructing import construct
+from untrace.lifting.contexts import ambient_managers, tracing_context
+from untrace.lifting.dimensions import name_dimensions
+from untrace.lifting.examples import example_lines
+from untrace.lifting.lift import Listing, key_enums, note_devices
+from untrace.lifting.lifter import Lifter
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.functions.annotations import note_annotations
+from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
+from untrace.lifting.recorded.main_function import main_function
+from untrace.lifting.recorded.passes import finish_function, finish_module
+from untrace.lifting.recorded.plan import Plan, Restart
+from untrace.lifting.recorded.program import Program
+from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.options import Options
+from untrace.progress import expect, is_told
+from untrace.recovery.record import Body
+from untrace.stages import stage
+from untrace.syntax.names import identifier
+
+MAX_WRITINGS = 64
+NOT_EXPANDED = "Not everything that was named is expanded"
+
+
+def lift_recorded(
+    captured: Captured,
+    options: Options,
+    block: Block,
+    plan: Plan,
+    rewrite: Callable[[Block], Block],
+) -> tuple[Listing, Program]:
+    """Write a recorded computation at the level of calls.
+
+    Args:
+      captured: The computation.
+      options: What the user asked for.
+      block: The computation, as it was read.
+      plan: What is known from writing it before; more is added.
+      rewrite: Finds idioms in what is written from its equations.
+
+    Raises:
+      Unwritable: If it cannot be written, not even with regions.
+    """
+    n_calls = _count_calls(captured.recording) if is_told() else 0
+    for _ in range(MAX_WRITINGS):
+        expect(n_calls)
+        # Calls have scopes; what is written from equations stands under those of its call.
+        plain = replace(options, scopes=False)
+        lifter = Lifter(plain, rule_cases=captured.rule_cases)
+        lifter.rewrite = rewrite
+        lifter.traced_rules = plan.traced_rules()
+        lifter.is_folding = not options.types
+        program = Program(lifter, options, plan, finish_function)
+        try:
+            listing = _lift(captured, program, block)
+        except Restart:
+            continue
+        except UnknownArray as error:
+            array, opened = error.array, program.open_calls
+            if not (
+                plan.hoist(array, opened)
+                or program.hands_on(error)
+                or plan.dissolve(array, opened)
+                or plan.expose(array, opened)
+            ):
+                raise
+            continue
+        lines = _function_lines(listing)
+        if not (
+            program.is_stale
+            or plan.learn(program.references)
+            or _leave_out(captured, program, lines)
+            or program.plan.learn_merged(program.merged)
+        ):
+            return listing, program
+    raise Unwritable("ever more of its calls cannot be written")
+
+
+def _count_calls(root: Body) -> int:
+    """Count the calls that were recorded, those in functions too."""
+    found, left = 0, [root]
+    while left:
+        calls = left.pop().calls
+        found += len(calls)
+        left += [body for item in calls for body in item.bodies]
+    return found
+
+
+def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bool:
+    """Find fields of stand-ins that nothing reads; tell whether there are any."""
+    plan = program.plan
+    if not plan.prunes:
+        return False
+    shown = [parameter.tree for parameter in captured.parameters]
+    whole = [*shown, captured.result, *program.rearranged]
+    unread = unread_fields(program.classes, whole, lines) - plan.unread
+    plan.unread |= unread
+    return bool(unread)
+
+
+def _lift(captured: Captured, program: Program, block: Block) -> Listing:
+    lifter, options = program.lifter, program.options
+    lifter.imports.keys(key_enums(captured))
+    for note in captured.notes:
+        lifter.note(note)
+    lifter.imports.dims = name_dimensions(block, lifter.scope)
+    for dimension in captured.dimensions.named if captured.dimensions else ():
+        lifter.scope.fresh_global(dimension.name)
+    context = tracing_context(ambient_managers(lifter), lifter)
+    name = identifier(options.name or captured.name, "function")
+    shown = [parameter.tree for parameter in captured.parameters]
+    if (
+        options.annotate != "none" or options.shows_comments
+    ):  # their classes are known before they are used
+        for tree in shown:
+            program.define_classes(tree)
+    with stage("functions"):
+        main = main_function(captured, program, name)
+    main = finish_module(main, program)
+    functions = [*lifter.functions, main]
+    note_annotations(functions, lifter)
+    for tree in shown:
+        program.define_classes(tree)
+    with stage("example inputs"):
+        example = example_lines(
+            captured,
+            block,
+            lifter,
+            lambda tree, texts, shortening: construct(
+                tree, texts, lifter, program.classes, shortening=shortening
+            ),
+        )
+    keep_used(program.classes, shown, [*_lines(lifter.functions, main), *example])
+    for line in origins(program.classes):
+        lifter.note(line)
+    is_runnable = note_devices(lifter)
+    for fault in program.plan.faults:
+        lifter.note(fault)
+    for why in program.plan.closed.values():
+        lifter.note(f"{NOT_EXPANDED}: {why}.")
+    listing = Listing(
+        lifter,
+        block,
+        program.classes,
+        main,
+        example,
+        context,
+        is_runnable,
+        not holds_text(captured.result),
+    )
+    text = "\n".join([*_function_lines(listing), *example])
+    named = captured.dimensions.definitions(text) if captured.dimensions else []
+    lifter.constants.numbers = [*named, *program.numbers.definitions()]
+    return listing
+
+
+def _function_lines(listing: Listing) -> list[str]:
+    return _lines(listing.lifter.functions, listing.main)
+
+
+def _lines(functions: Sequence[Function], main: Function) -> list[str]:
+    return [line for function in (*functions, main) for line in function.text_lines()]

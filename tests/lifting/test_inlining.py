@@ -1,0 +1,123 @@
+"""Functions of libraries are written where they are called, and names given, in one writing."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+from tests.lifting.installed import library
+from untrace.stages import measured
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+
+
+def recover(function, *args):
+    """Return the text of a program, and how often it was written."""
+    with measured() as whole:
+        src = untrace.source(function)(*args)
+    assert "Written from its equations" not in str(src), src.report.notes
+    assert src.report.is_verified, str(src.report)
+    text = str(src).split('"""\n', 1)[1].split("\n\n\ndef example_args")[0]
+    return text, whole.parts["write"].parts["functions"].times
+
+
+def test_functions_that_would_share_a_name():
+    layers = library("""
+class Sine:
+    def score(self, x):
+        return jnp.sin(x) * jnp.cos(x) - jnp.tan(x) / jnp.exp(x) + jnp.sin(x + 1) - jnp.abs(x)
+
+class Root:
+    def score(self, x):
+        return jnp.sqrt(x) * jnp.tanh(x) - jnp.log1p(x) / jnp.abs(x) + jnp.cos(x + 2) - x
+""")
+    sine, root = layers.Sine(), layers.Root()
+
+    def f(x):
+        y = sine.score(x) + root.score(x)
+        return sine.score(y) * root.score(y)
+
+    text, n_writings = recover(f, X)
+    assert "def sine_score(x)" in text and "def root_score(x)" in text
+    assert "y = sine_score(x) + root_score(x)" in text
+    assert n_writings == 1
+
+
+def test_a_local_that_a_function_would_hide_keeps_its_name():
+    flat = library("""
+class Flat:
+    def score(self, x):
+        a = jnp.sin(x) + jnp.cos(x) * jnp.tan(x)
+        b = jnp.exp(a) - jnp.tanh(a) * jnp.log(a * a)
+        return a * b + jnp.sqrt(a * a) + jnp.cos(b)
+""").Flat()
+
+    def f(x):
+        score = flat.score(x)
+        return score * flat.score(score) + score
+
+    text, n_writings = recover(f, X)
+    assert "    score = flat_score(x)\n" in text
+    assert n_writings == 1
+
+
+def test_numbers_that_claim_one_name():
+    def norm(x, eps):
+        return (x - x.mean()) / jnp.sqrt(x.var() + eps) * jnp.tanh(x + eps)
+
+    def f(x):
+        return norm(norm(x, 1e-5), 1e-6) + jnp.sin(norm(x, -2.5))
+
+    text, n_writings = recover(f, X)
+    assert "EPS" not in text
+    assert "norm(norm(x, 1e-05), 1e-06) + jnp.sin(norm(x, -2.5))" in text
+    assert n_writings <= 2  # the function's own parameter is found by merging
+
+
+PARTS = """
+def moments(x, scale, shift):
+    mean = x.mean(1) * scale
+    square = jnp.square(x * scale).mean(1) + shift
+    return mean, (square, jnp.maximum(0.0, square - mean))
+
+class Norm:
+    def __call__(self, x, scale):
+        mean, (square, var) = moments(x, scale, 1e-3)
+        y = (x - mean[:, None]) * jax.lax.rsqrt(var[:, None]) * jnp.tanh(x) + jnp.exp(x)
+        return y * jnp.cos(square)[:, None] * jnp.sin(x)
+"""
+
+
+def test_parts_of_a_result_have_the_names_of_the_caller():
+    norm = library(PARTS).Norm()
+    text, n_writings = recover(lambda x: norm(norm(x, 2.0), 2.0), X)
+    assert "def moments" not in text
+    assert "    mean = x.mean(1) * " in text
+    assert "    square = jnp.square(" in text
+    assert n_writings == 1
+
+
+def test_what_is_passed_is_computed_once():
+    norm = library(PARTS).Norm()
+    text, _ = recover(lambda x: norm(norm(x, jnp.exp(x.sum())), jnp.exp(x.max())), X)
+    assert text.count("jnp.exp(x.sum())") == 1
+
+
+def test_what_is_called_in_a_loop_is_written_there():
+    layers = library("""
+def step(x, rate):
+    y = x - rate * jnp.sin(x)
+    return y * jnp.abs(y)
+
+class Solver:
+    def __call__(self, x, rates):
+        for rate in rates:
+            x = step(x, rate)
+        return x * jnp.tanh(x) - jnp.cos(x) * jnp.exp(x) + jnp.log1p(jnp.abs(x))
+""")
+    solver = layers.Solver()
+
+    def f(x, rates):
+        return solver(x, rates) + solver(x, rates)
+
+    text, _ = recover(f, X, [np.float32(0.1 * i) for i in range(5)])
+    assert "for rate in rates:" in text and "def step" not in text
