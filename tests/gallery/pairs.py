@@ -216,7 +216,7 @@ PAIRS = [
         "softmax(x)",
         until="x",
         title="A kernel of Pallas",
-        text="The kernel and its grid come back; what is written from its equations says so.",
+        text="The kernel, its calls and its block specs come back as they were written.",
     ),
     _of_example(
         "gradient",

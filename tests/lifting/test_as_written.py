@@ -81,9 +81,20 @@ def test_constants_of_the_users_module_keep_their_names():
     assert line_of(scaled, V) == "x / DX**2"
     text = functions_of(_private, V)
     assert "_SCALE = 3.5\n" in text and "return _helper(x * _SCALE)" in text
-    assert line_of(shifted, V) == "x - -0.3"  # used once, and named like a variable
+    assert line_of(shifted, V) == "x - low"
     anonymous = untrace.source(updated, anonymous=True)(V, V).text
     assert "GAMMA" not in anonymous and "TAU" not in anonymous
+
+
+MATRIX = jnp.arange(9.0).reshape(3, 3) / 7
+
+
+def test_attributes_of_constants_and_modules_of_statistics():
+    def program(x):
+        return MATRIX @ x @ MATRIX.T + jax.scipy.stats.norm.logpdf(x)
+
+    text = functions_of(program, jnp.eye(3))
+    assert "return MATRIX @ x @ MATRIX.T + norm.logpdf(x)" in text
 
 
 # ---- parentheses --------------------------------------------------------------------

@@ -134,3 +134,30 @@ def test_collections_come_back(function, args, lines):
     assert plain.report.is_verified and " for " not in str(plain).partition("def ")[2]
     recover(jax.jit(function), *args)
     recover(lambda *given: function(*given), *args)
+
+
+def test_list_that_begins_with_what_is_of_no_turn():
+    def encode(x):
+        feats = [x, jnp.ones_like(x)]
+        for f in (1.0, 2.0, 4.0):
+            feats.append(jnp.sin(f * x))
+            feats.append(jnp.cos(f * x))
+        return jnp.concatenate(feats, axis=-1)
+
+    text = recover(encode, X)
+    assert (
+        """    feats = [x, jnp.ones_like(x)]
+    for f in (1.0, 2.0, 4.0):
+        feats += [jnp.sin(f * x), jnp.cos(f * x)]
+    return jnp.concatenate(feats, axis=-1)
+"""
+        in text
+    )
+
+
+def test_leaves_of_a_tree_that_begins_with_tuples():
+    def norm(grads):
+        return jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(grads)))
+
+    text = recover(norm, {"pi": PAIRS, "vf": PAIRS[:2]})
+    assert "sum(jnp.sum(g**2) for g in jax.tree.leaves(grads))" in text

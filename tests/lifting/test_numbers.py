@@ -7,7 +7,7 @@ import pytest
 
 import untrace
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded import passes
+from untrace.lifting.recorded import listing
 from untrace.lifting.recorded.numbers.numbers import Numbers
 from untrace.syntax.names import Scope
 
@@ -16,11 +16,15 @@ X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 EPS = 1e-6
 RATE = 3e-4
 NEGATIVE = -1e9
-rate, negative, negative_power = 3e-4, -1e9, -2.5
+rate, two = 3e-4, 2.0
 LOWEST = float("-inf")
 VOCABULARY = 50257
 LEARNING_RATE = 1e-3
 TOLERANCE = 1e-3
+
+
+class Config:
+    rate, negative, negative_power = 3e-4, -1e9, -2.5
 
 
 def recover(function, *args, **options):
@@ -40,25 +44,28 @@ def test_repeated_global_is_named():
     assert text.count("+ EPS)") == 2
 
 
-def test_number_written_once_stays_unless_the_user_calls_it_a_constant():
-    text = recover(lambda x: x * rate, X)
+def test_number_written_once_stays_unless_it_is_a_variable_of_the_module():
+    text = recover(lambda x: x * Config.rate, X)
     assert "x * 0.0003" in text and "RATE" not in text
+    text = recover(lambda x: (x * rate - two) / (3.5 - two), X)
+    assert "\nrate = 0.0003\ntwo = 2.0\n" in text
+    assert "(x * rate - two) / (3.5 - two)" in text
     text = recover(normalize, X)
     assert "\nEPS = 1e-06\n" in text and "+ EPS)" in text
 
 
 def test_number_written_once_is_found_without_writing_again(monkeypatch):
     writings = []
-    lift = passes._lift
-    monkeypatch.setattr(passes, "_lift", lambda *a: writings.append(a) or lift(*a))
-    text = recover(lambda x: normalize(x) * rate + jnp.log(x + EPS), X)
+    lift = listing._lift
+    monkeypatch.setattr(listing, "_lift", lambda *a: writings.append(a) or lift(*a))
+    text = recover(lambda x: normalize(x) * Config.rate + jnp.log(x + EPS), X)
     assert "\nEPS = 1e-06\n" in text
     assert "* 0.0003 + jnp.log(" in text
     assert len(writings) == 1
 
 
 def test_number_written_once_keeps_its_sign_in_parentheses():
-    text = recover(lambda x: x * negative + negative_power**x, X)
+    text = recover(lambda x: x * Config.negative + Config.negative_power**x, X)
     assert "x * -1e9 + (-2.5) ** x" in text
     functions = [Function("f", "x", ["return LOW ** x + HIGH * x, 'LOW', x.LOW"])]
     numbers = Numbers(Scope(), set(), True)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 import untrace
+import untrace.symbolic  # its steps are listed too
 from tests.lifting.optional_programs import CASES, X, print_nothing, unread
 from untrace import idiomatic, optional
 from untrace.ir import Block

@@ -133,3 +133,13 @@ def test_keywords_that_are_bound_to_public_functions_stay():
         X[None],
     )
     assert "jnp.vectorize(" in text and "precision=" in text
+
+
+def test_floats_that_are_bound_to_functions_of_the_user_stay_bound():
+    def step(carry, x, dt, power):
+        carry = carry + dt * x**power
+        return carry, carry
+
+    text = recover(lambda x: lax.scan(partial(step, dt=0.1, power=2), x[0], x), X)
+    assert "jax.lax.scan(functools.partial(step, dt=0.1), x[0], x)" in text
+    assert "def step(carry, x, dt):" in text and "carry + dt * x**2" in text

@@ -180,6 +180,24 @@ def test_refs_read_as_programmers_write_them() -> None:
         assert line in text
 
 
+def test_writes_are_statements_in_the_order_of_their_equations() -> None:
+    def writes(x: Any, n: Any) -> Any:
+        ref = jax.new_ref(x)
+        before = ref[...]
+        ref[n + 1] = x[0] * 2
+        ref[n * 2] -= (x[1] + 1) * 2
+        ref[...] += before - -3.0
+        jax.ref.addupdate(ref, 0, 1.0)
+        return jax.freeze(ref), before
+
+    src = untrace.source(writes)(X, jnp.int32(0))
+    assert src.report.strength == "identical" and not src.report.notes, str(src)
+    assert "ref[n + 1] = x[0] * 2" in str(src)
+    assert "] -= (x[1] + 1) * 2" in str(src)
+    assert "ref[...] += before - -3.0" in str(src)
+    assert "jax.ref.addupdate(ref, 0, 1.0)" in str(src)
+
+
 def test_ref_arguments_are_mutated_in_place() -> None:
     def step(refs: Any, x: Any) -> Any:
         refs["a"][...] += x

@@ -156,6 +156,10 @@ from untrace.jaxapi.jaxprs import (
     split_jaxpr,
     var_behind,
 )
+from untrace.jaxapi.kernel_calls import KERNEL_HOME as KERNEL_HOME
+from untrace.jaxapi.kernel_calls import WHEN_HOME as WHEN_HOME
+from untrace.jaxapi.kernel_calls import index_map as index_map
+from untrace.jaxapi.kernel_calls import index_maps as index_maps
 from untrace.jaxapi.kernels import (
     divided_cost,
     is_default_memory,

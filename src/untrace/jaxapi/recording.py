@@ -11,6 +11,7 @@ from a frame.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import threading
 import types
@@ -37,6 +38,7 @@ from untrace.jaxapi.called import (
     Update,
     bound_arguments,
 )
+from untrace.jaxapi.kernel_calls import WHEN_HOME, pallas_module
 from untrace.jaxapi.made import made_readers
 from untrace.jaxapi.matrices import (
     sparse_methods,
@@ -48,6 +50,7 @@ from untrace.jaxapi.wrappers import (
     CUSTOM_VJP,
     JITTED,
     Maker,
+    Transformed,
     inner_code,
     is_default,
     is_wrapper,
@@ -95,6 +98,8 @@ def call_readers(
     cache_miss = inner_code(_pjit._cpp_pjit, "cache_miss")
     readers[cache_miss] = functools.partial(_read_jitted, jitted)
     of_sparse = _sparse_operators()
+    if pallas_module() is not None:
+        readers[inner_code(_pallas_when(), "_wrapped")] = _read_when
     for code, maker in makers().values():
         readers[code] = functools.partial(_read_transformed, maker, of_sparse)
     return readers
@@ -157,6 +162,17 @@ def _read_transformed(
     is_sparse = made.maker[1] == "sparsify"
     function = operators.get(id(made.function), made) if is_sparse else made
     return Called(function, values["args"], kwargs)
+
+
+def _pallas_when() -> Any:
+    return importlib.import_module("jax.experimental.pallas").when
+
+
+def _read_when(frame: types.FrameType) -> Called:
+    """Read what `pl.when` does with the function that it decorates."""
+    values = frame.f_locals
+    options = {"condition": values["condition"]}
+    return Called(Transformed(WHEN_HOME, values["f"], options), (), {})
 
 
 def _read_self(frame: types.FrameType) -> Called:
@@ -280,6 +296,13 @@ def _method_readers() -> dict[types.CodeType, Reader]:
             readers.setdefault(
                 function.__code__,
                 functools.partial(_read_concrete, Method(name), function),
+            )
+    properties: dict[str, Any] = methods._array_properties
+    for name, function in properties.items():
+        if type(function) is types.FunctionType:
+            kind = Property(name)
+            readers.setdefault(
+                function.__code__, functools.partial(_read_concrete, kind, function)
             )
     for name, function in vars(methods._IndexUpdateRef).items():
         if type(function) is types.FunctionType and not name.startswith("_"):

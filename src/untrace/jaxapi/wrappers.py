@@ -29,6 +29,7 @@ from jax._src import traceback_util as _traceback_util
 from jax._src.numpy import ufunc_api as _ufunc_api
 from jax._src.numpy import vectorize as _vectorize
 
+from untrace.jaxapi.kernel_calls import KERNEL_HOME, kernel_options, pallas_module
 from untrace.jaxapi.matrices import sparse_module
 
 
@@ -237,7 +238,13 @@ def gradient_has_logs(function: Any) -> bool:
 
 
 def read_jit(function: Any, info: Any) -> Transformed:
-    """Return what `jax.jit` made of a function, from what it keeps about that."""
+    """Return what `jax.jit` made of a function, from what it keeps about that.
+
+    What `pl.pallas_call` returns is such a function, of JAX's own.
+    """
+    kernel = _read_kernel_call(function)
+    if kernel is not None:
+        return kernel
     options: dict[str, Any] = {}
     if info.donate_argnums or info.donate_argnames:
         name = "donate_argnums" if info.donate_argnums else "donate_argnames"
@@ -256,6 +263,23 @@ def read_jit(function: Any, info: Any) -> Transformed:
         options["compiler_options"] = dict(info.compiler_options_kvs)
     static = tuple(info.static_argnums or ()), tuple(info.static_argnames or ())
     return Transformed(("jax", "jit"), function, options, static)
+
+
+def _read_kernel_call(function: Any) -> Transformed | None:
+    module = pallas_module()
+    code = getattr(function, "__code__", None)
+    if module is None or code is not _kernel_wrapper(module):
+        return None
+    cells = _closure(function)
+    options = kernel_options(cells)
+    if options is None:
+        return None
+    return Transformed(KERNEL_HOME, cells["kernel"], options)
+
+
+@functools.cache
+def _kernel_wrapper(module: Any) -> types.CodeType:
+    return inner_code(module._pallas_call, "wrapped")
 
 
 @functools.cache

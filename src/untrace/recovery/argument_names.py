@@ -13,6 +13,7 @@ from untrace.recovery.numbers import (
     NO_NUMBERS,
     flattened,
     held_numbers,
+    module_names,
     named_arrays,
     named_containers,
     number_names,
@@ -52,6 +53,7 @@ def name_arguments(
     if site.is_library:
         return
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
+    call.module_names = module_names(names)
     call.constants = constant_arguments(frame, call, given)
     call.formulas = formulas(frame, given)
     name_shapes(call, frame)

@@ -202,7 +202,7 @@ def _variable(
     """Return what a variable holds, and how that was computed, if that is plain."""
     value = held_by(name, frame)
     is_constant = not is_local(name, frame) or is_constant_variable(frame, name)
-    if type(value) is float and name.isupper() and not is_local(name, frame):
+    if type(value) is float and not is_local(name, frame):
         return Formula(value, name=name, is_constant=True)
     if type(value) is not float or is_constant:
         return _number(value, is_constant)

@@ -158,6 +158,18 @@ def bound_arguments(function: Any) -> list[Any]:
     return found
 
 
+def index_maps(function: Any) -> list[Any]:
+    """Return the functions that tell which blocks the kernel inside a callable gets."""
+    for _ in range(64):
+        layer = peel(function)
+        if layer is None or layer.kind == "function":
+            break
+        if layer.kind == "transformed" and layer.value.maker == jaxapi.KERNEL_HOME:
+            return list(jaxapi.index_maps(layer.value.options))
+        function = layer.inner
+    return []
+
+
 def positional(function: Any, run: Body) -> list[Any]:
     """Return the positional arguments that a run of a function was given."""
     n_bound, keywords = already_bound(function)

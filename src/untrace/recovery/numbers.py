@@ -106,6 +106,12 @@ def only_names(
     return tuple([(key, min(found)) for key, found in words.items() if len(found) == 1])
 
 
+def module_names(names: Mapping[NumberKey, Set[bytecode.Chain]]) -> frozenset[str]:
+    """Return the variables of the module among the names of numbers."""
+    chains = [chain for found in names.values() for chain in found]
+    return frozenset(c.path[0] for c in chains if c.is_global and len(c.path) == 1)
+
+
 def held_numbers(
     frame: types.FrameType, names: Mapping[NumberKey, Set[bytecode.Chain]]
 ) -> frozenset[NumberKey]:

@@ -10,7 +10,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_inside_jax
-from untrace.recovery.functions import bound_arguments, innermost, opened
+from untrace.recovery.functions import bound_arguments, index_maps, innermost, opened
 from untrace.recovery.record import Call
 from untrace.recovery.transformations import opened_layer
 
@@ -23,7 +23,8 @@ class _Passed(NamedTuple):
       wrapper: The wrapper.
       inner: The function inside, if it is not one of JAX's.
       rules: Its derivative rules.
-      bound: Callables that one of JAX's has bound, as in `partial(jax.lax.scan, f)`.
+      bound: Callables that one of JAX's has bound, as in `partial(jax.lax.scan, f)`, and
+        the index maps of a kernel.
     """
 
     code: types.CodeType | None
@@ -97,7 +98,7 @@ class PassedFunctions:
         wrapper = opened_layer(item, self._expand, skipped) if self._expand else None
         code = jaxapi.wrapper_code(wrapper) if wrapper is not None else None
         inner, rules = opened(item)
-        bound: list[Any] = []
+        bound = index_maps(item)
         if inner is not None and is_inside_jax(inner.__code__):
             inner = None
             _add_callables(bound_arguments(item), bound)

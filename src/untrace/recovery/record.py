@@ -215,6 +215,7 @@ class Call(Subject):
         (`recovery.numbers`).
       held: The numbers among them that variables of the calling expression hold; None
         if that is not known.
+      module_names: Those of the names of numbers that are the module's.
       constants: The parameters that take constants of the source, where a number among
         the arguments is there twice.
       arrays: The names that it has for constant arrays among them, and for those that are
@@ -241,6 +242,7 @@ class Call(Subject):
     is_eager: bool = False
     numbers: tuple[tuple[Any, str], ...] = ()
     held: frozenset[Any] | None = None
+    module_names: frozenset[str] = frozenset()
     constants: frozenset[str] = frozenset()
     arrays: tuple[tuple[int, str], ...] = ()
     containers: tuple[tuple[str, Any], ...] = ()

@@ -278,17 +278,22 @@ def block_spec(spec: Spec, frame: Frame) -> str:
     """Write `pl.BlockSpec(block_shape, index_map)`."""
     parts: list[str] = []
     if not _is_whole(spec):
-        dims = [_dim(dim) for dim in spec.dims]
-        texts = [
-            str(d) if d is None or isinstance(d, int) else _wide(d, frame) for d in dims
-        ]
-        parts.append(f"({', '.join(texts)}{',' if len(texts) == 1 else ''})")
+        parts.append(block_shape(spec.dims, frame))
         parts.append(index_map_text(spec, frame))
     if not jaxapi.is_default_memory(spec.memory_space):
         parts.append(f"memory_space={memory_text(spec.memory_space, frame)}")
     if spec.pipeline_mode is not None:
         parts.append(f"pipeline_mode={frame.lifter.spell(spec.pipeline_mode)}")
     return f"{pallas(frame)}.BlockSpec({', '.join(parts)})"
+
+
+def block_shape(dims: Sequence[Any], frame: Frame) -> str:
+    """Write the dimensions of a block."""
+    plain = [_dim(dim) for dim in dims]
+    texts = [
+        str(d) if d is None or isinstance(d, int) else _wide(d, frame) for d in plain
+    ]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _dim(dim: Any) -> Any:

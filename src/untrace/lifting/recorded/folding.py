@@ -76,6 +76,10 @@ def fold_all(statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
     pending: list[tuple[Name, Statement]] = []
     for statement in statements:
         if statement.nested is not None:
+            if statement.nested.is_run:
+                for term in statement.nested.decorators:
+                    _take(term, pending)
+                pending.clear()
             continue
         if pending and pending[-1][1].items != statement.items:
             pending.clear()
@@ -133,7 +137,10 @@ def note_last_uses(draft: Draft) -> None:
         if statement.loop is not None:
             for term in statement.loop.terms():
                 _mark(term, index)
-        elif statement.nested is None and not is_folded(statement.targets):
+        elif statement.nested is not None:
+            for term in statement.nested.decorators:
+                _mark(term, index)
+        elif not is_folded(statement.targets):
             _mark(statement.term, index)
     if draft.result is not None:
         _mark(draft.result, FOREVER)

@@ -16,6 +16,7 @@ from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.merging import merge_alike
+from untrace.lifting.recorded.functions.optional_functions import merge_optional
 from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.printing import text_so_far
@@ -123,7 +124,7 @@ def open_main(module: Module) -> None:
 
 
 def unify(module: Module) -> None:
-    """Let functions that are alike but for numbers, flags, sizes or keys be one."""
+    """Let functions that are alike but for numbers, flags, sizes, keys or what they apply be one."""
     program = module.program
     makes_keys = not program.options.anonymous  # they would tell the names
     merged = merge_alike(
@@ -131,6 +132,7 @@ def unify(module: Module) -> None:
         *(makes_keys, program.plan.may_merge),
     )
     program.plan.merging = program.given_numbers | merged
+    merge_optional(program.lifter.functions, module.main)
 
 
 def write_floats(module: Module) -> None:

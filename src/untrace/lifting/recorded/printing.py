@@ -214,6 +214,9 @@ def _give_names(
         if name.uses == 0 and not is_shown:
             name.text = "_"
             continue
+        if name.hint == "_" and statement.is_effect:  # `pl.when` runs it
+            name.text = "_"
+            continue
         is_inner = statement.loop is not None or id(name) in inner
         last = index - 1 if is_inner else index
         name.text = free_name(name.hint, _InUse(forbidden, holders, last))

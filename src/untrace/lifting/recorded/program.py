@@ -71,6 +71,11 @@ _EFFECTS = frozenset(
         "check_error",
         "debug_callback",
         "debug_check",
+        "free_ref",
+        "ref_addupdate",
+        "ref_set",
+        "ref_swap",
+        "store",
     }
 )
 
@@ -150,16 +155,18 @@ class Program:
     @contextlib.contextmanager
     def seen_from(self, item: Call) -> Generator[None]:
         """Let numbers, arrays and shapes have the names that they had at a call."""
-        before = self.numbers.roles, self.numbers.held
+        numbers = self.numbers
+        before = numbers.roles, numbers.held, numbers.module_names
         others = self.formulas, self.arrays, self.shaped
-        self.numbers.roles, self.numbers.held = dict(item.numbers), item.held
+        numbers.roles, numbers.held = dict(item.numbers), item.held
+        numbers.module_names = item.module_names
         self.formulas = {id(one.value): one for one in item.formulas}
         self.arrays = dict(item.arrays)
         self.shaped = item.shaped if self.plan.has_several_shapes(item) else ()
         try:
             yield
         finally:
-            self.numbers.roles, self.numbers.held = before
+            numbers.roles, numbers.held, numbers.module_names = before
             self.formulas, self.arrays, self.shaped = others
 
     # ---- what the user wants to see the inside of ----------------------------------
@@ -338,12 +345,15 @@ class Program:
             function.after[index] = statement.render()
 
     def has_effects(self, item: Call) -> bool:
-        """Whether a call does more than return its result."""
+        """Whether a call does more than return its result.
+
+        A kernel writes to the arrays that it is given, which are its result.
+        """
         known = self._effects.get(id(item))
         if known is None:
             name = getattr(item.function, "__name__", "")
             operator = getattr(item.function, "name", "")
-            known = (
+            known = getattr(item.function, "maker", ()) != jaxapi.KERNEL_HOME and (
                 name in _EFFECTS
                 or jaxapi.is_debugging(item.function)
                 or operator == "__setitem__"

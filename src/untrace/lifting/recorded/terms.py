@@ -190,6 +190,50 @@ class Term:
         return "".join([_text(part) for part in with_stars(self.parts)])
 
 
+@dataclass(slots=True)
+class Update(Term):
+    """The statement `place = value`, where the place is a part of a mutable array.
+
+    Attributes:
+      place: What is written to.
+      value: What is written; Python evaluates it first.
+    """
+
+    place: Term = field(default_factory=Term)
+    value: Term = field(default_factory=Term)
+
+    def refs(self) -> Iterator[Ref]:
+        """Yield the references, in the order in which Python evaluates them."""
+        yield from self.value.refs()
+        yield from self.place.refs()
+
+    def render(self) -> str:
+        """Write the statement, `place += more` if the value is that."""
+        place, made = self.place.render(), self.value.opened()
+        is_plain = all(ref.name.folded is None for ref in self.place.refs())
+        if is_plain and made.level in _AUGMENTED and len(made.parts) > 2:
+            left, sign, *right = made.parts
+            if _text(left) == place and _text(sign) in _SIGNS:
+                return f"{place}{_text(sign)[:-1]}= {_plain(right).render()}"
+        return f"{place} = {self.value.render()}"
+
+
+_SIGNS = frozenset({" + ", " - ", " * ", " / "})
+_AUGMENTED = frozenset({LEVELS["+"], LEVELS["*"]})
+
+
+def update(place: Term, value: Term) -> Update:
+    """Write `place = value`."""
+    return Update([*place.parts, " = ", *placed(value, LAMBDA)], LAMBDA, place, value)
+
+
+def _plain(parts: list[Part]) -> Term:
+    """Return the right side of an operator for a place that takes any expression."""
+    if len(parts) == 1 and type(parts[0]) is Ref:
+        return Term(placed(Term([Ref(parts[0].name, parts[0].path, LAMBDA)]), LAMBDA))
+    return Term(parts[1:-1] if len(parts) == 3 and parts[0] == "(" else parts)
+
+
 def text_term(text: str) -> Term:
     """Make a term of text that is an atom, or a number with its sign."""
     return Term([text], UNARY if text.startswith("-") else ATOM)

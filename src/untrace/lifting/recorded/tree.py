@@ -169,6 +169,8 @@ class Draft(Subject):
     """The docstring that it has in the program."""
     remarks: tuple[Remark, ...] = ()
     """The user's comments about what it returns."""
+    is_run: bool = False
+    """A decorator runs it where it is defined, as `pl.when` does."""
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
 

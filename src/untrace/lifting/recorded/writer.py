@@ -438,18 +438,21 @@ class Writer:
 
     def nest(self, draft: Draft) -> Term:
         """Define a function inside this one, unless it can be seen; return its name."""
-        known = self._nested(draft)
+        known = None if draft.is_run else self._nested(draft)
         if known is not None:
             return self.ref((known, ""))
         name = Name(draft.name, True)
-        self.draft.statements.append(Statement(name, nested=draft))
+        statement = Statement(name, nested=draft, is_effect=draft.is_run)
+        self.draft.statements.append(statement)
         return self.ref((name, ""))
 
     def _nested(self, draft: Draft) -> Name | None:
         """Return the name of a nested function that is the same, from here outwards."""
         for statement in self.draft.statements:
             known, name = statement.nested, statement.targets
-            if known is not None and isinstance(name, Name) and join(known, draft):
+            if known is None or known.is_run or not isinstance(name, Name):
+                continue
+            if join(known, draft):
                 return name
         found = self.parent._nested(draft) if self.parent is not None else None
         if found is not None:

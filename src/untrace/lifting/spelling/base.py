@@ -26,7 +26,7 @@ class Imports(Protocol):
         """Import the module `name`; return the identifier that is bound to it."""
         ...
 
-    def attribute(self, module: str, qualname: str) -> str:
+    def attribute(self, module: str, qualname: str, alias: str = "") -> str:
         """Import the root of `qualname` from `module`; return the expression for it."""
         ...
 
@@ -74,10 +74,10 @@ class PlainImports:
         self.lines.add(f"import {name} as {alias}")
         return alias
 
-    def attribute(self, module: str, qualname: str) -> str:
+    def attribute(self, module: str, qualname: str, alias: str = "") -> str:
         """Import the root of `qualname` from `module`; return the expression for it."""
         root, dot, rest = qualname.partition(".")
-        alias = f"{module.replace('.', '_')}_{root}"
+        alias = alias or f"{module.replace('.', '_')}_{root}"
         self.lines.add(f"from {module} import {root} as {alias}")
         return alias + dot + rest
 
@@ -190,6 +190,10 @@ class Speller:
             return f"{self.imports.module(module)}.{qualname}"
         if module in JAX_NAMESPACES:
             return f"{self.imports.module('jax')}{module[3:]}.{qualname}"
+        package, _, name = module.rpartition(".")
+        if module in _USUAL_NAMES or package == "jax.scipy.stats":
+            usual = _USUAL_NAMES.get(module, "")
+            return f"{self.imports.attribute(package, name, usual)}.{qualname}"
         return self.imports.attribute(module, qualname)
 
     def call(self, function: str, args: Iterable[Any] = (), /, **kwargs: Any) -> str:
@@ -215,6 +219,12 @@ class Speller:
 
 MODULES_BY_ALIAS = frozenset({"jax", "jax.numpy", "numpy"})
 """Modules that generated files import under a short name."""
+
+_USUAL_NAMES = {
+    "jax.experimental.pallas": "pl",
+    "jax.experimental.pallas.mosaic_gpu": "plgpu",
+    "jax.experimental.pallas.tpu": "pltpu",
+}
 
 # Bound by `import jax` alone, in every supported JAX; a test imports each afresh.
 JAX_NAMESPACES = frozenset(

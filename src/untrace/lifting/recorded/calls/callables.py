@@ -13,6 +13,7 @@ from untrace.capture.origins import function_name
 from untrace.errors import reason
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.custom_rules import custom_term
+from untrace.lifting.recorded.calls.kernels import kernel_term
 from untrace.lifting.recorded.calls.opening import opened_function
 from untrace.lifting.recorded.expressions import static_term
 from untrace.lifting.recorded.functions.definitions import (
@@ -286,6 +287,8 @@ def _transformed(
     writer.program.n_transforming += 1
     inner = _inner(made, bodies, writer)
     writer.program.n_transforming -= 1
+    if made.maker == jaxapi.KERNEL_HOME:
+        return kernel_term(made, inner, bodies, writer)
     fixed = _fixed_arguments(made, bodies, writer)
     home = writer.program.home_term(made.maker)
     return call(home, [inner, *_option_terms(made, fixed, writer)])

@@ -14,6 +14,7 @@ from untrace.lifting.recorded.calls.equations import write_equation
 from untrace.lifting.recorded.calls.error_checks import error_check_term
 from untrace.lifting.recorded.calls.evaluated import write_evaluated
 from untrace.lifting.recorded.calls.jitted import note_result, with_own_arguments
+from untrace.lifting.recorded.calls.kernels import is_guard, write_guarded
 from untrace.lifting.recorded.calls.new_aux import with_new_aux
 from untrace.lifting.recorded.calls.operators import (
     method_term,
@@ -57,6 +58,8 @@ def write_as_made(item: Call, writer: Writer) -> None:
         writer.assign(item, update_term(item, writer))
     elif isinstance(function, jaxapi.Primitive):
         write_equation(item, writer)
+    elif is_guard(function):
+        write_guarded(function, item, writer)
     elif function is jaxapi.eval_jaxpr:
         write_evaluated(item, writer)
     elif not _is_maker(item):

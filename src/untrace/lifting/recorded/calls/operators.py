@@ -16,6 +16,7 @@ from untrace.lifting.recorded.terms import (
     enclosed,
     placed,
     text_term,
+    update,
 )
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
@@ -69,6 +70,9 @@ def operator_term(item: Call, writer: Writer) -> Term:
     args = item.args
     if name == "getitem":
         return _indexed(writer.value(args[0]), args[1], writer)
+    if name == "setitem":
+        place = _indexed(writer.value(args[0]), args[1], writer)
+        return update(place, writer.value(args[2]))
     if name in _UNARY:
         operand = placed(writer.value(args[0]), UNARY)
         return Term([_UNARY[name], *operand], UNARY)
@@ -148,6 +152,13 @@ def _index(index: Any, writer: Writer) -> Term:
     return Term(_index_item(index, writer))
 
 
+def _ref_slice(item: Any, writer: Writer) -> Term:
+    """Write `pl.ds(start, size)`; strides that are not 1 come last."""
+    given = [item.start, item.size, *([item.stride] if item.stride != 1 else [])]
+    home = writer.program.home_term(("jax.experimental.pallas", "ds"))
+    return call(home, [writer.value(value) for value in given])
+
+
 def _index_item(item: Any, writer: Writer) -> list[Any]:
     if type(item) is slice:
         parts: list[Any] = []
@@ -161,4 +172,6 @@ def _index_item(item: Any, writer: Writer) -> list[Any]:
         return parts
     if item is Ellipsis:
         return ["..."]
+    if isinstance(item, jaxapi.RefSlice):
+        return _ref_slice(item, writer).parts
     return placed(writer.value(item), LAMBDA)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from untrace.lifting.recorded.functions.parameters import (
 from untrace.lifting.recorded.naming.naming import name_locals
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.printing import free_name
-from untrace.lifting.recorded.terms import Global, Name, Term, call, text_term
+from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword, text_term
 from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
@@ -44,6 +45,7 @@ def define(
     is_called: bool = False,
     kept: frozenset[str] = frozenset(),
     keeps_defaults: bool = False,
+    is_run: bool = False,
 ) -> Term:
     """Define a function that is passed to a transformation; return its name.
 
@@ -59,6 +61,7 @@ def define(
       kept: Parameters that hold no arrays and are not dropped all the same.
       keeps_defaults: Whether parameters that hold their defaults are not dropped, since
         JAX gives all of them.
+      is_run: Whether a decorator runs it at once.
     """
     program = writer.program
     draft = start(body, program.plan.levels)
@@ -67,10 +70,11 @@ def define(
     is_foreign = is_library(body.code)
     inner = Writer(program, draft, parent, caller, is_foreign, is_module, body.setting)
     inner.given = Given(body)
-    dropped = bound_parameters(function, body, keeps_defaults)
+    bound = {} if decorators else bound_floats(function, body)
+    dropped = bound_parameters(function, body, keeps_defaults) - bound.keys()
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
-        dropped |= static_names(body) - kept
+        dropped |= static_names(body) - kept - bound.keys()
     if body in program.open_runs:  # the one that it is called in, for want of its own
         raise Unwritable(f"`{body.code.co_name}` was not run where it calls itself")
     program.open_runs.append(body)
@@ -78,13 +82,20 @@ def define(
         _write_run(body, dropped, inner)
     finally:
         program.open_runs.pop()
-    draft.decorators = list(decorators)
+    used = {p.name.hint for p in draft.parameters if p.name.uses or p.name.captured}
+    unused = bound.keys() - used
+    draft.parameters = [p for p in draft.parameters if p.name.hint not in unused]
+    draft.decorators, draft.is_run = list(decorators), is_run
+    if is_run and body.code.co_name == "_":
+        draft.name = "_"
     program.finish(draft)
     if inner.lifted:
         made = _of_module(inner, writer)
         if made is not None:
             return made
-    is_lambda = draft.name == "function" or body.code.co_name == "<lambda>"
+    is_lambda = (
+        draft.name == "function" and not bound
+    ) or body.code.co_name == "<lambda>"
     if inner.is_library and not is_called:
         sign = operator_function(draft)
         if sign is not None:
@@ -98,9 +109,32 @@ def define(
         short = None if decorators and not is_jitted else shortened(draft, starred)
         if short is not None:
             return call(jit, [short]) if is_jitted else short
-    if inner.is_closure or any(list(d.refs()) for d in decorators) or _sees(draft):
-        return writer.nest(draft)
-    return Term([Global(program.function(draft, key))])
+    if (
+        is_run
+        or inner.is_closure
+        or any(list(d.refs()) for d in decorators)
+        or _sees(draft)
+    ):
+        made = writer.nest(draft)
+    else:
+        made = Term([Global(program.function(draft, key))])
+    given = [keyword(n, writer.number(v)) for n, v in bound.items() if n in used]
+    return call(_partial(writer), [made, *given]) if given else made
+
+
+def _partial(writer: Writer) -> Term:
+    return writer.program.home_term(("functools", "partial"))
+
+
+def bound_floats(function: Any, body: Body) -> dict[str, float]:
+    """Return the floats that `partial(f, scale=2.0)` binds to the user's function."""
+    is_users = not is_library(body.code) and body.code.co_name != "<lambda>"
+    if not (isinstance(function, functools.partial) and is_users):
+        return {}
+    if function.func is not innermost(function):
+        return {}
+    given = function.keywords.items()
+    return {name: value for name, value in given if type(value) is float}
 
 
 def _sees(draft: Draft) -> bool:

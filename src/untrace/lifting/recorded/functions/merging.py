@@ -86,7 +86,7 @@ def merge_alike(
     ):
         merged |= more
     left = {function.name for function in functions}
-    _close_gaps([*functions, main], [name for name in before if name not in left])
+    close_gaps([*functions, main], [name for name in before if name not in left])
     return merged
 
 
@@ -169,7 +169,7 @@ def _merge_parts(
     return set()
 
 
-def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
+def close_gaps(functions: Sequence[Function], free: list[str]) -> None:
     """Give functions with numbers the lower ones that have become free."""
     for function in functions:
         old, stem = function.name, stem_of(function.name)
@@ -183,10 +183,10 @@ def _close_gaps(functions: Sequence[Function], free: list[str]) -> None:
         function.name = new
         for other in functions:
             for lines in (other.lines, other.decorators, other.after):
-                lines[:] = [_renamed(line, old, new) for line in lines]
+                lines[:] = [renamed(line, old, new) for line in lines]
 
 
-def _renamed(line: str, old: str, new: str) -> str:
+def renamed(line: str, old: str, new: str) -> str:
     """Rename a function in a line, but not in its strings, nor in a comment."""
     if is_comment(line):
         return line

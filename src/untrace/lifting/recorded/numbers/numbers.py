@@ -3,7 +3,7 @@
 A number has a name if the user's source, or the parameter that takes it, has a good one
 for it. Two numbers that claim one name keep none; two names of one number are two
 constants. What is written only once in the end stays a number, unless the user has written
-a name like that of a constant, `GAMMA`.
+a name like that of a constant, `GAMMA`, or one of his module's.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ class Numbers:
     Attributes:
       roles: The names that the call being written has for its numbers.
       held: The numbers that variables of its expression hold; None if that is unknown.
+      module_names: The names among them that are the module's; the user's stay.
       inlined: The numbers that lost their names in the end, by these.
     """
 
     def __init__(self, scope: Scope, refused: set[str], is_on: bool) -> None:
         self.roles: dict[NumberKey, str] = {}
         self.held: Set[NumberKey] | None = None
+        self.module_names: Set[str] = frozenset()
         self.inlined: dict[str, str] = {}
         self._scope = scope
         self._refused = refused
@@ -72,12 +74,14 @@ class Numbers:
             return None
         hint = self.roles.get(key, role)
         name = constant_name(hint)
-        is_users = bool(name) and not is_library and hint.lstrip("_") == name
-        if is_users:  # the user has written `GAMMA`, or `_GAMMA`
+        is_users = bool(name) and hint.lstrip("_") == name  # `GAMMA`, or `_GAMMA`
+        is_users = (is_users or hint in self.module_names) and not is_library
+        if is_users:
             name = identifier(hint)
         if not name or name in self._refused:
             return None
-        if is_plain_number(key) or not self._claim(name, key, text):
+        is_plain = is_plain_number(key) and not is_users
+        if is_plain or not self._claim(name, key, text):
             self._refused.add(name)
             if name in self._known:
                 self._known[name][1].is_refused = True
@@ -88,11 +92,12 @@ class Numbers:
 
     def constant(self, value: float, text: str, name: str) -> Term | None:
         """Refer to a constant of the user's module, whatever the call is given."""
-        roles, self.roles = self.roles, {}
+        before = self.roles, self.module_names
+        self.roles, self.module_names = {}, {name}
         try:
             return self.term(value, text, name)
         finally:
-            self.roles = roles
+            self.roles, self.module_names = before
 
     def is_held(self, value: float) -> bool:
         """Whether a variable may hold a number, which else stands in the source.

@@ -29,6 +29,7 @@ class Display:
 
     Attributes:
       brackets: Those around it.
+      head: What a list begins with that is of no turn.
       words: The keys, if it is a dict.
       item: The item of the last turn.
       locals: Which values of a turn it holds.
@@ -36,6 +37,7 @@ class Display:
     """
 
     brackets: str
+    head: tuple[Part, ...]
     words: tuple[str, ...]
     item: tuple[Part, ...]
     locals: frozenset[int]
@@ -86,10 +88,10 @@ def collections_of(
             found.append(Collection(name, display, tuple(key)))
     taken = [local for one in found for local in one.display.locals]
     run.left -= frozenset(taken)
-    for ref in (
-        r for one in found for r in (*one.item.refs(), *Term(list(one.word)).refs())
-    ):
-        ref.name.uses += 1
+    for one in found:
+        for parts in (one.display.item, one.word, one.display.head):
+            for ref in Term(list(parts)).refs():
+                ref.name.uses += 1
     return found
 
 
@@ -109,8 +111,8 @@ def put_into(collections: Sequence[Collection], loop: Loop) -> list[Statement]:
             parts += [".append(", *item, ")"]
         loop.body.append(Statement(None, Term(parts), is_effect=True))
         one.name.uses += 1
-        empty = Term(["{}" if one.word else "[]"])
-        begins.append(Statement(one.name, empty, is_start=True))
+        empty: list[Part] = ["{}"] if one.word else ["[", *one.display.head, "]"]
+        begins.append(Statement(one.name, Term(empty), is_start=True))
     return begins
 
 
@@ -122,7 +124,7 @@ def _collected(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Displa
     counts: Counter[int] = Counter()
     for term in terms_of(draft, rest):
         for _, _, display in _displays(term.parts, run.n_turns, owners):
-            outer = (r.resolved() for r in display.item if type(r) is Ref)
+            outer = Term([*display.head, *display.item]).refs()
             if any(id(ref.name) in later for ref in outer):
                 continue
             found.setdefault(display.key, display)
@@ -167,10 +169,12 @@ def write_collected(
 def _name_of(display: Display, run: Run, draft: Draft) -> Name:
     """Name what is collected as the program did."""
     turns = [names_in(turn) for turn in run.turns]
-    ids = frozenset([id(names[local]) for names in turns for local in display.locals])
-    known = draft.collections.get(ids)
+    ids = {id(names[local]) for names in turns for local in display.locals}
+    ids |= {id(ref.name) for ref in Term(list(display.head)).refs()}
+    known = draft.collections.get(frozenset(ids))
     made = Name(known or ("values" if display.words else "items"), known is not None)
-    n_held = run.n_turns * n_items(display.item)
+    n_head = n_items(display.head) if display.head else 0
+    n_held = n_head + run.n_turns * n_items(display.item)
     made.held = dict.fromkeys(display.words) or [None] * n_held
     return made
 
@@ -192,18 +196,47 @@ def _displays(
     for start, part in enumerate(parts):
         if type(part) is not str or part not in ("(", "[", "{"):
             continue
-        for width in range(1, (len(parts) - start) // n_turns + 1):
-            if parts[start + 1 + width : start + 2 + width] != [", "]:
-                continue
-            stop = start + 2 + n_turns * (width + 1) - 1
-            items = [
-                list(parts[start + 1 + t * (width + 1) :][:width])
-                for t in range(n_turns)
-            ]
-            display = _display(part, parts[stop - 1 : stop], items, owners)
-            if display is not None and not _is_call(parts[:start], part):
-                yield start, stop, display
+        if _is_call(parts[:start], part):
+            continue
+        for first in _firsts(parts, start, owners):
+            found = _found_at(parts, start, first, n_turns, owners)
+            if found is not None:
+                yield start, *found
                 break
+
+
+def _firsts(
+    parts: Sequence[Part], start: int, owners: dict[int, tuple[int, int]]
+) -> Iterator[int]:
+    """Yield where the items of the turns may begin: first, or after some of no turn."""
+    yield start + 1
+    for position in range(start + 1, len(parts) if parts[start] != "{" else 0):
+        part = parts[position]
+        if type(part) is Ref and id(part.resolved().name) in owners:
+            return
+        if part == ", " and _is_balanced(parts[start + 1 : position]):
+            yield position + 1
+
+
+def _found_at(
+    parts: Sequence[Part],
+    start: int,
+    first: int,
+    n_turns: int,
+    owners: dict[int, tuple[int, int]],
+) -> tuple[int, Display] | None:
+    """Return the display whose items begin at a place, and where it ends."""
+    head = parts[start + 1 : first - 1]
+    for width in range(1, (len(parts) - first) // n_turns + 1):
+        if parts[first + width : first + 1 + width] != [", "]:
+            continue
+        stop = first + n_turns * (width + 1)
+        items = [list(parts[first + t * (width + 1) :][:width]) for t in range(n_turns)]
+        end = parts[stop - 1 : stop]
+        display = _display(str(parts[start]), end, items, owners, head)
+        if display is not None:
+            return stop, display
+    return None
 
 
 def _is_call(before: Sequence[Part], bracket: str) -> bool:
@@ -217,6 +250,7 @@ def _display(
     end: Sequence[Part],
     items: Sequence[list[Part]],
     owners: dict[int, tuple[int, int]],
+    head: Sequence[Part],
 ) -> Display | None:
     """Return the display of some items; None if they are not alike, or plain values."""
     closing = _CLOSED[_OPEN.index(bracket)]
@@ -239,8 +273,8 @@ def _display(
     if len(shapes) != 1 or not found or not _is_balanced(items[0]):
         return None
     last = tuple(items[-1])
-    key = bracket, tuple(words), *shapes
-    return Display(bracket + closing, tuple(words), last, found, key)
+    key = bracket, tuple(words), _shape(head, 0, owners), *shapes
+    return Display(bracket + closing, tuple(head), tuple(words), last, found, key)
 
 
 def _shape(

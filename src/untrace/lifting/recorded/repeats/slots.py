@@ -158,7 +158,31 @@ def slot_of(
         return found if found.numbers or found.keys else None
     if found is None or known is None or found == known:
         return found
+    if found.kind == "leaf" and known.kind == "index" and type(mine) is Ref:
+        return _leaf_instead(found, known, mine.resolved(), run)
     return None
+
+
+def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None:
+    """Say that the items which turns took are leaves of a tree that goes on elsewhere.
+
+    The first leaves of `[(w, b), (w_2, b_2)]` are the items of a tuple.
+    """
+    owner, begin = run.origin(first)
+    (index,) = known.numbers
+    before, after = begin[: known.start], begin[known.start + len(index) :]
+    paths = [
+        f"{before}{int(index) + known.step * turn}{after}"
+        for turn in range(run.n_turns)
+    ]
+    trees = [
+        tree
+        for tree in found.numbers
+        if all(
+            is_leaf(owner, tree, n, begin, path) for n, path in enumerate(paths) if n
+        )
+    ]
+    return Slot("leaf", numbers=trees) if trees else None
 
 
 def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot | None:

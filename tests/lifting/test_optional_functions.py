@@ -1,0 +1,53 @@
+"""A function that applies another one if it is given one is one function."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import untrace
+
+X = jnp.eye(3)
+LAYERS = [{"w": X, "b": X[0]}, {"w": X + 1, "b": X[1]}]
+
+
+def dense(p, x, act=None):
+    y = x @ p["w"] + p["b"]
+    if act is not None:
+        y = act(y)
+    return y
+
+
+def returned(p, x, act=None):
+    y = x @ p["w"] + p["b"]
+    return y if act is None else act(y)
+
+
+def applied_twice(p, x, act=None):
+    y = x @ p["w"] + p["b"]
+    return y if act is None else act(y) + act(x)
+
+
+def recover(layer):
+    def net(ps, x):
+        return layer(ps[1], layer(ps[0], x, jax.nn.silu))
+
+    source = untrace.source(net)(LAYERS, X)
+    assert source.report.strength == "identical", str(source.report)
+    return str(source)
+
+
+@pytest.mark.parametrize(
+    ("layer", "lines"),
+    [
+        (dense, "    if act is not None:\n        y = act(y)\n    return y\n"),
+        (returned, "    return y if act is None else act(y)\n"),
+    ],
+)
+def test_function_that_is_given_or_not_is_none_by_default(layer, lines):
+    text = recover(layer)
+    assert f"def {layer.__name__}(p, x, act=None):\n" in text and lines in text
+    assert text.count(f"def {layer.__name__}") == 1
+
+
+def test_functions_that_differ_in_more_stay_two():
+    assert recover(applied_twice).count("def applied_twice") == 2
