@@ -165,8 +165,8 @@ def shortest_comparison(name: str, sides: tuple[str, str], rtol: float) -> list[
     return [
         *lines,
         f'print("{a}:", x, "{b}:", y)',
-        "gap = np.abs(x - y).max()",
-        f'assert gap <= {rtol!r} * np.abs(y).max(), "{a} and {b} differ"',
+        *_same(rtol),
+        f'assert is_same, "{a} and {b} differ"',
         'print("no difference: the failure is not there")',
     ]
 
@@ -319,12 +319,18 @@ def comparison(a: str, b: str, rtol: float) -> list[str]:
     """Write statements that compare `first` and `second`."""
     return [
         "for i, (x, y) in enumerate(zip(first, second)):",
-        "    gap = np.max(np.abs(x - y), initial=0.0)",
-        "    scale = np.max(np.abs(y), initial=0.0)",
-        "    error = gap / scale if scale else (np.inf if gap else 0.0)",
-        '    print(f"output {i}: relative error {error:.3g}")',
-        f'    assert error <= {rtol!r}, f"output {{i}}: " {f"{a} and {b} differ"!r}',
+        *(f"    {line}" for line in _same(rtol)),
+        """    print(f"output {i}: {'the same' if is_same else 'different'}")""",
+        f'    assert is_same, f"output {{i}}: " {f"{a} and {b} differ"!r}',
         'print("no difference: the failure is not there")',
+    ]
+
+
+def _same(rtol: float) -> list[str]:
+    """Write statements that compare `x` with `y` as `differs` does."""
+    return [
+        "scale = np.abs(y[np.isfinite(y)]).max(initial=0.0)",
+        f"is_same = np.allclose(x, y, 0, {rtol!r} * scale, equal_nan=True)",
     ]
 
 
