@@ -580,3 +580,17 @@ def test_two_crashes_are_told_apart_by_where_they_are():
     pinned = Crashes("SIGSEGV", stack=()).pinned(found[:1], program)
     assert pinned.holds((found[2],), program)
     assert not pinned.holds((found[1],), program)
+
+
+def test_a_server_that_still_starts_is_closed():
+    found = []
+    env = (("UNTRACE_ITS_OWN", "1"),)
+    thread = threading.Thread(
+        target=lambda: found.append(run_job(job("return x", env=env)))
+    )
+    thread.start()
+    while not any(server.key[1] == env for server in list(running._busy)):
+        time.sleep(0.01)
+    close_servers()
+    thread.join(5)
+    assert [outcome.status for outcome in found] == ["lost"]

@@ -155,6 +155,7 @@ class Judge:
       suspects: Kinds of equations that did not run by themselves; see `values`.
       longest_s: The longest that a program took that came to an end.
       n_lost: Jobs that were lost in a row, up to now.
+      is_stopped: Nobody waits for its verdicts any more: nothing more is run.
     """
 
     keep: Keep
@@ -165,6 +166,7 @@ class Judge:
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     longest_s: float = 0.0
     n_lost: int = 0
+    is_stopped: bool = False
 
     def judge(self, trial: Trial) -> Verdict:
         """Run a trial until it fails in the wanted way, `attempts` times at most.
@@ -221,9 +223,9 @@ class Judge:
 
     def run(self, job: Job) -> Outcome:
         """Run one job; should the executor be gone, here."""
-        outcome = self._run(job)
-        for _ in range(MAX_LOST):
-            if outcome.status != "lost":
+        outcome = Outcome("lost", message="it was interrupted")
+        for _ in range(1 + MAX_LOST):
+            if outcome.status != "lost" or self.is_stopped:
                 break
             outcome = self._run(job)
         self.n_lost = self.n_lost + 1 if outcome.status == "lost" else 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import (
+    Blamed,
     Keep,
     KeepError,
     RunningKeep,
@@ -82,8 +83,8 @@ class _NonFinite(RunningKeep):
         return is_run and not found
 
     @property
-    def blamed(self) -> str | None:
-        return self.blame if self.under is None else None
+    def blamed(self) -> Blamed | None:
+        return None if self.blame is None else Blamed(self.blame, self.under)
 
     def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         jitted = outcomes[0]
