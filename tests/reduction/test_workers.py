@@ -594,3 +594,19 @@ def test_a_server_that_still_starts_is_closed():
     close_servers()
     thread.join(5)
     assert [outcome.status for outcome in found] == ["lost"]
+
+
+@pytest.mark.corpus
+def test_a_large_program_is_judged_without_compiling_it():
+    body = "for _ in range(2_100): x = x + 1\nreturn jnp.log(x - x) * 0"
+    outcome = run_job(job(body, wants=frozenset({"blame"})))
+    assert (outcome.blame, outcome.blame_row) == ("log", 2_101)
+    assert outcome.outputs[0].n_nan == 3
+    assert "compile" not in outcome.seconds
+
+
+def test_a_large_program_with_control_inputs_is_not_compiled():
+    body = "for _ in range(2_100): x = x + 1\nreturn x"
+    outcome = run_job(job(body, wants=frozenset({"quick"})))
+    assert outcome.status == "ok"
+    assert "compile" not in outcome.seconds

@@ -76,12 +76,20 @@ def prepare(program: Program, keep: Keep) -> Trial | None:
 def control_jobs(
     program: Program, keep: Keep, like: tuple[Job, ...] = ()
 ) -> tuple[Job, ...] | None:
-    """Write the jobs of a program with its control inputs, which ask for no blame."""
+    """Write the jobs of a program with its control inputs, which ask for no blame.
+
+    Where it would be asked for, a large program need not be compiled to be fine.
+    """
     jobs = _jobs(program, keep, like)
     if jobs is None:
         return None
-    plain = (replace(job.run, wants=job.run.wants - {"blame"}) for job in jobs)
-    return tuple(replace(job, run=run) for job, run in zip(jobs, plain))
+    return tuple(replace(job, run=_without_blame(job.run)) for job in jobs)
+
+
+def _without_blame(run: Run) -> Run:
+    if "blame" not in run.wants:
+        return run
+    return replace(run, wants=run.wants - {"blame"} | {"quick"})
 
 
 def _jobs(

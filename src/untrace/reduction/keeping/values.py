@@ -119,7 +119,12 @@ class _NonFinite(RunningKeep):
         jitted = outcomes[0]
         is_other = self.blame not in (None, jitted.blame)
         if self._bad_outputs(jitted) and is_other and self._has_allowed_inputs(jitted):
-            return f"{self.NOUN} first made by `{jitted.blame}`"
+            made = (
+                f"first made by `{jitted.blame}`"
+                if jitted.blame
+                else "that no primitive makes op by op"
+            )
+            return f"{self.NOUN} {made}"
         return super().other_failure(outcomes)
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
