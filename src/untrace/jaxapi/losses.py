@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,7 @@ def loss_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _instead_of_vjp() -> Iterator[None]:
+def _instead_of_vjp() -> Generator[None]:
     """Leave the function that JAX differentiates in this thread with its values."""
     original, thread = _api.vjp, threading.get_ident()
 

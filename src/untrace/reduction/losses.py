@@ -1,13 +1,14 @@
 """From a step whose gradient fails to the loss that it differentiates.
 
 What is left of a backward pass is a line or two that nobody wrote. Where the loss alone
-is fine and its gradient fails, the loss is reduced in the place of the step, under
+does not fail so and its gradient does, the loss is reduced in the place of the step, under
 `jax.grad`: then the user's own line is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from untrace.reduction.driver import Pinned, Plan, pin, shows
 from untrace.reduction.keeping import Keep
@@ -16,7 +17,7 @@ from untrace.reduction.keeping.values import Inf, Nan
 from untrace.reduction.program import Program
 
 OF_LOSS = (
-    "The loss is fine and its gradient is not: the loss is reduced, under jax.grad."
+    "The loss does not fail so, and its gradient does: it is reduced, under jax.grad."
 )
 
 
@@ -31,14 +32,16 @@ def pinned_loss(
       loss: Traces the loss; fails in any way if there is none.
       plan: How the reduction is carried out.
     """
-    is_wanted = isinstance(keep, Auto) and keep.under is None
-    if loss is None or not is_wanted or not isinstance(pinned, (Nan, Inf)):
+    if not isinstance(keep, Auto) or not isinstance(pinned, (Nan, Inf)):
+        return None
+    if loss is None or keep.under is not None:
         return None
     try:
         program = loss()
     except Exception:  # it runs the user's code in another way than the user does
         return None
-    gradient = Auto(under="grad", env=keep.env, timeout_s=keep.timeout_s)
-    if shows(program, keep, plan) or not shows(program, gradient, plan):
+    gradient = replace(keep, under="grad")
+    same = type(pinned)(env=keep.env, timeout_s=keep.timeout_s)
+    if shows(program, same, plan) or not shows(program, gradient, plan):
         return None
     return program, pin(program, gradient, plan)

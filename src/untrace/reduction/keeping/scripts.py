@@ -115,11 +115,16 @@ def call_lines(name: str, under: str | None, jit: str = "jax.jit") -> list[str]:
     return [*text.splitlines(), _LEAVES]
 
 
-def is_single(program: Program | None) -> bool:
-    """Whether a program has one output, which is a real number."""
-    if program is None or len(program.block.outputs) != 1:
+def is_single(program: Program | None, under: str | None = None) -> bool:
+    """Whether one real output is left of a program under a transformation."""
+    if program is None or len(program.block.outputs) != 1 or under == "jvp":
         return False
-    return _is_real(program.block.outputs[0].aval)
+    made = program.block.outputs
+    if under == "grad":  # an output for each input that has a derivative
+        kinds = ("floating", "complex")
+        inputs = program.block.inputs
+        made = [v for v in inputs if jaxapi.dtype_kind(v.aval.dtype) in kinds]
+    return len(made) == 1 and _is_real(made[0].aval)
 
 
 def _is_real(aval: Any) -> bool:
@@ -127,10 +132,7 @@ def _is_real(aval: Any) -> bool:
 
 
 def output_lines(name: str, under: str | None, program: Program | None) -> list[str]:
-    """Write statements that run a program with a single output and leave it as `x`.
-
-    Under "grad" there is one output if there is one input.
-    """
+    """Write statements that run a program, for which `is_single`, and leave `x`."""
     if under is None:
         return [f"x = jax.jit({name})(**example_args())"]
     inputs = () if program is None else program.block.inputs

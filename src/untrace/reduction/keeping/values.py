@@ -128,7 +128,7 @@ class _NonFinite(RunningKeep):
         return super().other_failure(outcomes)
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
-        if not self.jit_only and scripts.is_single(program):
+        if not self.jit_only and scripts.is_single(program, self.under):
             return [
                 *scripts.output_lines(name, self.under, program),
                 f'assert not {self._test("x")}, f"the output has {self.NOUN}: {{x}}"',
