@@ -20,8 +20,9 @@ def program(function, *values) -> Program:
 
 
 def test_what_only_the_compiler_does_is_found_and_kept():
-    root = program(lambda x: jnp.sqrt(jnp.square(x)), np.float32(3e25))
-    assert str(pin(root, Auto(), Plan()).keep) == "differs(finite=False)"
+    x, y = np.float32(1.1), np.float32(0.3)
+    rounded = program(lambda x, y, z: x * y - z, x, y, x * y)
+    assert str(pin(rounded, Auto(), Plan()).keep).startswith("differs(")
 
 
 def test_rounding_of_16_bits_is_no_difference():
