@@ -35,6 +35,7 @@ from untrace.reduction.explaining import explanation, is_of_derivative
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Check, Keep, parse_keep
 from untrace.reduction.loading import drawn_in, input_names, load_program
+from untrace.reduction.losses import OF_LOSS, pinned_loss
 from untrace.reduction.program import Program
 from untrace.reduction.reproducer import Story, reproducer, unreduced
 from untrace.reduction.result import Reduction
@@ -42,7 +43,6 @@ from untrace.reduction.search import Event, Limits, Search, Step
 from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Judge, Verdict
 from untrace.reduction.values import made_up
-from untrace.reduction.workers import close_servers
 from untrace.result import Source
 from untrace.torch_modules import as_function, is_torch_module, refuse_static
 
@@ -159,9 +159,17 @@ def reduce(
         if is_torch:
             program, arrays = as_function(function, args, kwargs)
             given = arrays, {}
-        captured = _captured(program, *given, static_argnums, static_argnames)
-        program, drawn = _program(captured, captured.values)
-        return _reduced(program, keep, plan, journal, anonymous, captured.origin, drawn)
+        static = static_argnums, static_argnames
+        captured = _captured(program, *given, *static)
+
+        def loss() -> Program:
+            found = capture(jaxapi.loss_of(function), args, kwargs, *static)
+            return _program(found, found.values)[0]
+
+        whole, drawn = _program(captured, captured.values)
+        return _reduced(
+            whole, keep, plan, journal, anonymous, captured.origin, drawn, loss
+        )
 
     return with_arguments
 
@@ -220,19 +228,22 @@ def _reduced(
     is_anonymous: bool,
     origin: str,
     drawn: str = "",
+    loss: Callable[[], Program] | None = None,
 ) -> Reduction:
     program, keep = _of_wanted_output(program, keep)
     try:
         pinned = pin(program, keep, plan)
     except KeepError as error:
         raise KeepError(f"{error}\n{drawn}" if drawn else str(error)) from error
+    start = measure(program).equations
+    of_loss = pinned_loss(keep, pinned.keep, loss, plan)
+    program, pinned = of_loss or (program, pinned)
     program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
     place = (
         Path(tempfile.mkdtemp(prefix="untrace-")) if folder is None else Path(folder)
     )
     journal = Journal(place)
-    start = measure(program).equations
     facts = {
         "keep": str(pinned.keep),
         "attempts": pinned.attempts,
@@ -243,6 +254,7 @@ def _reduced(
         "name": program.name,
         "control": control,
         "drawn": drawn,
+        "loss": OF_LOSS if of_loss else "",
         "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
@@ -318,6 +330,7 @@ def _tell(plan: Plan, kind: str, journal: Journal, pinned: Pinned) -> None:
             "rate": pinned.rate,
             "control": journal.facts.get("control", ""),
             "drawn": journal.facts.get("drawn", ""),
+            "loss": journal.facts.get("loss", ""),
         }
         plan.notify(kind, facts)
 
@@ -331,29 +344,33 @@ def _finished(
     journal: Journal,
 ) -> Reduction:
     search, program, verdict, why = searched
-    try:
-        keep = with_needed(program, pinned.keep, search.judge)
-    except KeyboardInterrupt:  # the second one
-        close_servers()
-        keep = pinned.keep
     size, stats = measure(program), search.stats
     shown = "a program" if is_anonymous else origin
-    story = Story(
-        shown,
-        start,
-        size.equations,
-        stats.runs,
-        stats.seconds,
-        shown_control(program),
-        keep.told(verdict.outcomes),
-        () if is_anonymous else tuple(explanation(program, keep.blamed)),
-    )
-    try:
-        source, program = reproducer(program, keep, story, search.judge, is_anonymous)
-    except KeyboardInterrupt:
-        close_servers()
+
+    def story(keep: Keep) -> Story:
+        return Story(
+            shown,
+            start,
+            size.equations,
+            stats.runs,
+            stats.seconds,
+            shown_control(program),
+            keep.told(verdict.outcomes),
+            () if is_anonymous else tuple(explanation(program, keep.blamed)),
+        )
+
+    keep, source = pinned.keep, None
+    if not search.is_hurried:
+        try:
+            keep = with_needed(program, keep, search.judge)
+            source, program = reproducer(
+                program, keep, story(keep), search.judge, is_anonymous
+            )
+        except KeyboardInterrupt:  # the second one
+            search.stop_running()
+    if source is None:
         search.note(UNCONFIRMED)
-        source = unreduced(program, keep, story, is_anonymous)
+        source = unreduced(program, keep, story(keep), is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
     trouble = journal.trouble

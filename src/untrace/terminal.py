@@ -90,6 +90,8 @@ def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
     """Tell what fails and how it is pinned, before anything is cut."""
     console.print(printable(f"{facts['description']}"), markup=False)
     console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
+    if facts.get("loss"):
+        console.print(printable(facts["loss"]), markup=False)
     if facts.get("control"):
         console.print(printable(facts["control"]), markup=False)
     if facts.get("drawn"):

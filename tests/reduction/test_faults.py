@@ -225,10 +225,17 @@ def test_a_second_interrupt_still_writes_the_best(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(driver, "confirmed", again)
-    monkeypatch.setattr(reducing, "reproducer", again)
+    monkeypatch.setattr(reducing, "with_needed", None)  # nothing more is run
+    monkeypatch.setattr(reducing, "reproducer", None)
     reduction = untrace.reduce(function, keep="nan()", notify=interrupt)(*args)
     assert "not run once more" in reduction.summary()
     assert "def function(" in str(reduction.source)
+
+
+def test_nothing_more_is_run_for_what_was_interrupted(monkeypatch):
+    monkeypatch.setattr(trials, "run_job", None)
+    judge = trials.Judge(untrace.keep.nan(), is_stopped=True)
+    assert judge.run(None).status == "lost"
 
 
 def test_workers_that_never_come_back_end_a_reduction(monkeypatch):

@@ -616,3 +616,19 @@ def test_any_expression_of_the_outputs_is_checked():
 def test_a_check_reaches_nothing_else(text):
     with pytest.raises(keep.KeepError, match="check"):
         keep.check(text)
+
+
+def test_a_file_shows_a_difference_of_infinities():
+    lines = keep.differs(finite=False).check_lines("f", None)
+    names = {"f": lambda x: jnp.log(jnp.exp(x)), "example_args": lambda: {"x": 90.0}}
+    with pytest.raises(AssertionError, match="jit and eager differ"):
+        exec("\n".join(lines), {"jax": jax, "jnp": jnp, "np": np, **names})
+
+
+def test_a_gradient_by_several_inputs_is_several_outputs():
+    values = (X, X)
+    jaxpr = jax.make_jaxpr(lambda x, y: (x * y).sum())(*values)
+    program = program_from(jaxpr, values, ("x", "y"), "f")
+    lines = keep.nan(under="grad").check_lines("f", program)
+    assert not any(line.startswith("(x,) =") for line in lines)
+    assert "for i, x in enumerate(outputs):" in lines

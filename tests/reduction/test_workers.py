@@ -580,3 +580,33 @@ def test_two_crashes_are_told_apart_by_where_they_are():
     pinned = Crashes("SIGSEGV", stack=()).pinned(found[:1], program)
     assert pinned.holds((found[2],), program)
     assert not pinned.holds((found[1],), program)
+
+
+def test_a_server_that_still_starts_is_closed():
+    found = []
+    env = (("UNTRACE_ITS_OWN", "1"),)
+    thread = threading.Thread(
+        target=lambda: found.append(run_job(job("return x", env=env)))
+    )
+    thread.start()
+    while not any(server.key[1] == env for server in list(running._busy)):
+        time.sleep(0.01)
+    close_servers()
+    thread.join(5)
+    assert [outcome.status for outcome in found] == ["lost"]
+
+
+@pytest.mark.corpus
+def test_a_large_program_is_judged_without_compiling_it():
+    body = "for _ in range(2_100): x = x + 1\nreturn jnp.log(x - x) * 0"
+    outcome = run_job(job(body, wants=frozenset({"blame"})))
+    assert (outcome.blame, outcome.blame_row) == ("log", 2_101)
+    assert outcome.outputs[0].n_nan == 3
+    assert "compile" not in outcome.seconds
+
+
+def test_a_large_program_with_control_inputs_is_not_compiled():
+    body = "for _ in range(2_100): x = x + 1\nreturn x"
+    outcome = run_job(job(body, wants=frozenset({"quick"})))
+    assert outcome.status == "ok"
+    assert "compile" not in outcome.seconds

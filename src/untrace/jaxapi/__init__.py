@@ -170,6 +170,7 @@ from untrace.jaxapi.kernels import (
     unflatten_index,
     unflatten_operands,
 )
+from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted
 from untrace.jaxapi.made import is_converted as is_converted
 from untrace.jaxapi.made import is_linearized as is_linearized

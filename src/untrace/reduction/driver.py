@@ -33,7 +33,6 @@ from untrace.reduction.search import (
 )
 from untrace.reduction.tiers import run_all
 from untrace.reduction.trials import Exhausted, Judge, Verdict, prepare
-from untrace.reduction.workers import close_servers
 from untrace.reduction.writing import written
 
 INTERRUPTED = "it was interrupted"
@@ -106,8 +105,7 @@ def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
         return _pinned(program, keep, plan)
     except KeepError:
         for other in configured(keep):
-            trial = prepare(program, other)
-            if trial and Judge(other, plan.executor).judge(trial).is_interesting:
+            if shows(program, other, plan):
                 return _pinned(program, other, plan)
         raise
 
@@ -125,36 +123,38 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
         why = verdicts[-1].outcomes[-1].message
         raise KeepError(f"worker processes cannot be run: {why}")
     if not failed:
+        other = keep.otherwise(program)
+        if other is not None and shows(program, other, plan):
+            return _pinned(program, other, plan)
         raise KeepError(_not_reproduced(program, keep, verdicts, judge))
     pinned = keep.pinned(failed[0].outcomes, program)
     rate = len(failed) / len(verdicts)
     repeats = len(verdicts) if rate == 1 else 1
     seen = failed[0].outcomes
-    pinned = _closer(program, pinned or keep, plan)
+    pinned = _closer(program, keep, pinned or keep, plan)
     found = Pinned(pinned, _attempts(rate), rate, repeats, seen)
     _check_not_always(found.keep, plan)
-    if is_lowered(keep.runs, failed[0].outcomes) or not _lowers(program, plan):
+    if is_lowered(keep.runs, failed[0].outcomes) or not shows(program, Lowers(), plan):
         return found
     return replace(found, keep=found.keep & Lowers())
 
 
-def _closer(program: Program, keep: Keep, plan: Plan) -> Keep:
+def _closer(program: Program, keep: Keep, pinned: Keep, plan: Plan) -> Keep:
     """Pin what only a run of its own tells, if it does."""
-    closer = keep.closer()
+    closer = keep.closer(pinned)
     trial = None if closer is None else prepare(program, closer)
     if closer is None or trial is None:
-        return keep
+        return pinned
     outcomes = Judge(closer, plan.executor).everything(trial).outcomes
     if not closer.holds(outcomes, program):
-        return keep
-    return closer.pinned(outcomes, program) or keep
+        return pinned
+    return closer.pinned(outcomes, program) or pinned
 
 
-def _lowers(program: Program, plan: Plan) -> bool:
-    trial = prepare(program, Lowers())
-    return (
-        trial is not None and Judge(Lowers(), plan.executor).judge(trial).is_interesting
-    )
+def shows(program: Program, keep: Keep, plan: Plan) -> bool:
+    """Whether a program fails as a predicate wants."""
+    trial = prepare(program, keep)
+    return trial is not None and Judge(keep, plan.executor).judge(trial).is_interesting
 
 
 def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, str]:
@@ -233,8 +233,7 @@ def _check_not_always(keep: Keep, plan: Plan) -> None:
         return
     values = (np.float32(0.5),)
     jaxpr = jax.make_jaxpr(lambda x: x + 1)(*values)
-    trial = prepare(program_from(jaxpr, values, ("x",), "nothing"), keep)
-    if trial and Judge(keep, plan.executor).judge(trial).is_interesting:
+    if shows(program_from(jaxpr, values, ("x",), "nothing"), keep, plan):
         raise KeepError(
             f"{keep} holds for `x + 1` as well: every program would be reduced to "
             "nothing. Say more precisely what fails."
@@ -265,7 +264,7 @@ def search_smallest(
     except KeyboardInterrupt:
         why = INTERRUPTED
         search.notify("interrupted", {})
-        close_servers()  # what is in flight
+        search.stop_running()
     search.close()
     return search, why
 
@@ -329,8 +328,8 @@ def search_and_confirm(
         try:
             found, verdict = confirmed(search, pinned)
         except KeyboardInterrupt:
-            close_servers()
-            search.note(UNCONFIRMED)
+            search.stop_running()
+            search.is_hurried = True
             return search, search.best, Verdict(True, None, search.outcomes), why
         if found is search.best:
             return search, found, verdict, why

@@ -9,27 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
 from untrace.interpreters.nans.traps import Evidence, explain
 from untrace.interpreters.places import Origin, origin_of
 from untrace.ir import Atom, Block, Equation, Literal
+from untrace.reduction.applying import program_from
+from untrace.reduction.keeping.base import Blamed
 from untrace.reduction.program import Program, sub_blocks
 
 
-def explanation(program: Program, blamed: str | None) -> list[str]:
+def explanation(program: Program, blamed: Blamed | None) -> list[str]:
     """Return sentences about the equation that makes the first bad value.
 
     Args:
       program: The reduced program.
-      blamed: The primitive to blame; nothing is said without one.
+      blamed: The primitive to blame, there or in its gradient; nothing is said without
+        one.
 
     Returns:
       Which equation it is, counted from 0 with those of sub-programs, the line of the
       original that it comes from, and for a classic trap what happens and how it is
       usually mended. Nothing if several equations may be meant, or none.
     """
+    if blamed is not None and blamed.under == "grad":
+        gradient = _gradient_of(program)
+        return (
+            []
+            if gradient is None
+            else explanation(gradient, Blamed(blamed.primitive, None))
+        )
     found = _blamed(program, blamed)
     if found is None:
         return []
@@ -49,22 +61,49 @@ def explanation(program: Program, blamed: str | None) -> list[str]:
     return lines
 
 
-def is_of_derivative(program: Program, blamed: str | None) -> bool:
+def is_of_derivative(program: Program, blamed: Blamed | None) -> bool:
     """Whether the equation to blame is one that differentiation made."""
     found = _blamed(program, blamed)
     return found is not None and origin_of(found[3], ()).is_derivative
 
 
 def _blamed(
-    program: Program, name: str | None
+    program: Program, blamed: Blamed | None
 ) -> tuple[int, int, Equation, Any] | None:
     """Return the number of the equation to blame, of how many, and the equation twice."""
+    if blamed is None or blamed.under is not None:
+        return None
     everything = list(_numbered(program.block, program.block.jaxpr))
-    found = [item for item in enumerate(everything) if item[1][0].name == name]
+    found = [
+        item for item in enumerate(everything) if item[1][0].name == blamed.primitive
+    ]
     if len(found) != 1:
         return None
     number, (eqn, original) = found[0]
     return number, len(everything), eqn, original
+
+
+def _gradient_of(program: Program) -> Program | None:
+    """Return the program that is run under `jax.grad`; None if it cannot be traced."""
+    function = jaxapi.as_function(program.block.jaxpr)
+    floats = [
+        i
+        for i, value in enumerate(program.block.inputs)
+        if jnp.issubdtype(value.aval.dtype, jnp.inexact)
+    ]
+
+    def total(*args: Any) -> Any:
+        return sum(
+            jnp.sum(jnp.real(x))
+            for x in function(*args)
+            if jnp.issubdtype(x.dtype, jnp.inexact)
+        )
+
+    try:
+        jaxpr = jax.make_jaxpr(jax.grad(total, floats))(*program.values)
+        return program_from(jaxpr, program.values, program.names, program.name)
+    except Exception:  # an explanation is not worth a failure
+        return None
 
 
 def _numbered(block: Block, jaxpr: Any) -> Iterator[tuple[Equation, Any]]:

@@ -41,8 +41,9 @@ class Run:
       python: Another interpreter; the running one if None.
       float64: Enable 64-bit types first; the job's text is made for them.
       wants: What else to find out: "arrays" (the outputs), "blame" (which primitive
-        makes the first NaN or inf), "memory", "recompiles", "stack"
-        (where in native code it crashes).
+        makes the first NaN or inf), "quick" (large programs need not be compiled, as
+        those that are fine are for "blame"), "memory", "recompiles", "stack" (where in
+        native code it crashes).
       command: Shell command, with `{file}` for the path of the program.
       timeout_s: Wall time for everything, in seconds.
       memory_bytes: Largest resident memory of the process; no limit if None.

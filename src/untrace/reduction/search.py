@@ -13,7 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -27,6 +27,7 @@ from untrace.reduction.program import Program
 from untrace.reduction.remembering import by_identity
 from untrace.reduction.sizes import Size, measure
 from untrace.reduction.trials import Exhausted, Judge, Trial, Verdict, prepare
+from untrace.reduction.workers import close_servers
 from untrace.verification.fingerprint import fingerprint
 
 MAX_EARLIER = 30
@@ -103,6 +104,7 @@ class Search:
       unfit: Why candidates could not be run, which is no failure of the program.
       outcomes: What was seen of the best program, as far as it is known.
       settled: What was found by bisection, or grown in vain; it is not searched again.
+      is_hurried: Somebody waits for the result: nothing more is to be run.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class Search:
         self.others: dict[str, Program] = {}
         self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
         self.settled: set[object] = set()
+        self.is_hurried = False
         self.unfit: Counter[str] = Counter()
         self.limits = limits or Limits()
         self.n_jobs = max(1, jobs)
@@ -141,6 +144,12 @@ class Search:
         self.stats.seconds = self.seconds
         self._started = time.monotonic()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def stop_running(self) -> None:
+        """Let nothing run any more of what was begun; what is asked from now on is."""
+        self.judge.is_stopped = True
+        self.judge = replace(self.judge, is_stopped=False)
+        close_servers()
 
     def fall_back(self, program: Program) -> None:
         """Go back to an earlier program: those after it do not fail any more."""

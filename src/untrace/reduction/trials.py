@@ -76,12 +76,20 @@ def prepare(program: Program, keep: Keep) -> Trial | None:
 def control_jobs(
     program: Program, keep: Keep, like: tuple[Job, ...] = ()
 ) -> tuple[Job, ...] | None:
-    """Write the jobs of a program with its control inputs, which ask for no blame."""
+    """Write the jobs of a program with its control inputs, which ask for no blame.
+
+    Where it would be asked for, a large program need not be compiled to be fine.
+    """
     jobs = _jobs(program, keep, like)
     if jobs is None:
         return None
-    plain = (replace(job.run, wants=job.run.wants - {"blame"}) for job in jobs)
-    return tuple(replace(job, run=run) for job, run in zip(jobs, plain))
+    return tuple(replace(job, run=_without_blame(job.run)) for job in jobs)
+
+
+def _without_blame(run: Run) -> Run:
+    if "blame" not in run.wants:
+        return run
+    return replace(run, wants=run.wants - {"blame"} | {"quick"})
 
 
 def _jobs(
@@ -155,6 +163,7 @@ class Judge:
       suspects: Kinds of equations that did not run by themselves; see `values`.
       longest_s: The longest that a program took that came to an end.
       n_lost: Jobs that were lost in a row, up to now.
+      is_stopped: Nobody waits for its verdicts any more: nothing more is run.
     """
 
     keep: Keep
@@ -165,6 +174,7 @@ class Judge:
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     longest_s: float = 0.0
     n_lost: int = 0
+    is_stopped: bool = False
 
     def judge(self, trial: Trial) -> Verdict:
         """Run a trial until it fails in the wanted way, `attempts` times at most.
@@ -221,9 +231,9 @@ class Judge:
 
     def run(self, job: Job) -> Outcome:
         """Run one job; should the executor be gone, here."""
-        outcome = self._run(job)
-        for _ in range(MAX_LOST):
-            if outcome.status != "lost":
+        outcome = Outcome("lost", message="it was interrupted")
+        for _ in range(1 + MAX_LOST):
+            if outcome.status != "lost" or self.is_stopped:
                 break
             outcome = self._run(job)
         self.n_lost = self.n_lost + 1 if outcome.status == "lost" else 0

@@ -119,6 +119,7 @@ def flagged(
     path: tuple[Place, ...] = (),
     devices: Devices | None = None,
     given: Sequence[int] | None = None,
+    is_compiled: bool = True,
 ) -> Stretch:
     """Run a program in one compilation, with a flag for every intermediate.
 
@@ -130,6 +131,8 @@ def flagged(
       devices: Those that it runs on, if it is the body of a `shard_map`.
       given: How bad its inputs are, if that of another one is around that: `args` are
         those of the outermost.
+      is_compiled: Otherwise its primitives run one by one, which is faster for
+        thousands of them.
     """
     is_split = _is_split(jaxpr, args, devices)
     seen: list[_Recorded] = []
@@ -146,7 +149,7 @@ def flagged(
             packed([values[n] for n in group], level, is_split) for group in grouped
         ]
 
-    words = _run(run, args, devices)
+    words = _run(run, args, devices) if is_compiled else run(*args)
     rows, _, inputs, outputs, constants = seen[0]
     flags = unpacked(grouped, words, level)
     flags.update({n: int(badness(v)) for n, v in constants.items() if is_inexact(v)})

@@ -1,23 +1,33 @@
-"""Whatever fails: the program is run once, and what it shows is what is kept."""
+"""Whatever fails: the program is run once, and what it shows is what is kept.
+
+A compiled program that makes a NaN is run op by op as well: if it makes none then, that is
+the failure, and no other NaN will do. One that shows nothing is compared with itself op by
+op.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from untrace import jaxapi
 from untrace.reduction.keeping.base import Keep, RunningKeep, story
 from untrace.reduction.keeping.failures import Crashes, Hangs, Raises
-from untrace.reduction.keeping.values import Inf, Nan
+from untrace.reduction.keeping.values import Differs, Inf, Nan
 from untrace.reduction.outcome import Outcome, Run
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations
+
+HALF_RTOL = 0.1
+"""Relative error that is no rounding in programs with numbers of 16 bits or fewer."""
 
 
 @dataclass(frozen=True)
 class Auto(RunningKeep):
     """The program crashes, raises, hangs, or makes a NaN or an infinity, whichever it is.
 
-    Pinned, it is the predicate of the failure that was seen.
+    Pinned, it is the predicate of the failure that was seen. If there is none, it is that
+    the program gives other values compiled than op by op.
 
     >>> str(Auto(under="grad"))
     "auto(under='grad')"
@@ -36,14 +46,21 @@ class Auto(RunningKeep):
         seen = self._seen(outcomes[0])
         return None if seen is None else seen.pinned(outcomes, program)
 
+    def closer(self, pinned: Keep) -> Keep | None:
+        if isinstance(pinned, (Nan, Inf)):
+            return replace(pinned, jit_only=True, blame=None)
+        return pinned.closer(pinned)
+
+    def otherwise(self, program: Program) -> Keep:
+        rtol = HALF_RTOL if _is_coarse(program) else Differs.rtol
+        return Differs(rtol=rtol, **self._how())
+
     def _seen(self, outcome: Outcome) -> Keep | None:
-        return shown_by(
-            outcome,
-            under=self.under,
-            timeout_s=self.timeout_s,
-            env=self.env,
-            memory_bytes=self.memory_bytes,
-        )
+        return shown_by(outcome, **self._how())
+
+    def _how(self) -> dict[str, Any]:
+        names = ("under", "timeout_s", "env", "memory_bytes")
+        return {name: getattr(self, name) for name in names}
 
     def describe(self) -> str:
         return f"Something fails{self.where}."
@@ -78,3 +95,15 @@ def shown_by(outcome: Outcome, **how: Any) -> Keep | None:
         return Nan(**how)
     is_infinite = any(output.n_inf for output in outcome.outputs)
     return Inf(**how) if is_infinite and outcome.has_finite_inputs else None
+
+
+def _is_coarse(program: Program) -> bool:
+    """Whether a program has numbers of 16 bits or fewer."""
+    avals = (a for eqn in all_equations(program.block) for a in eqn.result_avals)
+    dtypes = (getattr(aval, "dtype", None) for aval in avals)
+    return any(
+        dtype is not None
+        and jaxapi.dtype_kind(dtype) == "floating"
+        and dtype.itemsize <= 2
+        for dtype in dtypes
+    )

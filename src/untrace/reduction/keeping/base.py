@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from untrace.errors import KeepError
 from untrace.reduction.keeping import messages, scripts
@@ -19,6 +19,13 @@ from untrace.reduction.program import Program
 from untrace.reduction.wording import counted
 
 Env = tuple[tuple[str, str], ...]
+
+
+class Blamed(NamedTuple):
+    """A primitive, in the program as it stands or under a transformation."""
+
+    primitive: str
+    under: str | None
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,16 @@ class Keep:
             self._pinned(outcomes, program) if self.holds(outcomes, program) else None
         )
 
-    def closer(self) -> Keep | None:
-        """Return the same predicate asking for more that can be pinned; None if no more."""
+    def closer(self, pinned: Keep) -> Keep | None:
+        """Return what is to be pinned instead, if it holds; None if nothing is.
+
+        Args:
+          pinned: What was pinned of this predicate.
+        """
+        return None
+
+    def otherwise(self, program: Program) -> Keep | None:
+        """Return what to look for in a program that does not fail so; None if nothing."""
         return None
 
     def describe(self) -> str:
@@ -92,8 +107,8 @@ class Keep:
         return self.describe()
 
     @property
-    def blamed(self) -> str | None:
-        """The primitive that is pinned, if one is, of the program as it stands."""
+    def blamed(self) -> Blamed | None:
+        """The primitive that is pinned, if one is."""
         return None
 
     def with_env(self, env: Env) -> Keep:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from untrace.reduction.keeping import scripts
-from untrace.reduction.keeping.base import COMPOSED, Env, Keep, merged
+from untrace.reduction.keeping.base import COMPOSED, Blamed, Env, Keep, merged
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program
 
@@ -84,7 +84,7 @@ class _Pair(_Composed):
         return " ".join(dict.fromkeys(told))
 
     @property
-    def blamed(self) -> str | None:
+    def blamed(self) -> Blamed | None:
         return self.first.blamed or self.second.blamed
 
     def plain(self) -> Keep:

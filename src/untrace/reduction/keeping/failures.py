@@ -89,10 +89,11 @@ class Crashes(Staged):
             and (not self.stack or outcome.stack == self.stack)
         )
 
-    def closer(self) -> Keep | None:
-        if self.message or self.stack is not None or self.signal not in _NATIVE:
+    def closer(self, pinned: Keep) -> Keep | None:
+        if not isinstance(pinned, Crashes) or pinned.signal not in _NATIVE:
             return None
-        return replace(self, stack=())
+        says_more = pinned.message or pinned.stack is not None
+        return None if says_more else replace(pinned, stack=())
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         label = super().other_failure(outcomes)

@@ -10,6 +10,7 @@ import numpy as np
 
 from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import (
+    Blamed,
     Keep,
     KeepError,
     RunningKeep,
@@ -82,8 +83,8 @@ class _NonFinite(RunningKeep):
         return is_run and not found
 
     @property
-    def blamed(self) -> str | None:
-        return self.blame if self.under is None else None
+    def blamed(self) -> Blamed | None:
+        return None if self.blame is None else Blamed(self.blame, self.under)
 
     def _pinned(self, outcomes: Sequence[Outcome], program: Program) -> Keep:
         jitted = outcomes[0]
@@ -118,11 +119,16 @@ class _NonFinite(RunningKeep):
         jitted = outcomes[0]
         is_other = self.blame not in (None, jitted.blame)
         if self._bad_outputs(jitted) and is_other and self._has_allowed_inputs(jitted):
-            return f"{self.NOUN} first made by `{jitted.blame}`"
+            made = (
+                f"first made by `{jitted.blame}`"
+                if jitted.blame
+                else "that no primitive makes op by op"
+            )
+            return f"{self.NOUN} {made}"
         return super().other_failure(outcomes)
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
-        if not self.jit_only and scripts.is_single(program):
+        if not self.jit_only and scripts.is_single(program, self.under):
             return [
                 *scripts.output_lines(name, self.under, program),
                 f'assert not {self._test("x")}, f"the output has {self.NOUN}: {{x}}"',

@@ -15,18 +15,22 @@ from ...interpreters.nans.grading import INFINITE
 from ...interpreters.nans.search import search
 
 
-def blame(function: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
+def blame(
+    function: Callable[..., Any], args: Sequence[Any], is_compiled: bool = True
+) -> dict[str, Any]:
     """Find the primitive to blame; nothing is returned if none is found.
 
     Args:
       function: A function of flat positional arguments.
       args: Their values.
+      is_compiled: Otherwise its primitives run one by one.
 
     Returns:
       Its name as "blame", and, if it stands in no sub-program, the number of the
       equation as "blame_row".
     """
-    found = search(flagged(jax.make_jaxpr(function)(*args), args), INFINITE)
+    jaxpr = jax.make_jaxpr(function)(*args)
+    found = search(flagged(jaxpr, args, is_compiled=is_compiled), INFINITE)
     if found.row is None:
         return {}
     name = found.stretch.rows[found.row].equation.primitive.name

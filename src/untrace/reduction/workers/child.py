@@ -31,6 +31,8 @@ from .stacks import tell_crashes
 
 _FILENAME = "<reduced program>"
 _COMPILATION = "/jax/core/compile/backend_compile_duration"
+_MAX_COMPILED = 2_000
+"""Equations of a program that is compiled in any case."""
 _MAX_MESSAGE_CHARS = 8_000
 _WIDE = re.compile(r"^@\w+\.enable_x64\(True\)(?:\n\S.*|\n +.*)*\Z", re.MULTILINE)
 """The decorator of a function that computes in 64 bits, before its `def`."""
@@ -176,6 +178,16 @@ def _run(
         jitted = jax.jit(function)
         report.begin("trace")
         traced = jitted.trace(*args)
+        if wants & {"blame", "quick"} and _is_large(traced.jaxpr):
+            report.begin("run")
+            outputs = _floats(_op_by_op(function, args))
+            is_bad = _has_bad(outputs)
+            if is_bad or "quick" in wants:  # the same compiled, which takes long
+                found["outputs"] = [_about(x) for x in outputs]
+                report.begin("done", status="ok", **found)
+                if is_bad and "blame" in wants:
+                    found |= _blamed(function, args, is_compiled=False)
+                return found
         report.begin("lower")
         lowered = traced.lower()
         if header["action"] == "lower":
@@ -194,16 +206,34 @@ def _run(
         outputs = jax.block_until_ready(jax.tree.leaves(outputs))
         if "recompiles" in wants:
             found["n_compiles"] = _count_compiles(jitted, args)
-    outputs = [x for x in outputs if jnp.result_type(x) != jax.dtypes.float0]
+    outputs = _floats(outputs)
     found["outputs"] = [_about(x) for x in outputs]
     report.begin("done", status="ok", **found)
-    if "blame" in wants and any(
-        n_nan or n_inf for *_, n_nan, n_inf in found["outputs"]
-    ):
+    if "blame" in wants and _has_bad(outputs):
         found |= _blamed(function, args)
     if "arrays" in wants:
         arrays += [wire.encode(x) for x in outputs]
     return found
+
+
+def _is_large(jaxpr: Any) -> bool:
+    """Whether a program has more equations than are compiled in seconds."""
+    count, todo = 0, [jaxpr]
+    while todo and count <= _MAX_COMPILED:
+        eqns = split(todo.pop())[0].eqns
+        count += len(eqns)
+        todo += [e.params["jaxpr"] for e in eqns if e.primitive.name in ("jit", "pjit")]
+    return count > _MAX_COMPILED
+
+
+def _floats(outputs: list[Any]) -> list[Any]:
+    """Leave out the derivatives that integers do not have."""
+    return [x for x in outputs if jnp.result_type(x) != jax.dtypes.float0]
+
+
+def _has_bad(outputs: list[Any]) -> bool:
+    """Whether an output has a NaN or an infinity."""
+    return any(n_nan or n_inf for *_, n_nan, n_inf in map(_about, outputs))
 
 
 def _verified(path: str) -> dict[str, Any]:
@@ -223,10 +253,12 @@ def _op_by_op(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
         return list(jax.core.eval_jaxpr(*split(jaxpr), *args))
 
 
-def _blamed(function: Callable[..., Any], args: list[Any]) -> dict[str, Any]:
+def _blamed(
+    function: Callable[..., Any], args: list[Any], is_compiled: bool = True
+) -> dict[str, Any]:
     """Ask for the primitive to blame; a program that resists keeps its verdict."""
     with contextlib.suppress(Exception):
-        return blame(function, args)
+        return blame(function, args, is_compiled)
     return {}
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +51,7 @@ class Server:
       env: Environment variables beyond those of this process.
       is_whole_env: Nothing of the environment of this process is inherited.
       forks: Fork a child for every job; otherwise the process serves a single job.
+      tell: Told of it as soon as there is a process, which takes seconds to import JAX.
 
     Raises:
       LostServer: If it does not start; the message says why.
@@ -61,6 +63,7 @@ class Server:
         env: Env,
         is_whole_env: bool = False,
         forks: bool = HAS_FORK,
+        tell: Callable[[Server], None] | None = None,
     ) -> None:
         self.key = (python, env, is_whole_env)
         self.forks = forks
@@ -74,6 +77,8 @@ class Server:
             _start_thread(_read_frames, self.process.stdout, self.frames),
             _start_thread(_read_errors, self.process.stderr, self.errors),
         ]
+        if tell is not None:
+            tell(self)
         try:
             self._send({"path": _search_path() if is_own else []})
             hello = self._next(time.monotonic() + START_S)

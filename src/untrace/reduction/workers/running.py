@@ -93,10 +93,18 @@ def _borrow(run: Run) -> Server:
                 _idle.remove(server)
                 _busy.add(server)
                 return server
-    server = Server(*key)
+    try:
+        return Server(*key, tell=_note_busy)
+    except BaseException:
+        with _lock:
+            _busy.difference_update([s for s in _busy if s.process.poll() is not None])
+        raise
+
+
+def _note_busy(server: Server) -> None:
+    """List a server while it starts: it may have to be closed then."""
     with _lock:
         _busy.add(server)
-    return server
 
 
 def _give_back(server: Server) -> None:

@@ -1,0 +1,66 @@
+"""`auto()`: the failure that is named is the one that was meant."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from untrace import jaxapi
+from untrace.reduction.applying import program_from
+from untrace.reduction.driver import Plan, pin
+from untrace.reduction.keeping.automatic import Auto
+from untrace.reduction.keeping.values import Inf
+from untrace.reduction.losses import pinned_loss
+from untrace.reduction.program import Program
+
+
+def program(function, *values) -> Program:
+    jaxpr = jax.make_jaxpr(function)(*values)
+    return program_from(jaxpr, values, ["x"] * len(values), "f")
+
+
+def test_what_only_the_compiler_does_is_found_and_kept():
+    x, y = np.float32(1.1), np.float32(0.3)
+    rounded = program(lambda x, y, z: x * y - z, x, y, x * y)
+    assert str(pin(rounded, Auto(), Plan()).keep).startswith("differs(")
+
+
+def test_rounding_of_16_bits_is_no_difference():
+    half = program(lambda x: x * 3, jnp.ones(3, jnp.bfloat16))
+    whole = program(lambda x: x * 3, np.ones(3, np.float32))
+    assert Auto().otherwise(half).rtol > 10 * Auto().otherwise(whole).rtol
+
+
+def test_a_nan_of_the_compiler_alone_asks_to_run_op_by_op_as_well():
+    pinned = Auto().closer(Inf(blame="exp", inf_inputs=False))
+    assert str(pinned) == "inf(jit_only=True, inf_inputs=False)"
+
+
+def loss(x, y):
+    return jnp.sqrt(jnp.sum((x - y) ** 2)), x
+
+
+@jax.jit
+def step(x, y):
+    _, gradient = jax.value_and_grad(loss, has_aux=True)(x, y)
+    return x - 0.1 * gradient
+
+
+def test_a_backward_pass_that_fails_leads_to_its_loss():
+    x = np.ones(2, np.float32)
+    found = pinned_loss(
+        Auto(), Inf(), lambda: program(jaxapi.loss_of(step), x, x), Plan()
+    )
+    assert found is not None
+    assert str(found[1].keep) == "nan(under='grad', blame='div', inf_inputs=False)"
+
+
+def test_without_a_gradient_there_is_no_loss():
+    with pytest.raises(LookupError, match="nothing is differentiated"):
+        jaxapi.loss_of(jnp.sin)(1.0)
+
+
+def test_the_loss_of_a_step_is_what_it_differentiates():
+    x = np.full(2, 3.0, np.float32)
+    assert jaxapi.loss_of(step)(x, 0 * x) == loss(x, 0 * x)[0]
+    assert np.isfinite(step(x, 0 * x)).all()
