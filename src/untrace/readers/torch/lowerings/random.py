@@ -67,6 +67,9 @@ class Keys(threading.local):
             return key
         return jax.random.fold_in(key, self.n_calls - 1)
 
+    def _use(self, key: Any) -> None:
+        self.key = key  # where it is made, it would be a variable of that name
+
     def _n_asked(self, module: int | None) -> int:
         known = self.drawing or {}
         return 0 if module is None else known.get(module, 0)
@@ -81,7 +84,7 @@ class Keys(threading.local):
         is_outermost = self.module is None  # the key that is given is its own
         before = self.key, self.module
         if not (is_looking or is_outermost):
-            self.key = self._another()
+            self._use(self._another())
         n_before = self.n_calls
         self.module, self.n_calls = module, 0
         try:
