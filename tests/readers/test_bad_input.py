@@ -88,3 +88,15 @@ def test_params_of_a_newer_jax_are_named():
     with pytest.raises(untrace.ParseError, match=words) as caught:
         untrace.parse(text)
     assert "newer JAX" in str(caught.value)
+
+
+@pytest.mark.parametrize("written", ["sin[magic=1] a", "add[magic=()] a a"])
+def test_params_that_rules_would_pass_over_are_errors(written):
+    text = f"{{ lambda ; a:f32[3]. let b:f32[3] = {written} in (b,) }}"
+    with pytest.raises(untrace.ParseError, match="has no param `magic`"):
+        untrace.parse(text)
+
+
+def test_params_of_another_release_that_say_nothing_are_left_out():
+    text = "{ lambda ; a:f32[3]. let b:f32[3] = add[magic=None] a a in (b,) }"
+    assert "magic" not in str(untrace.parse(text))

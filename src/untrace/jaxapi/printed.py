@@ -307,13 +307,14 @@ def infer(primitive: Any, avals: Sequence[Any], params: Mapping[str, Any]) -> An
     Raises what the rules of the primitive raise, of any class.
     """
     called = params.get("call_jaxpr")
-    if called is not None and _is_call(primitive):
+    if called is not None and is_call(primitive):
         return list(split_jaxpr(called)[0].out_avals), _core.positional_effects(called)
     results, effects = primitive.abstract_eval(*avals, **params)
     return list(results) if primitive.multiple_results else [results], effects
 
 
-def _is_call(primitive: Any) -> bool:
+def is_call(primitive: Any) -> bool:
+    """Whether a primitive only calls its jaxpr."""
     return getattr(primitive, "call_primitive", False) or primitive.name in (
         "custom_jvp_call",
         "custom_vjp_call",

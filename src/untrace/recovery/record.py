@@ -284,6 +284,11 @@ def count_as_users(code: types.CodeType) -> None:
     _OF_PROGRAMS[id(code)] = code
 
 
+def is_kept(code: types.CodeType) -> bool:
+    """Whether code is a library's that counts as the user's."""
+    return id(code) in _OF_PROGRAMS
+
+
 _OF_PROGRAMS: dict[int, types.CodeType] = {}
 
 

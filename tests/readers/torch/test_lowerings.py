@@ -78,6 +78,16 @@ UNARY = {
     "min": lambda x: x.min(1)[0],
     "argmax": lambda x: x.argmax(1),
     "norm": lambda x: x.norm() + x.norm(dim=1) + torch.linalg.norm(x, dim=1),
+    "norm_of_matrices": lambda x: x.view(2, 2, 6).norm(3, dim=(1, 2), keepdim=True),
+    "vector_norm": lambda x: torch.linalg.vector_norm(x, dim=(0, 1)) + x.norm("fro"),
+    "linalg_norm": lambda x: (
+        torch.linalg.norm(x)
+        + torch.linalg.norm(x, dim=(0, 1))
+        + torch.linalg.norm(x, 1)
+    ),
+    "weight_norm": lambda x: torch._weight_norm(
+        x.view(2, 2, 6), x.view(2, 2, 6)[:, :1, :1]
+    ),
     "normalize": lambda x: F.normalize(x, dim=-1),
     "cumsum": lambda x: x.cumsum(1),
     "prod": lambda x: x.prod(1),

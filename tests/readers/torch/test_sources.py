@@ -86,6 +86,63 @@ def test_dropout_takes_a_key():
     assert "key" not in str(untrace.source(model.eval())(torch.randn(2, 4)))
 
 
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding=1)
+        self.second = nn.Conv2d(4, 4, 3, stride=2, bias=True)
+        self.norm = nn.GroupNorm(2, 4)
+        self.head = nn.Sequential(
+            nn.Dropout(0.2), nn.ConvTranspose2d(4, 2, 2, groups=2)
+        )
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x):
+        x = self.drop(self.second(self.first(x)))
+        return self.head(self.norm(x))
+
+
+def test_layers_are_functions_of_their_parameters():
+    source = untrace.source(Images().train())(torch.randn(2, 3, 6, 6))
+    text = str(source)
+    assert source.report.strength == "identical" and source.parity.is_close
+    first = 'conv2d(params["first"], x, 1, 1)'
+    assert f'conv2d(params["second"], {first}, 2, 0)' in text
+    assert "def dropout(x, key, p):" in text and "def group_norm(params, x):" in text
+    assert "dropout(value, key, 0.2)" in text
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid())
+
+    def forward(self, x):
+        return self.gate(x) * self.gate(-x)
+
+
+def test_sequences_are_named_by_what_holds_them():
+    source = untrace.source(Gated())(torch.randn(2, 3))
+    assert 'gate(params["gate"], x) * gate(params["gate"], -x)' in str(source)
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.utils.weight_norm(nn.Conv1d(2, 3, 2))
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm")
+def test_what_hooks_compute_of_parameters_is_no_state():
+    source = untrace.source(Normed())(torch.randn(1, 2, 5))
+    weight = 'weight_norm(params["conv"]["weight_v"], params["conv"]["weight_g"])'
+    assert "def normed(params, x):" in str(source) and weight in str(source)
+    assert source.parity.is_close and not source.parity.buffers
+
+
 def test_saved_file_runs_where_there_is_no_torch(tmp_path):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).bfloat16()
     x = torch.randn(3, 4).bfloat16()

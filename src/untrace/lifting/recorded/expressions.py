@@ -41,6 +41,7 @@ from untrace.lifting.sizes import Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.lifting.spelling.limits import spell_limit
 from untrace.recovery.functions import is_function
+from untrace.recovery.record import is_kept
 from untrace.syntax.precedence import ATOM
 
 MIN_WHOLE = 4  # fields of an object that is passed whole where all of them are needed
@@ -84,7 +85,9 @@ def shape_term(value: Any, writer: Writer) -> Term:
 
     Functions that are alike but for the size of their arrays have one text then.
     """
-    if writer.in_library and type(value) in (tuple, list):
+    around = writer.program.open_calls
+    by_library = writer.in_library or (around and is_kept(around[-1].bodies[0].code))
+    if by_library and type(value) in (tuple, list):
         for array in reversed(writer.latest):
             found = writer.values.find(id(array))
             if found and array.shape == tuple(value) and _is_needed(found[0], writer):

@@ -202,6 +202,7 @@ class BlockBuilder(Calls):
             params, inputs = self.operands_and_params(eqn)
             if primitive is None:
                 primitive, params = self.primitive(eqn, params, inputs)
+        params = builder.known(eqn, primitive, params)
         avals = [atom.aval for atom in inputs]
         results, effects = builder.inferred(eqn, primitive, avals, params)
         if len(results) != len(eqn.binders):

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from untrace.errors import ParseError
 from untrace.jaxapi import jax_version, printed, short_type
+from untrace.jaxapi.rule_params import known_params
 from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
 from untrace.readers.jaxprs.dropped import with_names_of_dropped
@@ -195,12 +196,27 @@ class Builder:
             said = (str(error) or type(error).__name__).split("\n")[0]
             unknown = _UNKNOWN.search(said)
             if unknown is not None and unknown[1] in eqn.params:
-                self.fail(
-                    f"`{eqn.primitive}` has no param `{unknown[1]}` in jax {jax_version()}",
-                    eqn.at,
-                    "If a newer JAX printed the text, read it with that.",
-                )
+                self._fail_at_param(unknown[1], eqn)
             self.fail(f"`{eqn.primitive}` is not possible for {kinds}: {said}", eqn.at)
+
+    def known(
+        self, eqn: Equation, primitive: Any, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the params that this release has; others may be there if they are None."""
+        names = None if printed.is_call(primitive) else known_params(primitive)
+        if names is None or names.issuperset(params):
+            return params
+        for name, value in params.items():
+            if value is not None and name not in names:
+                self._fail_at_param(name, eqn)
+        return {name: value for name, value in params.items() if name in names}
+
+    def _fail_at_param(self, name: str, eqn: Equation) -> NoReturn:
+        self.fail(
+            f"`{eqn.primitive}` has no param `{name}` in jax {jax_version()}",
+            eqn.at,
+            "If a newer JAX printed the text, read it with that.",
+        )
 
 
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")

@@ -50,6 +50,10 @@ class Making(Protocol):
 
     def n_mixed(self, jaxpr: Any) -> int: ...
 
+    def known(
+        self, eqn: Equation, primitive: Any, params: dict[str, Any]
+    ) -> dict[str, Any]: ...
+
     def inferred(
         self, eqn: Equation, primitive: Any, avals: Sequence[Any], params: Any
     ) -> tuple[list[Any], Any]: ...

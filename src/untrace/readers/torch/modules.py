@@ -11,14 +11,16 @@ import collections.abc
 import functools
 import os
 import types
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 
-from untrace.readers.torch.dispatching import LAYERS
+from untrace.readers.torch.dispatching import LAYERS as INSIDE
+from untrace.readers.torch.dispatching import jax_value, wrapped
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
+from untrace.readers.torch.lowerings.table import LAYERS
 from untrace.recovery.classifying import pass_over, recorded
 from untrace.recovery.quoting import quote_as
 
@@ -34,23 +36,22 @@ class Copier:
 
     Args:
       tensor: Returns the tensor that stands for one of the user's.
-      drawing: The `id` of the modules that draw random numbers.
     """
 
-    def __init__(self, tensor: Callable[[Any], Any], drawing: Set[int]) -> None:
+    def __init__(self, tensor: Callable[[Any], Any]) -> None:
         self._tensor, self._known = tensor, dict[int, tuple[Any, Any]]()
-        self._drawing = drawing
+        self._names: dict[int, str] = {}
 
     def copy(self, value: Any) -> Any:
         """Copy modules, tensors and the containers that hold them."""
         if id(value) in self._known:
             return self._known[id(value)][1]
         if isinstance(value, Module):
-            made = object.__new__(traced_class(type(value)))
+            made = object.__new__(traced_class(type(value), self._names.get(id(value))))
+            self._names |= _names_of_containers(value)
             self._known[id(value)] = value, made
             made.__dict__.update({k: self.copy(v) for k, v in vars(value).items()})
             made.__dict__["copied_from"] = id(value)
-            made.__dict__["draws"] = id(value) in self._drawing
             return made
         if isinstance(value, torch.Tensor):
             made = self._tensor(value)
@@ -66,18 +67,29 @@ class Copier:
         return made
 
 
+def _names_of_containers(module: Any) -> dict[int, str]:
+    """The names that a module has for sequences of others, which say nothing themselves."""
+    return {
+        id(child): name
+        for name, child in module._modules.items()
+        if type(child) is torch.nn.Sequential and name.isidentifier()
+    }
+
+
 @functools.cache
-def traced_class(cls: Any) -> Any:
-    """The class of copies of a module, which has the same name."""
+def traced_class(cls: Any, name: str | None = None) -> Any:
+    """The class of copies of a module, which has the same name if no other is given."""
     names: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__}
     forward = cls.forward
     is_plain = isinstance(forward, types.FunctionType)
-    if is_plain and forward.__code__.co_name == "forward":
+    if forward.__qualname__ in LAYERS and _is_layer(forward):
+        names["forward"] = _as_layer(forward, LAYERS[forward.__qualname__])
+    elif is_plain and forward.__code__.co_name == "forward":
         names["forward"] = _as_call(forward, cls)
     names["__call__"] = _call
     names["is_layer"] = _is_layer(cls)
-    made = type(cls.__name__, (cls,), names)
-    made.__qualname__ = cls.__qualname__
+    made = type(name or cls.__name__, (cls,), names)
+    made.__qualname__ = name or cls.__qualname__
     jax.tree_util.register_pytree_with_keys(
         made, _flatten_with_keys, functools.partial(_unflatten, made), _flatten
     )
@@ -110,8 +122,23 @@ def _as_call(forward: types.FunctionType, cls: Any) -> types.FunctionType:
     return recorded(made) if _is_layer(cls) else made
 
 
+def _as_layer(forward: Any, layer: Callable[..., Any]) -> Any:
+    """The `forward` of a layer that a lowering is given as a whole."""
+
+    def run(self: Any, input: Any, *rest: Any, **options: Any) -> Any:
+        made = NotImplemented
+        is_usual = "weight" in self._parameters  # else it is computed of others
+        if is_usual and not (rest or options):
+            made = layer(self, jax_value(input))
+        if made is NotImplemented:
+            return forward(self, input, *rest, **options)
+        return wrapped(made)
+
+    return run
+
+
 def _is_layer(cls: Any) -> bool:
-    """Whether a class of modules is one of torch."""
+    """Whether a class or a function is one of torch."""
     return cls.__module__.partition(".")[0] == "torch"
 
 
@@ -121,9 +148,11 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     if any(self.__dict__.get(name) for name in hooks):
         return Module.__call__(self, *args, **kwargs)
     own = self.__dict__
-    draws = own["draws"] and not (self.is_layer and not own["_modules"])
-    with LAYERS.inside(self.is_layer), KEYS.inside(own["copied_from"], draws):
-        return self.forward(*args, **kwargs)
+    with INSIDE.inside(self.is_layer):
+        if self.is_layer and not own["_modules"]:  # it draws with keys of its caller
+            return self.forward(*args, **kwargs)
+        with KEYS.inside(own["copied_from"]):
+            return self.forward(*args, **kwargs)
 
 
 def state_tree(module: Any) -> dict[str, Any]:

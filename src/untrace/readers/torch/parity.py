@@ -27,7 +27,7 @@ from untrace.readers.torch.lowerings.random import (
 )
 from untrace.readers.torch.lowerings.table import FILLING, LOWERINGS
 from untrace.readers.torch.program import Program, converted, to_jax
-from untrace.readers.torch.state import Path, at, buffers, parameters
+from untrace.readers.torch.state import Path, at, buffers, parameters, tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def compare(program: Program, function: Callable[..., Any]) -> Parity:
 
 
 def _compared(program: Program, function: Callable[..., Any]) -> Parity:
-    module = copy.deepcopy(program.module)
+    module = _copied(program.module)
     args = copy.deepcopy(program.inputs)
     kwargs = copy.deepcopy(dict(program.options))
     for parameter in parameters(module).values():
@@ -152,6 +152,12 @@ def _compared(program: Program, function: Callable[..., Any]) -> Parity:
         tuple(_buffer_errors(program.changed, made_buffers, module, state)),
         tuple(_gradient_errors(made, made_out, pull, wanted, module)),
     )
+
+
+def _copied(module: Any) -> Any:
+    """A copy of a module; tensors that it has computed of others are copied by value."""
+    computed = (one for _, one in tensors(module) if not one.is_leaf)
+    return copy.deepcopy(module, {id(one): one.detach().clone() for one in computed})
 
 
 def _keys(program: Program) -> list[Any]:

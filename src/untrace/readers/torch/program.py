@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -77,8 +77,9 @@ def read(
     def function(*given: Any) -> Any:
         taken = dict(zip(arguments, given))
         given_state = taken.get("params", {}), taken.get("buffers", {})
-        run = Run(module, *given_state, state, looked.drawing)
-        KEYS.start(taken[list(arguments)[-len(inputs) - 1]] if looked.drawing else None)
+        run = Run(module, *given_state, state)
+        key = taken[list(arguments)[-len(inputs) - 1]] if looked.drawing else None
+        KEYS.start(key, looked.drawing)
         called = {n: taken[names[n]] if n in names else v for n, v in bound.items()}
         out = run(called)
         if not looked.changed:
@@ -120,7 +121,6 @@ class Run:
       params: Its parameters, nested.
       given: Its buffers, nested.
       state: The paths of the buffers that are given; others are constants.
-      drawing: The `id` of the modules that draw random numbers.
 
     Attributes:
       state: The tensors that stand for the buffers.
@@ -129,9 +129,7 @@ class Run:
 
     lost: tuple[Path, ...] = ()
 
-    def __init__(
-        self, module: Any, params: Any, given: Any, state: Any, drawing: Set[int]
-    ) -> None:
+    def __init__(self, module: Any, params: Any, given: Any, state: Any) -> None:
         self._params = {path: Tensor(at(params, path)) for path in parameters(module)}
         known = {
             id(value): self._params[path] for path, value in parameters(module).items()
@@ -146,10 +144,9 @@ class Run:
             made = known.get(id(value))
             return Tensor(to_array(value)) if made is None else made
 
-        self.copy = Copier(tensor, drawing).copy(module)
+        self.copy = Copier(tensor).copy(module)
         self._module = module
         self._known = {id(held) for held in known.values()}
-        self.copy.__dict__["draws"] = False  # the key that is given is its own
 
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
@@ -197,12 +194,12 @@ def _without_fast_paths() -> Generator[None, None, None]:
 
 
 class _Looked(NamedTuple):
-    """What a run of a module does besides returning something."""
+    """What a run of a module does besides returning something; `drawing`: see `Keys`."""
 
     read: tuple[Path, ...]
     changed: tuple[Path, ...]
     lost: tuple[Path, ...]
-    drawing: frozenset[int]
+    drawing: Mapping[int, int]
 
 
 def _look(
@@ -211,12 +208,12 @@ def _look(
     found: list[_Looked] = []
 
     def run(params: Any, state: Any, inputs: Any) -> Any:
-        one = Run(module, nested(params), nested(state), state, set())
+        one = Run(module, nested(params), nested(state), state)
         KEYS.start(None)
         out = one({**bound, **inputs})
         now = {path: tensor.array for path, tensor in one.state.items()}
         changed = [p for p, array in now.items() if array is not one.starts[p]]
-        found[:] = [_Looked((), tuple(changed), one.lost, frozenset(KEYS.drawn))]
+        found[:] = [_Looked((), tuple(changed), one.lost, KEYS.drawn)]
         return out, [now[path] for path in changed]
 
     closed = jax.make_jaxpr(run)(params, state, inputs)
@@ -224,8 +221,10 @@ def _look(
     own = closed.jaxpr.invars[len(params) : len(params) + len(state)]
     order = sorted(state)  # as JAX flattens a dict
     read = {path for path, variable in zip(order, own) if id(variable) in used}
-    kept = [path for path in state if path in read or path in found[0].changed]
-    return found[0]._replace(read=tuple(kept))
+    computed = {path for path, value in buffers(module).items() if not value.is_leaf}
+    changed = [p for p in found[0].changed if p in read or p not in computed]
+    kept = [path for path in state if path in read or path in changed]
+    return found[0]._replace(read=tuple(kept), changed=tuple(changed))
 
 
 def _used(jaxpr: Any) -> Iterator[Any]:

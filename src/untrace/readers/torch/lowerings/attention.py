@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.random import dropout
-from untrace.readers.torch.lowerings.table import lowered_function
+from untrace.readers.torch.lowerings.random import KEYS, dropout
+from untrace.readers.torch.lowerings.table import kept, lowered_function
 
 
 @lowered_function()
@@ -44,7 +44,7 @@ def scaled_dot_product_attention(
         scores, mask = scores + attn_mask, attn_mask > -jnp.inf
     weights = jax.nn.softmax(scores, axis=-1, where=mask)
     if dropout_p:
-        weights = dropout(weights, dropout_p)
+        weights = dropout(weights, KEYS.next(), dropout_p)
     return weights @ value
 
 
@@ -94,14 +94,16 @@ def multi_head_attention_forward(
     dropout_p = dropout_p if training else 0.0
     masks = [attn_mask] if attn_mask is not None else []
     if key_padding_mask is not None:
-        masks.append(key_padding_mask[..., None, None, :])
+        padding = key_padding_mask[..., None, None, :]
+        masks.append(padding)
     is_plain = not need_weights and not dropout_p and not masks
     weights: Any = None
     if is_plain and _is_for_jax(q[None], k[None], v[None]):
         q, k, v = (_split(x, num_heads) for x in (q, k, v))
         out = jnp.swapaxes(jax.nn.dot_product_attention(q, k, v), 0, 1)
     else:
-        q, k, v = (jnp.swapaxes(_split(x, num_heads), 1, 2) for x in (q, k, v))
+        q, k = split_heads(q, num_heads), split_heads(k, num_heads)
+        v = split_heads(v, num_heads)
         scores = q @ jnp.swapaxes(k, -2, -1) / math.sqrt(q.shape[-1])
         mask: Any = None
         for one in masks:
@@ -115,7 +117,7 @@ def multi_head_attention_forward(
                 mask = kept if mask is None else mask & kept
         weights = jax.nn.softmax(scores, axis=-1, where=mask)
         if dropout_p:
-            weights = dropout(weights, dropout_p)
+            weights = dropout(weights, KEYS.next(), dropout_p)
         out = jnp.transpose(weights @ v, (2, 0, 1, 3))
     out = out.reshape(query.shape) @ out_proj_weight.T
     out = out if out_proj_bias is None else out + out_proj_bias
@@ -137,6 +139,13 @@ def _is_for_jax(query: Any, key: Any, value: Any) -> bool:
 
 
 _FLOATS = (jnp.float32, jnp.bfloat16, jnp.float16)
+
+
+@kept
+def split_heads(x: Any, num_heads: int) -> Any:
+    """From (length, batch, features) to (batch, head, length, features of a head)."""
+    heads = x.reshape((*x.shape[:2], num_heads, -1))
+    return jnp.transpose(heads, (1, 2, 0, 3))
 
 
 def _split(x: Any, num_heads: int) -> Any:

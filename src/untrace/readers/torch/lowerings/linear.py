@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.table import (
     LOWERINGS,
-    kept,
+    kept_as,
+    layer,
     lowered_function,
     lowering,
 )
@@ -100,11 +101,24 @@ def _one(value: Any) -> Any:
     return value
 
 
+def _of_layer(parameter: Any) -> Any:
+    return None if parameter is None else parameter.array
+
+
+def _options(n: int, dilation: Any, groups: int) -> dict[str, Any]:
+    """What a convolution is told beside its strides and padding."""
+    options: dict[str, Any] = {}
+    if set(as_sizes(dilation, n)) != {1}:
+        options["rhs_dilation"] = as_sizes(dilation, n)
+    if groups != 1:
+        options["feature_group_count"] = groups
+    return options
+
+
 def _convolution(n: int) -> None:
     letters = _letters(n)
 
-    @kept
-    def conv(
+    def convolved(
         x: Any, weight: Any, bias: Any, stride: Any, padding: Any, options: Any
     ) -> Any:
         out = jax.lax.conv_general_dilated(
@@ -115,10 +129,20 @@ def _convolution(n: int) -> None:
             dimension_numbers=letters,
             **options,
         )
-        if bias is None:
-            return out
-        return out + bias.reshape((-1, *[1] * n))
+        return out if bias is None else out + bias.reshape((-1, *[1] * n))
 
+    @kept_as(f"conv{n}d")
+    def conv(
+        x: Any, weight: Any, bias: Any, stride: Any, padding: Any, options: Any
+    ) -> Any:
+        return convolved(x, weight, bias, stride, padding, options)
+
+    @kept_as(f"conv{n}d")
+    def conv_layer(params: Any, x: Any, stride: Any, padding: Any, options: Any) -> Any:
+        weight, bias = _of_layer(params.weight), _of_layer(params.bias)
+        return convolved(x, weight, bias, stride, padding, options)
+
+    @lowering(f"conv{n}d")
     def lowered(
         input: Any,
         weight: Any,
@@ -128,34 +152,32 @@ def _convolution(n: int) -> None:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Any:
-        options: dict[str, Any] = {}
-        if set(as_sizes(dilation, n)) != {1}:
-            options["rhs_dilation"] = as_sizes(dilation, n)
-        if groups != 1:
-            options["feature_group_count"] = groups
+        options = _options(n, dilation, groups)
         is_single = input.ndim == n + 1
         x = input[None] if is_single else input
         out = conv(x, weight, bias, _one(stride), _one(padding), options)
         return out[0] if is_single else out
 
-    _rename(conv, f"conv{n}d")
-    lowering(f"conv{n}d")(lowered)
-
-
-def _rename(function: Any, name: str) -> None:
-    function.__name__ = function.__qualname__ = name
-    function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
-    kept(function)
+    @layer(f"Conv{n}d")
+    def of_module(module: Any, x: Any) -> Any:
+        if module.padding_mode != "zeros" or x.ndim == n + 1:
+            return NotImplemented
+        options = _options(n, module.dilation, module.groups)
+        stride, padding = _one(module.stride), _one(module.padding)
+        return conv_layer(module, x, stride, padding, options)
 
 
 def _transposed_convolution(n: int) -> None:
     letters = _letters(n)
     transposed = letters[0], f"IO{letters[1][2:]}", letters[2]
 
-    @kept
-    def conv_transpose(
+    def convolved(
         x: Any, weight: Any, bias: Any, stride: Any, pads: Any, options: Any
     ) -> Any:
+        groups = options.get("feature_group_count", 1)
+        if groups != 1:
+            split = weight.reshape((groups, -1, *weight.shape[1:]))
+            weight = jnp.concatenate(list(split), axis=1)
         out = jax.lax.conv_general_dilated(
             x,
             jnp.flip(weight, tuple(range(2, n + 2))),
@@ -165,10 +187,28 @@ def _transposed_convolution(n: int) -> None:
             dimension_numbers=transposed,
             **options,
         )
-        if bias is None:
-            return out
-        return out + bias.reshape((-1, *[1] * n))
+        return out if bias is None else out + bias.reshape((-1, *[1] * n))
 
+    @kept_as(f"conv_transpose{n}d")
+    def conv_transpose(
+        x: Any, weight: Any, bias: Any, stride: Any, pads: Any, options: Any
+    ) -> Any:
+        return convolved(x, weight, bias, stride, pads, options)
+
+    @kept_as(f"conv_transpose{n}d")
+    def conv_transpose_layer(
+        params: Any, x: Any, stride: Any, pads: Any, options: Any
+    ) -> Any:
+        weight, bias = _of_layer(params.weight), _of_layer(params.bias)
+        return convolved(x, weight, bias, stride, pads, options)
+
+    def pads_of(weight: Any, padding: Any, extra: Any, dilation: Any) -> Any:
+        sizes = zip(as_sizes(dilation, n), weight.shape[2:])
+        reach = [d * (size - 1) for d, size in sizes]
+        both = zip(reach, as_sizes(padding, n), as_sizes(extra, n))
+        return [(r - p, r - p + more) for r, p, more in both]
+
+    @lowering(f"conv_transpose{n}d")
     def lowered(
         input: Any,
         weight: Any,
@@ -179,25 +219,18 @@ def _transposed_convolution(n: int) -> None:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Any:
-        dilations = as_sizes(dilation, n)
-        reach = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:])]
-        pads = [
-            (r - p, r - p + extra)
-            for r, p, extra in zip(
-                reach, as_sizes(padding, n), as_sizes(output_padding, n)
-            )
-        ]
-        options: dict[str, Any] = {}
-        if set(dilations) != {1}:
-            options["rhs_dilation"] = dilations
-        if groups != 1:
-            options["feature_group_count"] = groups
-            split = weight.reshape((groups, -1, *weight.shape[1:]))
-            weight = jnp.concatenate(list(split), axis=1)
+        pads = pads_of(weight, padding, output_padding, dilation)
+        options = _options(n, dilation, groups)
         return conv_transpose(input, weight, bias, _one(stride), pads, options)
 
-    _rename(conv_transpose, f"conv_transpose{n}d")
-    lowering(f"conv_transpose{n}d")(lowered)
+    @layer(f"ConvTranspose{n}d")
+    def of_module(module: Any, x: Any) -> Any:
+        if x.ndim == n + 1:
+            return NotImplemented
+        extra, dilation = module.output_padding, module.dilation
+        pads = pads_of(module.weight, module.padding, extra, dilation)
+        options = _options(n, dilation, module.groups)
+        return conv_transpose_layer(module, x, _one(module.stride), pads, options)
 
 
 for _n in (1, 2, 3):

@@ -11,7 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.table import lowered_function
+from untrace.readers.torch.lowerings.table import (
+    kept,
+    kept_as,
+    layer,
+    lowered_function,
+    lowering,
+)
 
 _STABLE: dict[str, Any] = {"algorithm": "stable"}
 
@@ -51,6 +57,17 @@ def rms_norm(
     return input * scale if weight is None else input * scale * weight
 
 
+@layer("GroupNorm")
+def _group_norm(module: Any, x: Any) -> Any:
+    return group_norm_layer(module, x, module.num_groups, module.eps)
+
+
+@kept_as("group_norm")
+def group_norm_layer(params: Any, x: Any, num_groups: int, eps: float) -> Any:
+    weight, bias = (p if p is None else p.array for p in (params.weight, params.bias))
+    return group_norm(x, num_groups, weight, bias, eps)
+
+
 @lowered_function()
 def group_norm(
     input: Any,
@@ -83,6 +100,14 @@ def instance_norm(
     out = jax.nn.standardize(input, axis, **_STABLE, **_options(eps))
     out = out if weight is None else out * _channels(weight, input)
     return out if bias is None else out + _channels(bias, input)
+
+
+@lowering("_weight_norm")
+@kept
+def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    """A weight of a direction and a length along every other axis."""
+    axis = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
+    return v * (g / jnp.linalg.vector_norm(v, axis=axis, keepdims=True))
 
 
 def _channels(vector: Any, input: Any) -> Any:

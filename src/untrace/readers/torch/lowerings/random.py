@@ -7,7 +7,7 @@ number of the call. So modules that do the same are calls of one function.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from untrace.readers.torch.lowerings.table import (
     filling,
-    lowered_function,
+    kept,
     lowering,
     sizes,
 )
@@ -26,27 +26,29 @@ class Keys(threading.local):
     """The key of the module that runs, and how often it was asked for another one.
 
     Attributes:
-      drawn: The modules that have drawn something in this run, by the `id` of what they
-        are copies of.
+      drawn: How many keys the modules have asked for in this run, at most, by the `id` of
+        what they are copies of. Those that ask for one draw with their own.
       log: The keys that were drawn with, in order.
       given: The keys to draw with, in order, in place of those.
     """
 
     key: Any = None
+    module: int | None = None
     n_calls: int = 0
     given: Iterator[Any] | None = None
 
-    def start(self, key: Any) -> None:
-        """Begin a run; without a key it only shows who draws."""
-        self.key, self.n_calls = key, 0
-        self.drawn: set[int] = set()
+    def start(self, key: Any, drawing: Mapping[int, int] | None = None) -> None:
+        """Begin a run; without what draws, it only shows that (`drawn`)."""
+        self.key, self.module, self.n_calls = key, None, 0
+        self.drawing = drawing
+        self.drawn: dict[int, int] = {}
         self.log: list[Any] = []
 
     def next(self) -> Any:
         """The key of a draw."""
         if self.given is not None:
             return next(self.given)
-        self.log.append(self._folded())
+        self.log.append(self._another())
         return self.log[-1]
 
     @contextmanager
@@ -58,29 +60,41 @@ class Keys(threading.local):
         finally:
             self.given = before
 
-    def _folded(self) -> Any:
+    def _another(self) -> Any:
         self.n_calls += 1
         key = jax.random.key(0) if self.key is None else self.key
+        if self.n_calls == 1 and self._n_asked(self.module) == 1:
+            return key
         return jax.random.fold_in(key, self.n_calls - 1)
 
+    def _use(self, key: Any) -> None:
+        self.key = key  # where it is made, it would be a variable of that name
+
+    def _n_asked(self, module: int | None) -> int:
+        known = self.drawing or {}
+        return 0 if module is None else known.get(module, 0)
+
     @contextmanager
-    def inside(self, module: int, draws: bool) -> Generator[None, None, None]:
+    def inside(self, module: int) -> Generator[None, None, None]:
         """Run a module with a key of its own, if it draws."""
-        n_before = len(self.log)
-        before = self.key, self.n_calls
-        if draws:
-            self._use(self._folded())
-            before = before[0], before[1] + 1
+        is_looking = self.drawing is None
+        if not is_looking and not self._n_asked(module):
+            yield
+            return
+        is_outermost = self.module is None  # the key that is given is its own
+        before = self.key, self.module
+        if not (is_looking or is_outermost):
+            self._use(self._another())
+        n_before = self.n_calls
+        self.module, self.n_calls = module, 0
         try:
             yield
         finally:
-            if len(self.log) > n_before:
-                self.drawn.add(module)
-            if draws:
-                self.key, self.n_calls = before
-
-    def _use(self, key: Any) -> None:
-        self.key, self.n_calls = key, 0
+            n_calls, self.n_calls = self.n_calls, n_before
+            self.key, self.module = before
+            if n_calls:
+                self.drawn[module] = max(n_calls, self.drawn.get(module, 0))
+                self.n_calls += is_looking
 
 
 KEYS = Keys()
@@ -90,13 +104,13 @@ KEYS = Keys()
 def dropout_(
     input: Any, p: float = 0.5, training: bool = True, inplace: Any = 0
 ) -> Any:
-    return dropout(input, p) if training and p else input
+    return dropout(input, KEYS.next(), p) if training and p else input
 
 
-@lowered_function("_dropout")
-def dropout(input: Any, p: float) -> Any:
-    keep = jax.random.bernoulli(KEYS.next(), 1 - p, input.shape)
-    return jnp.where(keep, input / (1 - p), 0)
+@kept
+def dropout(x: Any, key: Any, p: float) -> Any:
+    keep = jax.random.bernoulli(key, 1 - p, x.shape)
+    return jnp.where(keep, x / (1 - p), 0)
 
 
 def mask_shape(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
@@ -116,7 +130,7 @@ def _dropouts(n: int) -> None:
     ) -> Any:
         if not training or not p:
             return input
-        return _feature_dropout(input, p, mask_shape(input.shape, n))
+        return feature_dropout(input, KEYS.next(), p, mask_shape(input.shape, n))
 
     lowering(f"dropout{n}d")(features)
 
@@ -125,10 +139,10 @@ for _n in (1, 2, 3):
     _dropouts(_n)
 
 
-@lowered_function("_feature_dropout")
-def _feature_dropout(input: Any, p: float, shape: Any) -> Any:
-    keep = jax.random.bernoulli(KEYS.next(), 1 - p, shape)
-    return jnp.where(keep, input / (1 - p), 0)
+@kept
+def feature_dropout(x: Any, key: Any, p: float, shape: Any) -> Any:
+    keep = jax.random.bernoulli(key, 1 - p, shape)
+    return jnp.where(keep, x / (1 - p), 0)
 
 
 SELU_LIMIT = 1.7580993408473766
@@ -139,14 +153,14 @@ SELU_LIMIT = 1.7580993408473766
 def alpha_dropout_(
     input: Any, p: float = 0.5, training: bool = False, inplace: Any = 0
 ) -> Any:
-    return alpha_dropout(input, p) if training and p else input
+    return alpha_dropout(input, KEYS.next(), p) if training and p else input
 
 
-@lowered_function("_alpha_dropout")
-def alpha_dropout(input: Any, p: float) -> Any:
-    keep = jax.random.bernoulli(KEYS.next(), 1 - p, input.shape)
+@kept
+def alpha_dropout(x: Any, key: Any, p: float) -> Any:
+    keep = jax.random.bernoulli(key, 1 - p, x.shape)
     scale = ((1 - p) * (1 + p * SELU_LIMIT**2)) ** -0.5
-    return scale * (jnp.where(keep, input, -SELU_LIMIT) + p * SELU_LIMIT)
+    return scale * (jnp.where(keep, x, -SELU_LIMIT) + p * SELU_LIMIT)
 
 
 @lowering()

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from untrace.readers.torch.lowerings.random import dropout
+from untrace.readers.torch.lowerings.random import KEYS, dropout
 from untrace.readers.torch.lowerings.table import kept, lowered_function
 from untrace.recovery.classifying import recorded
 
@@ -29,8 +29,7 @@ def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    options = {"reverse": True} if reverse else {}
-    (h, c), outputs = jax.lax.scan(step, (h, c), inputs, **options)
+    (h, c), outputs = jax.lax.scan(step, (h, c), inputs, reverse=reverse)
     return outputs, h, c
 
 
@@ -51,8 +50,7 @@ def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
         h = (1 - z) * n + z * h
         return h, h
 
-    options = {"reverse": True} if reverse else {}
-    h, outputs = jax.lax.scan(step, h, inputs, **options)
+    h, outputs = jax.lax.scan(step, h, inputs, reverse=reverse)
     return outputs, h
 
 
@@ -69,8 +67,7 @@ def rnn_layer(inputs: Any, h: Any, weights: Any, reverse: bool, activation: Any)
         h = activation(total)
         return h, h
 
-    options = {"reverse": True} if reverse else {}
-    h, outputs = jax.lax.scan(step, h, inputs, **options)
+    h, outputs = jax.lax.scan(step, h, inputs, reverse=reverse)
     return outputs, h
 
 
@@ -95,12 +92,12 @@ def _stacked(
         for direction in range(n_directions):
             k = layer * n_directions + direction
             weights = list(params[k * n_weights : (k + 1) * n_weights])
-            out, *last = run(x, [s[k] for s in states], weights, bool(direction))
+            out, last = run(x, [s[k] for s in states], weights, bool(direction))
             outs.append(out)
             lasts.append(last)
         x = outs[0] if n_directions == 1 else jnp.concatenate(outs, axis=-1)
         if dropout_p and train and layer < num_layers - 1:
-            x = dropout(x, dropout_p)
+            x = dropout(x, KEYS.next(), dropout_p)
     return jnp.swapaxes(x, 0, 1) if batch_first else x, lasts
 
 
@@ -108,7 +105,8 @@ def _stacked(
 def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
         h, c = states
-        return lstm_layer(x, h, c, weights, reverse)
+        out, h, c = lstm_layer(x, h, c, weights, reverse)
+        return out, [h, c]
 
     out, lasts = _stacked(run, input, hx, params, *options)
     return out, jnp.stack([h for h, _ in lasts]), jnp.stack([c for _, c in lasts])
@@ -118,7 +116,8 @@ def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
 def gru(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
         (h,) = states
-        return gru_layer(x, h, weights, reverse)
+        out, h = gru_layer(x, h, weights, reverse)
+        return out, [h]
 
     out, lasts = _stacked(run, input, [hx], params, *options)
     return out, jnp.stack([h for (h,) in lasts])
@@ -128,7 +127,8 @@ def _rnn(name: str, activation: Any) -> None:
     def rnn(input: Any, hx: Any, params: Any, *options: Any) -> Any:
         def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
             (h,) = states
-            return rnn_layer(x, h, weights, reverse, activation)
+            out, h = rnn_layer(x, h, weights, reverse, activation)
+            return out, [h]
 
         out, lasts = _stacked(run, input, [hx], params, *options)
         return out, jnp.stack([h for (h,) in lasts])

@@ -163,21 +163,36 @@ def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
     return jnp.cumprod(input, axis=dim, dtype=dtype)
 
 
-@lowered_function("norm", "vector_norm", "linalg_vector_norm", "linalg_norm")
+@lowered_function("norm", "vector_norm", "linalg_vector_norm")
 def norm(
     input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
+    """Of a vector, also along two axes, where `jnp.linalg.norm` takes that of a matrix."""
+    if p == "nuc":
+        raise NotImplementedError("the norm of a matrix")
     order = 2 if p in ("fro", None) else p
     input = input if dtype is None else input.astype(dtype)
-    if dim is None:
-        input = input.reshape(-1)
-    return jnp.linalg.norm(input, ord=order, axis=axes(dim), **_options(keepdim))
+    along = axes(dim)
+    if isinstance(along, tuple) and len(along) == 1:
+        along = along[0]
+    is_axis = isinstance(along, int)
+    function = jnp.linalg.norm if is_axis else jnp.linalg.vector_norm
+    return function(input, ord=order, axis=along, **_options(keepdim))
 
 
 @lowered_function()
-def normalize(input: Any, p: Any = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
-    length = jnp.linalg.norm(input, ord=p, axis=dim, keepdims=True)
-    return input / jnp.maximum(length, eps)
+def linalg_norm(
+    A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
+    n_axes = A.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
+    if ord is not None and n_axes != 1:
+        raise NotImplementedError("the norm of a matrix")
+    return norm(A, ord, dim, keepdim, dtype)
+
+
+@lowered_function()
+def normalize(input: Any, p: Any = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+    return input / jnp.maximum(norm(input, p, dim, keepdim=True), eps)
 
 
 @lowering()

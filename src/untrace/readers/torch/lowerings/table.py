@@ -42,6 +42,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 FILLING: dict[str, Callable[..., Any]] = {}
 """Lowerings of functions that only exist in place, which give the new value."""
 
+LAYERS: dict[str, Callable[..., Any]] = {}
+"""What layers of torch do, by their `forward`."""
+
 VIEWS: set[str] = set()
 """The functions whose result is a part of what they are given."""
 
@@ -85,10 +88,35 @@ def lowered_function(*names: str) -> Callable[[Lowering], Lowering]:
     return enter
 
 
+def layer(name: str) -> Callable[[Lowering], Lowering]:
+    """Enter what a layer of torch does, which is given the module itself.
+
+    It returns NotImplemented if the functions that the layer calls are to do it.
+    """
+
+    def enter(function: Lowering) -> Lowering:
+        LAYERS[f"{name}.forward"] = function
+        return function
+
+    return enter
+
+
 def kept(function: Lowering) -> Lowering:
     """Let a lowering be a function of the generated file wherever it is called."""
     count_as_users(function.__code__)
     return recorded(function)
+
+
+def kept_as(name: str) -> Callable[[Lowering], Lowering]:
+    """The same, with a name that is made."""
+
+    def keep(function: Any) -> Any:
+        function.__name__ = function.__qualname__ = name
+        code = function.__code__
+        function.__code__ = code.replace(co_name=name, co_qualname=name)
+        return kept(function)
+
+    return keep
 
 
 @functools.cache
