@@ -139,6 +139,15 @@ def block(params, x):
     shifted = lax.add(product, jnp.broadcast_to(params["b"], product.shape))
     scaled = jax.vmap(jnp.tanh)(shifted) * jnp.asarray(2.0)
     return jnp.square(jnp.abs(scaled)) + jnp.reshape(jnp.abs(scaled), scaled.shape)
+
+def normalize(x, mean, var):
+    centred = (x - mean) * jax.lax.rsqrt(var + 1e-6) * jnp.abs(jnp.sin(var))
+    return centred * jnp.cos(mean) + jnp.tan(mean)
+
+class Norm:
+    def __call__(self, x):
+        mean = x.mean(1)[:, None] * jnp.exp(x)
+        return normalize(x, mean, jnp.square(x).mean(1)[:, None]) * jnp.sin(x)
 """)
 
 
@@ -196,6 +205,7 @@ CASES = {
     "annotated": Case(layers, ([M, M], M), {"annotate": "jaxtyping"}),
     "symbolic": Case(layers, ([M, M], M), {"symbolic": True}),
     "library": Case(of_library, (PARAMS, M)),
+    "inlined": Case(lambda x: LIBRARY.Norm()(LIBRARY.Norm()(x)), (M,)),
     "boxed": Case(LIBRARY.boxed_jit(dense), (M, M, X)),
     "closures": Case(closures, (M, TREE, SLOTS)),
     "opened": Case(jax.grad(lambda x: jnp.sin(x).sum()), (X,), {"expand": "grad"}),

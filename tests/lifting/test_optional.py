@@ -20,7 +20,7 @@ from untrace.ir import Block
 from untrace.lifting import lift
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded import passes
+from untrace.lifting.recorded import listing
 from untrace.lifting.recorded.terms import Term, text_term
 from untrace.lifting.recorded.tree import Draft, Statement
 from untrace.optional import (
@@ -379,10 +379,10 @@ def test_what_is_no_step_at_level_lax_is_required():
     assert set(functions_of(lift)) == REQUIRED.keys()
 
 
-@pytest.mark.parametrize("name", functions_of(passes))
+@pytest.mark.parametrize("name", functions_of(listing))
 def test_a_fault_where_calls_are_written_leaves_the_equations(name, monkeypatch):
     monkeypatch.delenv(STRICT)
-    monkeypatch.setattr(passes, name, raises(None))
+    monkeypatch.setattr(listing, name, raises(None))
     for case in ("layers", "library"):
         made = recovered(case, "api")
         assert made.report.is_verified, str(made)
