@@ -267,6 +267,7 @@ class Program:
         made.again = lambda: self._rendered(draft, merged if given else None)
         if passed is not None and given:
             passed.update(given)
+            draft.gives_numbers = True
             self.given_numbers.add(stem_of(draft.name))
         made.integers = integers or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}

@@ -173,6 +173,8 @@ class Draft(Subject):
     """A decorator runs it where it is defined, as `pl.when` does."""
     returned_in: Items = ()
     """The `with` items that the result is returned under."""
+    gives_numbers: bool = False
+    """Whether some of its numbers became parameters, by their places in its text."""
 
     @property
     def subject(self) -> str:

@@ -60,8 +60,8 @@ def inline(kept: Kept) -> bool:
     """Write a function where it is called.
 
     Returns:
-      Whether it could be: what is passed by position is known, and the call is a
-      statement of its own, and in no loop.
+      Whether it could be: what is passed by position is known, the call is a statement
+      of its own and in no loop, and no number of theirs is a parameter by its place.
     """
     home, call, draft = kept.home, kept.statement, kept.draft
     position = next((i for i, s in enumerate(home.statements) if s is call), None)
@@ -70,6 +70,8 @@ def inline(kept: Kept) -> bool:
     if position is None or not is_same or draft.returned_in or draft.result is None:
         return False
     if kept.parts != call.term.parts:  # a loop was written meanwhile
+        return False
+    if home.gives_numbers or draft.gives_numbers:
         return False
     _unfold(home)
     _unfold(draft)
