@@ -18,7 +18,7 @@ import contextlib
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -172,7 +172,16 @@ def of_variants(step: int, offset: int) -> Iterator[Run]:
 
 def of_harness(step: int, offset: int) -> Iterator[Run]:
     """Yield every `step`-th case of JAX's harness."""
-    for case in harness.sampled(step, offset):
+    return _of_cases(harness.sampled(step, offset))
+
+
+def of_groups(step: int, offset: int) -> Iterator[Run]:
+    """Yield a case of every `step`-th group of JAX's harness."""
+    return _of_cases(harness.sampled(len(harness.cases()))[offset::step])
+
+
+def _of_cases(cases: Iterable[Any]) -> Iterator[Run]:
+    for case in cases:
 
         def run(case: Any = case) -> Outcome:
             args = case.dyn_args_maker(np.random.RandomState(0))
@@ -224,6 +233,7 @@ def of_shortened(step: int, offset: int) -> Iterator[Run]:
 
 CORPORA: dict[str, Callable[[int, int], Iterator[Run]]] = {
     "harness": of_harness,
+    "groups": of_groups,
     "programs": of_variants,
     "readability": of_readability,
     "packages": of_packages,
