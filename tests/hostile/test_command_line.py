@@ -121,7 +121,7 @@ def test_arguments_take_any_text(command, argument):
         assert run(args) == 2
 
 
-OTHERS = {"refuse": "3"}
+OTHERS = {"refuse": "3", "lines": "14"}
 FLAGS = [
     [f"{option.opts[-1]}"] if option.is_flag else [f"{option.opts[-1]}={choice}"]
     for option in cli.show.params
