@@ -102,6 +102,12 @@ def test_what_is_passed_is_computed_once():
     assert text.count("jnp.exp(x.sum())") == 1
 
 
+def test_nothing_is_left_of_a_function_that_a_key_is_called_like():
+    norm = library(PARTS).Norm()
+    text, _ = recover(lambda x: {"moments": norm(norm(x, 2.0), 2.0)}, X)
+    assert '"moments"' in text and "def moments" not in text
+
+
 def test_what_is_called_in_a_loop_is_written_there():
     layers = library("""
 def step(x, rate):

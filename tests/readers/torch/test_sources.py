@@ -109,7 +109,7 @@ def test_layers_are_functions_of_their_parameters():
     first = 'conv2d(params["first"], x, 1, 1)'
     assert f'conv2d(params["second"], {first}, 2, 0)' in text
     assert "def dropout(x, key, p):" in text and "def group_norm(params, x):" in text
-    assert "dropout(value, key, 0.2)" in text
+    assert "jax.random.fold_in(key, 1), 0.2)" in text and "def head" not in text
 
 
 class Gated(nn.Module):

@@ -27,9 +27,10 @@ from untrace.lifting.spelling.homes import find_public_home
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
 from untrace.syntax.precedence import LAMBDA
-from untrace.syntax.text import is_comment
+from untrace.syntax.text import STRING, is_comment
 
 _WORD = re.compile(r"(?<![\w.])\w+")
+_STRING = re.compile(STRING)
 MAX_LAMBDA = 48  # characters of the expression of a function without a name
 
 # Functions and methods that only move or convert elements, if there is anything to do.
@@ -201,7 +202,7 @@ def _defined_for(function: Function) -> set[str]:
 
 
 def _words(lines: Sequence[str]) -> set[str]:
-    shown = [line for line in lines if not is_comment(line)]
+    shown = [_STRING.sub("", line) for line in lines if not is_comment(line)]
     return set(_WORD.findall("\n".join(shown)))
 
 
