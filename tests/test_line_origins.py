@@ -97,6 +97,18 @@ def test_what_is_traced_once_is_of_the_line_that_calls_it():
         assert [n for n, _ in found.users[0].primitives] == ["exp", "sub"]
 
 
+@pytest.mark.parametrize("size", [40, 200])
+def test_lines_of_a_text_with_large_constants(size):
+    weights = np.random.default_rng(0).normal(size=(size, size)).astype(np.float32)
+    src = untrace.source(lambda x: jnp.tanh(x @ weights))(np.ones(size, np.float32))
+    assert src.module.stored  # which are packed, or left out of what is printed
+    found = src.explain(line_of(str(src), "return jnp.tanh("))
+    assert [name for one in found.users for name, _ in one.primitives] == [
+        "dot_general",
+        "tanh",
+    ]
+
+
 def test_decisions_that_may_be_refused_are_named():
     found = SOURCE.explain(line_of(str(SOURCE), "return y + jnp.cos(y)"))
     numbers = {number for number, _ in found.decisions}

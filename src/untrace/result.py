@@ -35,6 +35,9 @@ from untrace.verification.marks import marks_of
 from untrace.verification.report import VERDICTS, Report
 from untrace.verification.retrace import execute, retrace
 
+EXPLAINED = "<explained>"
+"""The name, in tracebacks, of a text whose lines are explained."""
+
 PRINTED_CHARS = 1 << 16
 """Most characters of compressed constants in a text that is printed."""
 
@@ -261,10 +264,15 @@ class Source:
             )
 
         def traced() -> tuple[Any, str]:
-            module = self._executed()
-            classes = dict(self.module.classes)
-            jaxpr, _ = retrace(module, self.name, self.captured, classes)
-            return jaxpr, str(module.__file__)
+            # The lines are those of the printed text, which may look for a sidecar.
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / f"{self.name}.py"
+                if self.module.stored:
+                    self.save(path)
+                module = execute(str(self), EXPLAINED, str(path))
+                classes = dict(self.module.classes)
+                jaxpr, _ = retrace(module, self.name, self.captured, classes)
+            return jaxpr, EXPLAINED
 
         return explain(str(self), line, self.captured.jaxpr, traced, self.decisions)
 
