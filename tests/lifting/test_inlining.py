@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
 from tests.lifting.installed import library
@@ -106,6 +107,60 @@ def test_nothing_is_left_of_a_function_that_a_key_is_called_like():
     norm = library(PARTS).Norm()
     text, _ = recover(lambda x: {"moments": norm(norm(x, 2.0), 2.0)}, X)
     assert '"moments"' in text and "def moments" not in text
+
+
+VARIED = """
+def split(x, k):
+    a = x * k
+    b = jnp.sin(a)
+    return a, x, {"b": b, "n": (b, a)}
+
+def swap(p, q):
+    return q, p
+
+def product(x, w):
+    with jax.default_matmul_precision("float32"):
+        return x @ w
+
+def scanned(x, c):
+    def body(h, r):
+        h = h + r * c
+        return h, h
+    return jax.lax.scan(body, jnp.zeros_like(x[0]), x)
+
+class Taken:
+    def __call__(self, x):
+        u, v, d = split(x, 2.0)
+        p, q = swap(u, v)
+        z = jnp.exp(p) * d["b"] + d["n"][1] + q - jnp.tanh(q) * jnp.cos(p)
+        return z + jnp.log1p(jnp.abs(u)) * jnp.sin(z) - jnp.cos(z)
+
+class Settings:
+    def __call__(self, x):
+        with jax.default_matmul_precision("bfloat16"):
+            y = product(x, x.T)
+            z = y @ x
+        return jnp.tanh(z) * jnp.exp(z) - jnp.cos(z) * jnp.sin(z) + jnp.abs(x) * x
+
+class Closed:
+    def __call__(self, x):
+        s = jnp.sum(x)
+        h, hs = scanned(x, s)
+        return hs * h + x - jnp.tanh(x) * jnp.sin(h) + jnp.cos(s) * jnp.exp(-x)
+
+class Rebound:
+    def __call__(self, x):
+        y = jnp.sort(x) + 1
+        x, y = swap(*swap(x, y)[::-1])
+        return x * y + jnp.tanh(x) - jnp.sin(y) * jnp.cos(x) + jnp.exp(-y) * jnp.abs(x)
+"""
+
+
+@pytest.mark.parametrize("name", ["Taken", "Settings", "Closed", "Rebound"])
+def test_what_is_inlined_is_the_same_program(name):
+    layer = getattr(library(VARIED), name)()
+    text, _ = recover(lambda x: layer(layer(x)), X)
+    assert not {"def split", "def swap", "def product"} & set(text.split("("))
 
 
 def test_what_is_called_in_a_loop_is_written_there():
