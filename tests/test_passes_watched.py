@@ -13,7 +13,7 @@ import untrace
 from benchmarks.readability import corpus
 from untrace.cli import main
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.checks import check_functions
+from untrace.lifting.recorded.checks import check_defined, check_functions
 from untrace.lifting.recorded.passes import FUNCTION_PASSES, MODULE_PASSES
 from untrace.passes_watched import watching
 
@@ -93,6 +93,18 @@ def function(name, parameters, *lines):
 def test_what_is_no_program_is_found(functions, message):
     with pytest.raises(AssertionError, match=message):
         check_functions(functions, "unify")
+
+
+@pytest.mark.parametrize("line", ["return z(x)", "return [z for b in x]", "z.y = x"])
+def test_what_nothing_defines_is_found(line):
+    with pytest.raises(AssertionError, match=r"in `f`, nothing defines \['z'\]"):
+        check_defined([function("f", "x", line)], {"jnp"}.__contains__)
+
+
+def test_what_is_defined():
+    lines = ["y = jnp.sin(x)", "def h(a):", "    return a + y", "return g(len(h(x)))"]
+    functions = [function("f", "x", *lines), function("g", "b", "return b")]
+    check_defined(functions, {"jnp"}.__contains__)
 
 
 def test_calls_that_fit():

@@ -188,7 +188,8 @@ def test_repeated_calls_become_a_scan_on_request():
         return x.sum()
 
     layers = [{"w": np.eye(4, dtype=np.float32) * i} for i in range(5)]
-    close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
+    # 1 - tanh(x)**2 has no more digits than that where x is large.
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6)
     for function in (f, jax.grad(f)):
         src = untrace.source(function, reroll="scan")(layers, X)
         assert src.report.strength == "rerolled"

@@ -92,6 +92,11 @@ class Lifter:
                 self.imports.module(module)
         return name
 
+    def is_global(self, name: str) -> bool:
+        """Whether the module has an import, a helper, a class or a number of a name."""
+        imported = self.imports.modules.values()
+        return name in imported or name in self.helpers or self.scope.is_taken(name)
+
     def spell(self, value: Any, form: str = "") -> str:
         """Write a param value as Python text, through a named format."""
         return self.literals.param(value, form)

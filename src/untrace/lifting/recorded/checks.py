@@ -1,16 +1,19 @@
 """What holds between the passes over a module, in every test (`UNTRACE_STRICT`).
 
 The text of every function is Python, each is defined once, and each is called with as
-many arguments as it takes.
+many arguments as it takes. When nothing more is learnt, all that they read is defined.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator, Sequence
+import builtins
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from untrace.lifting.printing import Function
 from untrace.parsing import parse
+
+_BUILTINS = frozenset(vars(builtins))
 
 
 def check_functions(functions: Sequence[Function], after: str) -> None:
@@ -32,6 +35,26 @@ def check_functions(functions: Sequence[Function], after: str) -> None:
             )
 
 
+def check_defined(
+    functions: Sequence[Function], is_global: Callable[[str], bool]
+) -> None:
+    """Check that a finished module defines what its functions read.
+
+    Args:
+      functions: All of them.
+      is_global: Whether the module has anything else of a name: an import, a number.
+
+    Raises:
+      AssertionError: If they read what nothing defines.
+    """
+    known = {one.name for one in functions} | _BUILTINS
+    for one in functions:
+        missing = [
+            name for name in _read(_tree(one, "all")) - known if not is_global(name)
+        ]
+        assert not missing, f"in `{one.name}`, nothing defines {sorted(missing)}"
+
+
 def _tree(function: Function, after: str) -> ast.FunctionDef:
     text = "\n".join(function.text_lines())
     try:
@@ -43,15 +66,27 @@ def _tree(function: Function, after: str) -> ast.FunctionDef:
 
 def _calls(tree: ast.FunctionDef, names: Container[str]) -> Iterator[ast.Call]:
     """Yield the calls of functions of the module, whose names nothing here hides."""
-    nodes = list(ast.walk(tree))
-    own = {n.arg for n in nodes if isinstance(n, ast.arg)}
-    own |= {n.id for n in nodes if isinstance(n, ast.Name) and not _is_read(n)}
-    own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef) and n is not tree}
-    for node in nodes:
+    own = _bound(tree)
+    for node in ast.walk(tree):
         function = node.func if isinstance(node, ast.Call) else None
         called = function.id if isinstance(function, ast.Name) else ""
         if called in names and called not in own:
             yield node  # type: ignore[misc]
+
+
+def _bound(tree: ast.FunctionDef) -> set[str]:
+    """List what is bound anywhere in a function: a name means one thing in it."""
+    nodes = list(ast.walk(tree))
+    found = {n.arg for n in nodes if isinstance(n, ast.arg)}
+    found |= {n.id for n in nodes if isinstance(n, ast.Name) and not _is_read(n)}
+    nested = [n for n in nodes if isinstance(n, ast.FunctionDef) and n is not tree]
+    return found | {n.name for n in nested}
+
+
+def _read(tree: ast.FunctionDef) -> set[str]:
+    """List the names that a function reads from around it."""
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and _is_read(n)}
+    return names - _bound(tree)
 
 
 def _is_read(node: ast.Name) -> bool:

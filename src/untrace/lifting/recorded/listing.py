@@ -15,6 +15,7 @@ from untrace.lifting.examples import example_lines
 from untrace.lifting.lift import Listing, key_enums, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.checks import check_defined
 from untrace.lifting.recorded.functions.annotations import note_annotations
 from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
 from untrace.lifting.recorded.main_function import main_function
@@ -22,6 +23,7 @@ from untrace.lifting.recorded.passes import finish_function, finish_module
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
+from untrace.optional import is_strict
 from untrace.options import Options
 from untrace.progress import expect, is_told
 from untrace.recovery.record import Body
@@ -82,6 +84,9 @@ def lift_recorded(
             or _leave_out(captured, program, lines)
             or program.plan.learn_merged(program.merged)
         ):
+            if is_strict():
+                functions = [*lifter.functions, listing.main]
+                check_defined(functions, lifter.is_global)
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
 

@@ -36,6 +36,8 @@ from untrace.stages import stage
 def reroll(draft: Draft, program: Program) -> None:
     """Write loops, comprehensions and functions for statements that repeat."""
     kind = program.options.reroll
+    for module in ("jax", "jax.numpy"):  # of which files import what they use
+        program.lifter.imports.module(module)
     contexts = KeptContexts(draft.statements)
     if not contexts.is_empty:
         if contexts.is_regular and kind in ("auto", "for"):
@@ -45,8 +47,6 @@ def reroll(draft: Draft, program: Program) -> None:
     if kind in ("auto", "for"):
         write_loops(draft, kind, MAX_IN_LOOP)
     outline_repeats(draft, program.function)
-    if kind == "scan":
-        program.lifter.imports.module("jax.numpy")
     if kind != "none":
         write_loops(draft, kind)
 
