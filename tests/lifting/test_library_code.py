@@ -676,3 +676,94 @@ def f(x):
 """)
     text = recover(lambda x: layers.f(x), X)
     assert "jnp.tanh" in text and "([" not in text, text
+
+
+def test_axes_of_a_jitted_function_are_about_its_arguments_as_they_are():
+    layers = library("""
+@jax.jit
+def scalar(t, pair, other):
+    first, second = other
+    return t * pair[0] + jnp.sin(pair[1]) * first**2 - second
+
+kernel = jax.jit(jax.vmap(scalar, in_axes=(0, None, None)))
+
+def rows(t, numbers):
+    return kernel(*(t, numbers[:2], numbers[2:]))
+""")
+
+    def model(t, numbers):
+        return layers.rows(t, numbers).sum()
+
+    text = recover(model, X[0], (1.0, 2.0, 3.0, 4.0))
+    assert "from its equations" not in text
+    assert "def scalar(t, pair, other):" in text
+    assert "jax.jit(jax.vmap(scalar, in_axes=(0, None, None)))(" in text
+
+
+STATEFUL = """
+class Result:
+    def __init__(self, offset, scale):
+        self.offset, self.scale = offset, scale
+
+class Kernel:
+    def __init__(self, rho, tau):
+        for name, value in [("rho", rho), ("tau", tau)]:
+            value = jnp.where(value > 0, value, 1.0)
+            setattr(self, name, jnp.sin(value) + jnp.cos(value) ** 2)
+        self._width = jnp.tanh(rho) / jnp.exp(tau)
+        self._width = jnp.where(self._width > 1, jnp.log(self._width), self._width)
+
+    def moments(self, x):
+        shifted = jnp.sum(x - self.rho) ** 2
+        damped = jnp.where(shifted > 2, jnp.exp(-shifted), shifted * self.tau)
+        larger = jnp.where(shifted > 1, jnp.sin(damped), jnp.cos(shifted))
+        larger = larger + jnp.where(larger > 1, jnp.sin(damped), jnp.cos(larger))
+        return Result(jnp.exp(larger) / self.tau, jnp.log1p(larger) * self._width)
+
+    def value(self, x):
+        made = self.moments(x)
+        first = jnp.tanh(x * made.scale) + made.offset / (1 + self.tau) + made.scale
+        return jnp.where(first > 1, jnp.sin(first), jnp.cos(made.offset))
+"""
+
+
+def test_values_that_objects_hand_on_are_called_after_their_attributes():
+    layers = library(STATEFUL)
+
+    def model(rho, tau, x):
+        kernel = layers.Kernel(rho, tau)
+        return kernel.value(x) - layers.Kernel(tau, x[1]).value(x)
+
+    text = recover(model, np.float32(1), np.float32(2), X[0])
+    assert "state" not in text
+    assert "def moments(x, rho, tau, width):" in text
+    assert "    offset = jnp.exp(larger) / tau" in text
+    assert "    scale, offset = moments(x, rho, tau, width)" in text
+
+
+def test_what_makes_an_object_is_called_like_its_class():
+    layers = library("""
+import functools
+
+def with_parameters(function):
+    @functools.wraps(function)
+    def wrapped(self, *args, **values):
+        self.rho = 2 * jnp.asarray(values["rho"]) / jnp.asarray(values["tau"])
+        self.tau = jnp.sin(self.rho) + jnp.cos(self.rho) * jnp.asarray(values["tau"])
+        self.width = jnp.tanh(self.rho) / jnp.exp(self.tau) - jnp.sin(self.tau)
+        return function(self, *args)
+    return wrapped
+
+class OldTerm:
+    @with_parameters
+    def __init__(self):
+        self.width = jnp.where(self.width > 1, jnp.log(self.width), self.width)
+""")
+
+    def model(x):
+        first = layers.OldTerm(rho=x[0], tau=x[1])
+        second = layers.OldTerm(rho=x[1], tau=x[2])
+        return first.rho + first.tau * second.width - second.tau * first.width
+
+    text = recover(model, X[0])
+    assert "def old_term(values):" in text, text

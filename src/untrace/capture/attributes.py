@@ -9,14 +9,16 @@ from __future__ import annotations
 import itertools
 import types
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 
 MAX_DEPTH = 8
 MAX_OBJECTS = 2000
+MAX_NEAR = 200  # objects, where what is looked for may be anywhere
 _Way = tuple[str, ...]
+_PLAIN = (int, float, complex, str, bytes, type(None))
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes)
 
 
@@ -51,7 +53,24 @@ def _longer(way: _Way, n_least: int) -> Iterator[str]:
         yield f"{'_'.join(way)}_{number}"
 
 
-def _ways(value: Any, parts: Sequence[Any]) -> dict[int, _Way]:
+def attribute_of(array: Any, holders: Iterable[Any]) -> str:
+    """Return the last word of the way that leads to an array; "" if none does.
+
+    Args:
+      array: What objects may hold.
+      holders: The objects, those that say most first.
+    """
+    for holder in holders:
+        if holder is not array and not isinstance(holder, _PLAIN):
+            way = _ways(holder, [array], MAX_NEAR).get(0, ())
+            if way and not way[-1].isdecimal():
+                return way[-1]
+    return ""
+
+
+def _ways(
+    value: Any, parts: Sequence[Any], max_objects: int = MAX_OBJECTS
+) -> dict[int, _Way]:
     """Return the shortest ways from an object to its children, by their positions."""
     wanted: dict[int, list[int]] = {}
     for position, part in enumerate(parts):
@@ -60,7 +79,7 @@ def _ways(value: Any, parts: Sequence[Any]) -> dict[int, _Way]:
     found: dict[int, _Way] = {}
     rest: deque[tuple[Any, _Way]] = deque([(value, ())])
     seen = {id(value)}
-    while rest and len(seen) < MAX_OBJECTS and len(found) < len(parts):
+    while rest and len(seen) < max_objects and len(found) < len(parts):
         held, way = rest.popleft()
         for word, part in _parts(held):
             longer = (*way, word) if word else way

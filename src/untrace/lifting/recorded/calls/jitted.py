@@ -27,7 +27,7 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import optional, unchanged
-from untrace.recovery.functions import innermost, starred
+from untrace.recovery.functions import innermost, peel, starred
 from untrace.recovery.record import Body, Call, is_library
 from untrace.recovery.snapshots import CONTAINERS
 from untrace.syntax.names import identifier
@@ -138,6 +138,8 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
     function = innermost(item.function.function)
     if function is None or not is_library(function.__code__):
         return None
+    if _is_transformed(item.function.function):
+        return None
     if len(runs) != 1:
         return None
     (body,) = runs
@@ -154,6 +156,18 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
         shown.result = narrowed(replace(item, result=body.result), steps).result
         known[body] = shown
     return known[body]
+
+
+def _is_transformed(function: Any) -> bool:
+    """Whether there is more than `jax.jit` around the Python function.
+
+    The axes of `jax.vmap` and such are about its arguments as they are.
+    """
+    while (layer := peel(function)) is not None and layer.inner is not None:
+        if layer.kind == "transformed" and not _is_jit(layer.value):
+            return True
+        function = layer.inner
+    return False
 
 
 def _only_user_call(body: Body) -> list[Call]:

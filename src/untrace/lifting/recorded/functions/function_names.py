@@ -27,6 +27,8 @@ Names = tuple[str, ...]
 
 LOCALS = "<locals>"
 ROLES = ("_fn", "_fun", "_func")
+MAKERS = ("__init__", "__post_init__", "__new__")
+"""Methods that are known by the class whose objects they make."""
 # Words of names that say no more than that there is a function.
 VAGUE = frozenset(
     {"wrapper", "wrapped", "wrap", "inner", "decorated", "decorator", "closure"}
@@ -116,9 +118,19 @@ def _own_name(body: Body) -> str:
     """Return the name that the program has for a function."""
     if body.code.co_name == "__call__" and body.parameters:
         return snake_case(type(next(iter(body.parameters.values()))).__name__)
+    made = _made(body.code.co_qualname)
+    if made:
+        return made
     known = getattr(body.function, "__name__", "")
     name = known if isinstance(known, str) and known else body.code.co_name
     return _cleaned(name) if is_library(body.code) else identifier(name, "function")
+
+
+def _made(qualname: str) -> str:
+    """Return what to call a method that makes objects; "" if it is another one."""
+    *around, last = qualname.split(".")
+    is_maker = last in MAKERS and around and around[-1] != LOCALS
+    return snake_case(_cleaned(around[-1])) if is_maker else ""
 
 
 def _names(qualname: str, body: Body, is_called: bool) -> Names:
@@ -127,6 +139,8 @@ def _names(qualname: str, body: Body, is_called: bool) -> Names:
     name = _cleaned(last)
     if not around:
         return _in_module(name, body.code)
+    if made := _made(qualname):
+        return made, f"new_{made}"
     if around[-1] != LOCALS:
         return name, _joined(snake_case(_class(around[-1], body)), name)
     maker = _maker(around[:-1])

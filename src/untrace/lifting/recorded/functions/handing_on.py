@@ -7,12 +7,14 @@ is used outside, the largest parts that were made inside.
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
+from untrace.capture.attributes import attribute_of
 from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.functions.function_names import snake_case
@@ -195,12 +197,24 @@ def _add(
                 done.add(item)
             elif not any(is_returned):
                 done.add(item)
-                name = (places[0].name if is_array(value) else "") or hint
+                name = hint
+                if is_array(value):
+                    name = places[0].name or hint or _attribute(value, places[0].inside)
                 found.setdefault(item, []).append(HandedOn(value, name, way))
     if is_array(value):
         return
     for inner in _children(part._replace(value=whole(value))):
         _add(inner, made, done, whole, found)
+
+
+def _attribute(array: Any, inside: Sequence[Call]) -> str:
+    """Return the attribute that holds an array, of what functions made or were given."""
+    for item in reversed(inside):
+        given = [run.parameters.values() for run in item.bodies]
+        word = attribute_of(array, [item.result, *itertools.chain(*given)])
+        if word:
+            return word
+    return ""
 
 
 def _children(part: HandedOn) -> Iterator[HandedOn]:

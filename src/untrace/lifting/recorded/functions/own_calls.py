@@ -24,7 +24,7 @@ from untrace.lifting.recorded.functions.parameters import (
     own_parameters,
     trailing_defaults,
 )
-from untrace.lifting.recorded.naming.naming import name_locals, rename
+from untrace.lifting.recorded.naming.naming import name_locals, name_nameless, rename
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.terms import (
     Global,
@@ -83,6 +83,9 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     inner.unpack_parameters(body.parameters, body.code)
     inner.body(body.calls)
     name_locals(body.locals, inner)
+    handed_on = program.plan.handed_on.get(item, ())
+    hints = [(id(one.value), identifier(one.hint)) for one in handed_on if one.hint]
+    name_nameless(hints, inner)
     draft.result = inner.value(shown.result)
     annotate(draft, dict(made), shown.result, inner, body, [value for _, value in made])
     program.open_calls.pop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -87,7 +87,12 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
 
 def _name_fields(value: Any, writer: Writer) -> None:
     """Name results after the fields of an object that holds them, if that says more."""
-    for key, hint in _fields_of_local(value, writer):
+    name_nameless(_fields_of_local(value, writer), writer)
+
+
+def name_nameless(hints: Iterable[tuple[Any, str]], writer: Writer) -> None:
+    """Name results, which are told by their keys, where the program has no name for them."""
+    for key, hint in hints:
         found = writer.values.find(key)
         if found is None or found[1]:
             continue
