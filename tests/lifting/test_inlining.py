@@ -182,3 +182,42 @@ class Solver:
 
     text, _ = recover(f, X, [np.float32(0.1 * i) for i in range(5)])
     assert "for rate in rates:" in text and "def step" not in text
+
+
+def test_a_call_in_a_lambda_keeps_its_function():
+    layers = library("""
+def linear(x, weight, bias):
+    product = x @ weight
+    out = product + jnp.broadcast_to(bias, product.shape)
+    out = jnp.where(out > 1, jnp.sin(out), jnp.cos(out) * out)
+    out = jnp.where(out > 2, jnp.sin(out), jnp.cos(out) - out)
+    return jnp.where(out > 3, jnp.sin(out), jnp.cos(out) + out)
+
+def sequential(x, weight, bias):
+    return linear(x.reshape(3, 4), weight, bias)
+
+apply = jax.jit(lambda weight, bias, rows, unused: sequential(rows, weight, bias))
+""")
+
+    def f(x, weight):
+        return jnp.sum(layers.apply(weight, weight[0], x, x)) * 2
+
+    text, _ = recover(f, X.reshape(-1), X.reshape(4, 3))
+    assert "def linear" in text and "sequential" not in text
+    assert "rows.reshape(3, 4), weight, bias" in text
+
+
+def test_constants_of_objects_are_called_after_their_fields():
+    layers = library("""
+import collections
+
+Model = collections.namedtuple("Model", ["mass", "inertia"])
+
+@jax.jit
+def energy(model, x):
+    moved = jnp.sum(x * model.mass) ** 2 + jnp.sin(x)
+    return moved @ model.inertia @ moved / jnp.cos(moved).sum()
+""")
+    model = layers.Model(jnp.arange(12.0), jnp.arange(144.0).reshape(12, 12))
+    text, _ = recover(lambda x: layers.energy(model, x) + 1, X.reshape(-1))
+    assert "Model(mass=MASS, inertia=INERTIA)" in text

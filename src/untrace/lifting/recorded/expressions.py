@@ -196,7 +196,7 @@ def _is_needed(name: Name, writer: Writer) -> bool:
     return last.targets is name and any(True for _ in last.term.refs())
 
 
-def _array(value: Any, writer: Writer) -> Term:
+def _array(value: Any, writer: Writer, field: str = "") -> Term:
     hint = writer.program.arrays.get(id(value), "")
     argument = writer.arguments.get((id(value), hint))
     if argument is not None:  # one of several that are this array
@@ -210,13 +210,20 @@ def _array(value: Any, writer: Writer) -> Term:
         return static_term(value, writer)
     if writer.in_library and isinstance(value, np.ndarray) and value.ndim == 0:
         return static_term(value[()], writer)  # JAX treats both alike
-    return writer.program.constant(value)
+    return writer.program.constant(value, field)
 
 
-def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
-    """Write the expression that builds a tree; known sub-trees by their names."""
+def built(tree: Tree, arrays: Sequence[Any], writer: Writer, field: str = "") -> Term:
+    """Write the expression that builds a tree; known sub-trees by their names.
+
+    Args:
+      tree: The tree.
+      arrays: Its leaves.
+      writer: Writes the function that it stands in.
+      field: What it is in what holds it.
+    """
     if isinstance(tree, Leaf):
-        return _array(arrays[tree.index], writer)
+        return _array(arrays[tree.index], writer, field)
     key = tree_key(tree, arrays)
     found = writer.find(key) if key is not None else None
     if found is not None:
@@ -230,7 +237,9 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
     shorter = shorter or of_dicts(tree, arrays, writer, built)
     if shorter is not None:
         return shorter
-    parts = [built(child, arrays, writer) for child in tree.children]
+    fields = [key if isinstance(key, str) else field for key in tree.keys]
+    children = zip(tree.children, fields)
+    parts = [built(child, arrays, writer, field) for child, field in children]
     if tree.kind == "none":
         return Term(["None"])
     if tree.kind == "number":
@@ -249,8 +258,8 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term:
         return call(Term([name]), [display("()", parts), *given])
     if len(parts) == 1 and tree.kind == "replaced" and _has_one_field(tree.cls):
         return call(Term([name]), parts)
-    fields = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
-    return call(Term([name]), fields)
+    given = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
+    return call(Term([name]), given)
 
 
 def _has_one_field(kind: type) -> bool:

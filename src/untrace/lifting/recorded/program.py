@@ -213,13 +213,16 @@ class Program:
 
     # ---- shared parts --------------------------------------------------------------
 
-    def constant(self, value: Any) -> Term:
-        """Write an array that was not computed by the program."""
+    def constant(self, value: Any, field: str = "") -> Term:
+        """Write an array that was not computed by the program.
+
+        It is called after the variable that holds it, or the field that it is in.
+        """
         if isinstance(value, np.ndarray) and value.ndim <= 1 and value.size <= 8:
             text = self.lifter.spell(value)
             if len(text) < 60:
                 return text_term(text)
-        known = "" if self.options.anonymous else self.arrays.get(id(value), "")
+        known = "" if self.options.anonymous else self.arrays.get(id(value), field)
         return Term([Global(self.lifter.constants.name(value, array_name(known)))])
 
     def home_term(self, home: tuple[str, str]) -> Term:

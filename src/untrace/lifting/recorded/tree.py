@@ -175,6 +175,8 @@ class Draft(Subject):
     """The `with` items that the result is returned under."""
     gives_numbers: bool = False
     """Whether some of its numbers became parameters, by their places in its text."""
+    is_lambda: bool = False
+    """It was written as a lambda, in the expression of another function."""
 
     @property
     def subject(self) -> str:

@@ -48,7 +48,7 @@ def inline_single_calls(
         shown = {id(one) for f in functions if f in drafts for one in drafts[f].all()}
         for group in groups:
             failed = [kept for kept in group if not inline(kept)]
-            if any(id(kept.home) in shown for kept in failed):
+            if any(k.home.is_lambda or id(k.home) in shown for k in failed):
                 left |= {kept.item for kept in group}
             else:
                 references.kept[:] = [k for k in references.kept if k not in group]
@@ -61,9 +61,12 @@ def inline(kept: Kept) -> bool:
 
     Returns:
       Whether it could be: what is passed by position is known, the call is a statement
-      of its own and in no loop, and no number of theirs is a parameter by its place.
+      of its own, in no loop and no lambda, and no number of theirs is a parameter by its
+      place.
     """
     home, call, draft = kept.home, kept.statement, kept.draft
+    if home.is_lambda:
+        return False
     position = next((i for i, s in enumerate(home.statements) if s is call), None)
     is_plain = all(not p.stars and not p.is_keyword for p in draft.parameters)
     is_same = is_plain and len(kept.arguments) == len(draft.parameters)

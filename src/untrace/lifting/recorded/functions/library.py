@@ -234,6 +234,7 @@ def lambda_term(draft: Draft) -> Term:
         is_hiding = name.hint in seen
         name.text = free_name(name.hint, seen | inner) if is_hiding else name.hint
         seen.add(name.text)
+    draft.is_lambda = True
     head = parameter_text(draft)
     text = f"lambda {head}: " if head else "lambda: "
     return Term([text, *placed(draft.result.whole(), LAMBDA)], LAMBDA)
