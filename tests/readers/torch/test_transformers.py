@@ -8,14 +8,16 @@ transformers = pytest.importorskip("transformers")
 import untrace  # noqa: E402
 
 
+@pytest.mark.parametrize("mode", ["eval", "train"])
 @pytest.mark.parametrize("name", ["Llama", "GPT2", "Bert"])
-def test_model_is_verified_and_equal_to_torch(name):
+def test_model_is_verified_and_equal_to_torch(name, mode):
     torch.manual_seed(0)
-    model = _model(name).eval()
+    model = _model(name).train(mode == "train")
     tokens = torch.randint(0, 60, (2, 7))
     source = untrace.source(model)(tokens)
     assert source.report.strength == "identical"
     assert source.parity.is_close, source.parity
+    assert max(error.relative for error in source.parity.outputs) <= 1e-5
     assert str(source).count("\ndef ") < 20
 
 
