@@ -1,4 +1,4 @@
-"""What reading a printed jaxpr costs, against JAX's printing of it.
+"""What reading a printed jaxpr or StableHLO costs, against JAX's writing of it.
 
 python -m benchmarks.parsing
 """
@@ -10,9 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 
+import untrace
 from untrace.readers.jaxprs import grammar, parse, tokens
+from untrace.readers.stablehlo.agreement import agreement
+from untrace.readers.stablehlo.read import read_module
 
 
 def chain(n: int) -> Any:
@@ -53,17 +57,20 @@ def seconds(function: Callable[[], Any], times: int = 3) -> float:
     return best
 
 
-def main() -> None:
-    """Print a table."""
+JAXPRS = (
+    ("chain", chain, 1_000),
+    ("chain", chain, 10_000),
+    ("attention", attention, 1_000),
+    ("attention", attention, 10_000),
+)
+
+
+def print_jaxprs() -> None:
+    """Print the table of printed jaxprs."""
     print(
         "program     | equations | characters | str | parse | ratio | text alone | ratio"
     )
-    for name, make, n in (
-        ("chain", chain, 1_000),
-        ("chain", chain, 10_000),
-        ("attention", attention, 1_000),
-        ("attention", attention, 10_000),
-    ):
+    for name, make, n in JAXPRS:
         jaxpr = make(n)
         text = str(jaxpr)
         printing = seconds(lambda jaxpr=jaxpr: str(jaxpr))
@@ -74,6 +81,39 @@ def main() -> None:
             f"{name:11} | {count:9,} | {len(text):10,} | {printing:.3f} | {parsing:.3f}"
             f" | {parsing / printing:.2f} | {reading:.3f} | {reading / printing:.2f}"
         )
+
+
+def print_modules() -> None:
+    """Print the table of StableHLO: to a jaxpr, proved, and to the source of level "lax"."""
+    print(
+        "program     | operations | lower | read | ratio | prove | source | ms / 1,000"
+    )
+    for name, make, n in JAXPRS:
+        jaxpr = make(n)
+        text = lowered_text(jaxpr)
+        lowering = seconds(lambda jaxpr=jaxpr: lowered_text(jaxpr), 1)
+        reading = seconds(lambda text=text: read_module(text), 1)
+        read = read_module(text)
+        proving = seconds(lambda read=read: agreement(read.module, read.jaxpr), 1)
+        writing = seconds(lambda read=read: untrace.source(read.jaxpr, level="lax"), 1)
+        count = text.count(" = ")
+        each = 1e6 * (reading + proving + writing) / count
+        print(
+            f"{name:11} | {count:10,} | {lowering:.2f} | {reading:.2f}"
+            f" | {reading / lowering:.2f} | {proving:.2f} | {writing:.2f} | {each:.0f}"
+        )
+
+
+def lowered_text(jaxpr: Any) -> str:
+    """Return the StableHLO that JAX lowers a closed jaxpr to."""
+    jitted = jax.jit(jax.extend.core.jaxpr_as_fun(jaxpr))
+    return jitted.lower(*jaxpr.in_avals).as_text()
+
+
+def main() -> None:
+    """Print both tables."""
+    print_jaxprs()
+    print_modules()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from untrace.lifting.recorded.functions.function_names import snake_case
+from untrace.recovery.record import own_files
 from untrace.result import Source
 
 WEIGHTS = "__untrace_weights__"
@@ -37,6 +39,14 @@ def _read(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     program: Any = importlib.import_module("untrace.readers.torch.program")
     named = getattr(module, "_orig_mod", module)  # of torch.compile
     return program.read(named, args, kwargs, snake_case(type(named).__name__))
+
+
+def _files(module: Any) -> set[str]:
+    """The files of a module and of those in it that are not of torch itself."""
+    classes = {cls for one in module.modules() for cls in type(one).__mro__}
+    own = [cls for cls in classes if cls.__module__.partition(".")[0] != "torch"]
+    forwards = [inspect.unwrap(vars(c)["forward"]) for c in own if "forward" in vars(c)]
+    return {one.__code__.co_filename for one in forwards if inspect.isfunction(one)}
 
 
 def as_function(
@@ -81,7 +91,8 @@ def of_torch_module(
         read = _read(module, args, kwargs)
         stored = [name for name in ("params", "buffers") if name in read.arguments]
         setattr(read.function, WEIGHTS, tuple(stored) if keeps_weights else ())
-        made = source(read.function)(*read.arguments.values())
+        with own_files(_files(module)):  # transformers has a file for each model
+            made = source(read.function)(*read.arguments.values())
         comparing: Any = importlib.import_module("untrace.readers.torch.parity")
         parity = comparing.compare(read, made.load())
         notes = (*made.report.notes, *_lost(read.lost), str(parity))

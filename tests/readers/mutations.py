@@ -1,6 +1,8 @@
 """Mutated texts of jaxprs: each gives a jaxpr or a `ParseError`, and soon.
 
-python -m tests.readers.mutations --count 100000 --seed 7
+    python -m tests.readers.mutations --characters 1000000 --seed 7
+
+ends when a million characters were changed, cut off or put in.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import random
+import sys
 import time
 import traceback
 import warnings
@@ -57,15 +60,28 @@ def originals() -> list[str]:
     return [text for text in (*shown, *printed, *FURTHER) if len(text) < 1500]
 
 
-def mutated(count: int, seed: int) -> Iterator[str]:
-    """Yield texts with a few characters, words or stretches changed."""
+def mutated(seed: int) -> Iterator[tuple[str, int]]:
+    """Yield texts with a few characters, words or stretches changed, and how many."""
     random_ = random.Random(seed)
     known = originals()
-    for _ in range(count):
-        text = random_.choice(known)
+    while True:
+        text, n_changed = random_.choice(known), 0
         for _ in range(random_.choice((1, 1, 2, 4))):
-            text = _changed(text, random_, known)
-        yield text
+            before, text = text, _changed(text, random_, known)
+            n_changed += _n_changed(before, text)
+        yield text, n_changed
+
+
+def _n_changed(before: str, after: str) -> int:
+    shorter, longer = sorted((before, after), key=len)
+    start = _n_equal(shorter, longer)
+    end = _n_equal(shorter[start:][::-1], longer[start:][::-1])
+    return len(longer) - start - end
+
+
+def _n_equal(shorter: str, longer: str) -> int:
+    pairs = enumerate(zip(shorter, longer))
+    return next((i for i, (a, b) in pairs if a != b), len(shorter))
 
 
 def _changed(text: str, random_: random.Random, known: list[str]) -> str:
@@ -94,13 +110,16 @@ def _changed(text: str, random_: random.Random, known: list[str]) -> str:
 def main() -> None:
     """Count what comes of mutated texts; show every other exception."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--characters", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     counts: collections.Counter[str] = collections.Counter()
-    slowest, n_characters = 0.0, 0
+    slowest, n_characters, n_changed = 0.0, 0, 0
     warnings.simplefilter("ignore")
-    for text in mutated(options.count, options.seed):
+    for text, changed in mutated(options.seed):
+        if n_changed >= options.characters:
+            break
+        n_changed += changed
         n_characters += len(text)
         start = time.perf_counter()
         try:
@@ -114,7 +133,11 @@ def main() -> None:
             print(repr(text))
             traceback.print_exc(limit=-4)
         slowest = max(slowest, time.perf_counter() - start)
-    print(f"{n_characters} characters: {dict(counts)}; slowest: {slowest:.2f} s")
+    print(
+        f"{n_changed} characters of {n_characters} changed: {dict(counts)}; "
+        f"slowest: {slowest:.2f} s"
+    )
+    sys.exit(bool(counts.keys() - {"jaxpr", "ParseError"}))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Printed jaxprs are read as what they say, and the rest is a `ParseError`."""
 
+import itertools
 import time
 
 import jax
@@ -249,7 +250,7 @@ def test_deep_nesting_is_refused():
 
 def test_mutated_texts_give_jaxprs_or_errors():
     start = time.perf_counter()
-    for text in mutated(400, seed=1):
+    for text, _ in itertools.islice(mutated(seed=1), 400):
         try:
             parse(text)
         except ParseError as error:

@@ -71,6 +71,15 @@ def test_a_failure_whatever_the_inputs_are_is_reduced_and_said():
     assert made.n_equations == 1
 
 
+def test_a_nan_in_place_of_an_infinity_is_no_better():
+    def program(x):
+        return jnp.sum(x * jnp.log(x - x))  # inf - inf if the signs differ
+
+    made = untrace.reduce(program, keep="inf()")(np.ones(3, np.float32))
+    assert "No other inputs were found" in made.control
+    assert [eqn.name for eqn in all_equations(made.program.block)] == ["log"]
+
+
 def test_control_is_auto_or_none():
     with pytest.raises(untrace.KeepError, match="'auto' or 'none'"):
         untrace.reduce(planted, keep="nan()", control="yes")

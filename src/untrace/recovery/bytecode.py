@@ -37,7 +37,6 @@ class Site(NamedTuple):
       is_starred: Whether some are given with a star.
       literals: The numbers that stand there as operands or arguments, with their types, if
         nothing but these and variables does.
-      is_library: Whether it is in an installed library.
     """
 
     place: Place
@@ -47,7 +46,11 @@ class Site(NamedTuple):
     spelling: Spelling | None
     is_starred: bool
     literals: frozenset[tuple[type, float]]
-    is_library: bool
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is in an installed library."""
+        return is_library(self.place.code)
 
 
 @once_per_site
@@ -65,7 +68,6 @@ def site(code: types.CodeType, lasti: int) -> Site:
         spelling(code, lasti),
         _is_starred(code, lasti),
         frozenset(_literals(code, lasti)),
-        is_library(code),
     )
 
 

@@ -7,11 +7,13 @@ program may change its own later.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -276,7 +278,23 @@ class Call(Subject):
 
 def is_library(code: types.CodeType) -> bool:
     """Whether code belongs to an installed library, and not to the user."""
-    return _is_installed(code.co_filename) and id(code) not in _OF_PROGRAMS
+    file = code.co_filename
+    return (
+        _is_installed(file) and id(code) not in _OF_PROGRAMS and file not in _own.get()
+    )
+
+
+@contextlib.contextmanager
+def own_files(files: Iterable[str]) -> Generator[None]:
+    """Let all that some files define be the user's, wherever they are installed."""
+    token = _own.set(frozenset(files))
+    try:
+        yield
+    finally:
+        _own.reset(token)
+
+
+_own: ContextVar[frozenset[str]] = ContextVar("own_files", default=frozenset())
 
 
 def count_as_users(code: types.CodeType) -> None:

@@ -96,6 +96,7 @@ def test_command_reduces_a_module(tmp_path):
         "    def forward(self, x):\n"
         "        p = torch.softmax(self.fc(x), dim=-1)\n"
         "        return (p * torch.log(p - p)).sum()\n\n"
+        "torch.manual_seed(0)\n"
         "x = torch.ones(2, 3)\n"
     )
     command = "reduce", "model.py", "Entropy()(x)", "--keep", "inf()"

@@ -316,6 +316,13 @@ def test_what_cannot_be_written_in_place_or_drawn_is_refused(function):
 LOSSES = {
     "cross_entropy": lambda x, y: F.cross_entropy(x, y),
     "ignored": lambda x, y: F.cross_entropy(x, y, ignore_index=1, reduction="none"),
+    "weighted": lambda x, y: F.cross_entropy(x, y, x[0].exp(), ignore_index=1),
+    "smooth": lambda x, y: F.cross_entropy(
+        x[..., None], y[:, None], x[0].exp(), ignore_index=1, label_smoothing=0.1
+    ),
+    "soft_labels": lambda x, y: F.cross_entropy(
+        x, x.softmax(1), x[0].exp(), label_smoothing=0.1
+    ),
     "nll": lambda x, y: F.nll_loss(x.log_softmax(1), y, reduction="sum"),
     "mse": lambda x, y: F.mse_loss(x, F.one_hot(y, 5).float()),
     "l1": lambda x, y: F.l1_loss(x, x * 0.5),

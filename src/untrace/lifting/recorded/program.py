@@ -266,9 +266,9 @@ class Program:
         made, merged = self._rendered(draft), None
         if passed is not None and self.plan.may_merge(stem_of(draft.name)):
             merged = self.plan.merged.get(likeness(made)) if self.plan.merged else None
-        given = give_numbers(made, merged) if merged else {}
-        made.again = lambda: self._rendered(draft, merged if given else None)
-        if passed is not None and given:
+        given = give_numbers(made, merged) if merged else None
+        made.again = lambda: self._rendered(draft, None if given is None else merged)
+        if passed is not None and given is not None:
             passed.update(given)
             draft.gives_numbers = True
             self.given_numbers.add(stem_of(draft.name))

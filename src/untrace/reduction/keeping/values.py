@@ -206,6 +206,14 @@ class Inf(_NonFinite):
     WORD: ClassVar[str] = "inf"
     NOUN: ClassVar[str] = "infinity"
 
+    def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
+        is_run = super().is_fine(outcomes, program)
+        return is_run and not any(
+            output.n_nan  # which hides an infinity: 0 * inf, inf - inf
+            for i, output in enumerate(outcomes[0].outputs)
+            if self.output in (None, i)
+        )
+
     def _count(self, output: Output) -> int:
         return output.n_inf
 

@@ -27,7 +27,7 @@ from untrace.lifting.recorded.functions.argument_sizes import (
 )
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
-from untrace.optional import makes, optional
+from untrace.optional import gives, makes, optional
 from untrace.syntax.text import STRING, is_comment
 
 # Characters of the statements that are shared, unless the program passed the numbers.
@@ -90,23 +90,23 @@ def merge_alike(
     return merged
 
 
-@optional(makes(dict))
-def give_numbers(function: Function, merged: Merged) -> dict[str, str]:
+@optional(gives(None))
+def give_numbers(function: Function, merged: Merged) -> dict[str, str] | None:
     """Make parameters of numbers as it was done to functions like this one.
 
     Returns:
-      The numbers, which calls have to pass, by the parameters.
+      The numbers, which calls have to pass, by the parameters; None if it is not done.
     """
     numbers = _numbers(function)
     passed = [""] * len(merged.names)
     for place, position in merged.places:
         if passed[position] not in ("", numbers[place]):
-            return {}  # it is not the same number everywhere
+            return None  # it is not the same number everywhere
         passed[position] = numbers[place]
     if any(not is_rest(numbers[place], passed[i]) for place, i in merged.rests):
-        return {}
+        return None
     if not merged.sizes.hold(numbers, function):
-        return {}
+        return None
     _name(function, merged)
     return dict(zip(merged.names, passed))
 

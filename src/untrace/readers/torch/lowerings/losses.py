@@ -27,13 +27,21 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    if weight is not None or label_smoothing:
-        raise NotImplementedError("weights of classes and smooth labels")
     axis = 1 if input.ndim > 1 else 0
     log_probs = jax.nn.log_softmax(input, axis=axis)
+    n_classes = input.shape[axis]
     if jnp.issubdtype(target.dtype, jnp.floating):
+        if label_smoothing:
+            target = target * (1 - label_smoothing) + label_smoothing / n_classes
+        log_probs = _of_classes(log_probs, weight, axis)
         return _reduced(-jnp.sum(target * log_probs, axis=axis), reduction)
-    return nll_loss(log_probs, target, None, None, ignore_index, None, reduction)
+    if not label_smoothing:
+        return nll_loss(log_probs, target, weight, None, ignore_index, None, reduction)
+    losses = nll_loss(log_probs, target, weight, None, ignore_index, None, "none")
+    spread = -jnp.mean(_of_classes(log_probs, weight, axis), axis=axis)
+    spread = jnp.where(target != ignore_index, spread, 0.0)
+    losses = (1 - label_smoothing) * losses + label_smoothing * spread
+    return _of_labels(losses, target, weight, ignore_index, reduction)
 
 
 @lowered_function()
@@ -46,16 +54,32 @@ def nll_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    if weight is not None:
-        raise NotImplementedError("weights of classes")
     axis = 1 if input.ndim > 1 else 0
     counts = target != ignore_index
     labels = jnp.expand_dims(jnp.where(counts, target, 0), axis)
+    input = _of_classes(input, weight, axis)
     picked = jnp.squeeze(jnp.take_along_axis(input, labels, axis=axis), axis)
     losses = jnp.where(counts, -picked, 0.0)
-    if reduction == "mean":
-        return jnp.sum(losses) / jnp.sum(counts)
-    return _reduced(losses, reduction)
+    return _of_labels(losses, target, weight, ignore_index, reduction)
+
+
+def _of_classes(values: Any, weight: Any, axis: int) -> Any:
+    """The values of all classes, each times its weight."""
+    if weight is None:
+        return values
+    return values * weight.reshape((-1,) + (1,) * (values.ndim - axis - 1))
+
+
+def _of_labels(
+    losses: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+) -> Any:
+    """The sum or the mean of losses: that of those that count, by their weights."""
+    if reduction != "mean":
+        return _reduced(losses, reduction)
+    counts = target != ignore_index
+    if weight is not None:
+        counts = jnp.where(counts, weight[jnp.where(counts, target, 0)], 0.0)
+    return jnp.sum(losses) / jnp.sum(counts)
 
 
 @lowered_function()
