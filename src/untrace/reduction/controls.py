@@ -77,6 +77,9 @@ CHANGES = (
     ),
     Change("drawn from [-1.5, -0.5]", lambda x, rng: -rng.uniform(0.5, 1.5, x.shape)),
     Change("ten thousand times them", lambda x, rng: x * 1e4),
+    Change(
+        "ten thousand times them, integers 0", lambda x, _: x * 1e4, lambda x: x - x
+    ),
     Change("drawn from [0.5, 1.5], integers halved", _positive, _halved),
     Change("drawn from [0.5, 1.5], integers 0", _positive, lambda x: x - x),
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from untrace import jaxapi
@@ -21,7 +22,7 @@ from untrace.interpreters.nans.evidence import (
 from untrace.interpreters.nans.flagging import Stretch, flagged
 from untrace.interpreters.nans.grading import INFINITE, NAN
 from untrace.interpreters.nans.search import Found, enter, origins, search
-from untrace.interpreters.nans.traps import explain
+from untrace.interpreters.nans.traps import Evidence, explain
 from untrace.interpreters.places import Origin, origin_of
 from untrace.printable import printable_lines
 
@@ -153,6 +154,21 @@ def nan_origin(
             return None if found.row is None else _of_row(kind, found)
 
     return tool(function, find, static_argnums, static_argnames)
+
+
+def evidence_of(function: Callable[..., Any], args: Sequence[Any]) -> Evidence | None:
+    """Return what speaks for a trap where a function makes a NaN, or else an infinity.
+
+    Args:
+      function: A function of flat positional arguments.
+      args: Their values.
+    """
+    jaxpr = jax.make_jaxpr(function)(*args)
+    for level in (NAN, INFINITE):
+        found = search(flagged(jaxpr, args, level), level)
+        if found.row is not None:
+            return gathered(found.stretch, found.row, level)[0]
+    return None
 
 
 def _overflow(stretch: Stretch) -> NanOrigin | None:

@@ -47,17 +47,13 @@ _TEMPLATES = {
     "vmap": _VMAP,
 }
 _WIDE = """\
-jax.config.update("jax_enable_x64", True)
-narrow_args = example_args
-
 def widened(x):
     is_narrow = jnp.result_type(x) == jnp.float32
     return jnp.asarray(x, jnp.float64) if is_narrow else x
 
-def example_args():
-    return jax.tree.map(widened, narrow_args())
-
 """
+_WIDENED = "jax.tree.map(widened, example_args())"
+_IN_64_BITS = "with jax.enable_x64(True):"
 _OP_BY_OP = """\
 def op_by_op(function):
     def run(*args, **kwargs):
@@ -153,14 +149,33 @@ def shown_lines(name: str, under: str | None, program: Program | None) -> list[s
     return call_lines(name, under)
 
 
-def shortest_comparison(name: str, sides: tuple[str, str], rtol: float) -> list[str]:
-    """Write statements that show what a program with one output gives in two ways."""
+def shortest_comparison(
+    name: str, sides: tuple[str, str], rtol: float, wide: Sequence[str] = ()
+) -> list[str]:
+    """Write statements that show what a program with one output gives in two ways.
+
+    Args:
+      name: The function.
+      sides: How it is run.
+      rtol: Relative error that is none.
+      wide: Definitions of the function in 64 bits; without, its inputs are widened.
+    """
     lines = ["args = example_args()"]
     if "eager" in sides:
         lines = [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines(), *lines]
-    calls = {"jit": "jax.jit(NAME)", "call": "NAME", "eager": "op_by_op(NAME)"}
+    if "float64" in sides and not wide:
+        lines = [*_WIDE.splitlines(), *lines]
+    calls = {"call": "NAME", "eager": "op_by_op(NAME)"}
     for variable, side in zip(("x", "y"), sides):
-        made = f"{calls[side].replace('NAME', name)}(**args)"
+        if side == "float64":
+            given = "example_args()" if wide else "jax.tree.map(widened, args)"
+            made = f"jax.jit({name})(**{given})"
+            ways = ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
+            lines += [*(ways if wide else ()), _IN_64_BITS]
+            made = "in_64_bits()" if wide else made
+            lines += indented([f"{variable} = np.asarray({made}).astype(float)"])
+            continue
+        made = f"{calls.get(side, 'jax.jit(NAME)').replace('NAME', name)}(**args)"
         made = f"{made}[0]" if side == "eager" else made
         lines += [f"{variable} = np.asarray({made}).astype(float)"]
     a, b = sides
@@ -168,7 +183,7 @@ def shortest_comparison(name: str, sides: tuple[str, str], rtol: float) -> list[
         *lines,
         f'print("{a}:", x, "{b}:", y)',
         *_same(rtol),
-        f'assert is_same, "{a} and {b} differ"',
+        f'assert is_same, f"{a} and {b} differ: {{told}}"',
         'print("no difference: the failure is not there")',
     ]
 
@@ -278,18 +293,14 @@ def two_sides(
     Each side is a fresh process of the same file, which saves its outputs.
     """
     words = [side.partition(":")[0] for side in sides]
-    body: list[str] = []
-    if "float64" in words:
-        body += ['if sys.argv[1] == "float64":', *indented(_WIDE.splitlines())]
     own = next((word for word in words if word in _WAYS), None)
-    if own is None:
-        body += call_lines(name, under)
-    else:
-        body += [
+    body = call_lines(name, under)
+    if own is not None:
+        body = [
             f"if sys.argv[1] == {quote(own)}:",
             *indented(_WAYS[own](name, under)),
             "else:",
-            *indented(call_lines(name, under)),
+            *indented(body),
         ]
     body += [
         "np.savez(sys.argv[2], *(np.asarray(x).astype(complex) for x in outputs))",
@@ -322,7 +333,7 @@ def comparison(a: str, b: str, rtol: float) -> list[str]:
     return [
         "for i, (x, y) in enumerate(zip(first, second)):",
         *(f"    {line}" for line in _same(rtol)),
-        """    print(f"output {i}: {'the same' if is_same else 'different'}")""",
+        """    print(f"output {i}: {'the same' if is_same else told}")""",
         f'    assert is_same, f"output {{i}}: " {f"{a} and {b} differ"!r}',
         'print("no difference: the failure is not there")',
     ]
@@ -333,6 +344,9 @@ def _same(rtol: float) -> list[str]:
     return [
         "scale = np.abs(y[np.isfinite(y)]).max(initial=0.0)",
         f"is_same = np.allclose(x, y, 0, {rtol!r} * scale, equal_nan=True)",
+        'told = "different"',
+        "if scale and np.isfinite([x, y]).all():",
+        '    told = f"relative error {np.abs(x - y).max() / scale:.2g}"',
     ]
 
 
@@ -351,7 +365,13 @@ def called_lines(name: str, under: str | None) -> list[str]:
     return call_lines(name, under, "")
 
 
-_WAYS = {"eager": eager_lines, "call": called_lines}
+def wide_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that run the program in 64 bits and leave its `outputs`."""
+    calls = [x.replace("example_args()", _WIDENED) for x in call_lines(name, under)]
+    return [*_WIDE.splitlines(), _IN_64_BITS, *indented(calls)]
+
+
+_WAYS = {"eager": eager_lines, "call": called_lines, "float64": wide_lines}
 """Ways of running a program in the same process, beside under `jax.jit`."""
 
 
@@ -360,11 +380,18 @@ def is_one_process(sides: Sequence[str]) -> bool:
     return all(side == "jit" or side in _WAYS for side in sides)
 
 
-def two_ways(name: str, under: str | None, sides: tuple[str, str]) -> list[str]:
+def two_ways(
+    name: str, under: str | None, sides: tuple[str, str], wide: Sequence[str] = ()
+) -> list[str]:
     """Write statements that run the program in two ways here: `first` and `second`."""
     lines: list[str] = []
     for variable, side in zip(("first", "second"), sides):
-        lines += _WAYS.get(side, call_lines)(name, under)
+        if side == "float64" and wide:
+            body = [*wide, *call_lines(name, under), "return outputs"]
+            lines += ["def in_64_bits():", *indented(body), ""]
+            lines += [_IN_64_BITS, "    outputs = in_64_bits()"]
+        else:
+            lines += _WAYS.get(side, call_lines)(name, under)
         lines += [f"{variable} = [np.asarray(x).astype(complex) for x in outputs]"]
     return lines
 
