@@ -137,6 +137,11 @@ def _is_by(e: Evidence, *names: str) -> bool:
     return e.calls_any(*names) or bool(e.infinity and e.infinity.calls_any(*names))
 
 
+def _is_made_by(e: Evidence, *names: str) -> bool:
+    """Whether an operation, or the infinity that it was given, is one of these."""
+    return e.name in names or bool(e.infinity and e.infinity.name in names)
+
+
 def _is_pole(e: Evidence) -> bool:
     return e.is_infinite or e.has(0.0)
 
@@ -241,6 +246,19 @@ TRAPS = (
         lambda e: e.name in ("sqrt", "rsqrt") and _is_negative(e),
         "a negative number has no real square root.",
         "clip the argument, `jnp.sqrt(jnp.maximum(x, 0.0))`, or find out why it is negative.",
+    ),
+    Trap(
+        "one over the root of 0",
+        lambda e: _is_made_by(e, "rsqrt") and not _is_negative(e),
+        "1 / sqrt(0) is infinite, and 0 times that is NaN.",
+        "add a small number inside: `jax.lax.rsqrt(x + 1e-6)`.",
+    ),
+    Trap(
+        "pole of gamma",
+        lambda e: _is_made_by(e, "lgamma", "digamma"),
+        "the gamma function has poles at 0 and at negative integers, where its logarithm "
+        "is infinite; the difference of two such infinities is NaN.",
+        "keep arguments positive, or handle these integers by themselves with `jnp.where`.",
     ),
     Trap(
         "0 * inf",
