@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.syntax.text import quote
 
 _MOVED = """\
@@ -54,6 +54,7 @@ def widened(x):
 """
 _WIDENED = "jax.tree.map(widened, example_args())"
 _IN_64_BITS = "with jax.enable_x64(True):"
+_JITS = ("jit", "pjit")
 _OP_BY_OP = """\
 def op_by_op(function):
     def run(*args, **kwargs):
@@ -150,7 +151,11 @@ def shown_lines(name: str, under: str | None, program: Program | None) -> list[s
 
 
 def shortest_comparison(
-    name: str, sides: tuple[str, str], rtol: float, wide: Sequence[str] = ()
+    name: str,
+    sides: tuple[str, str],
+    rtol: float,
+    program: Program,
+    wide: Sequence[str] = (),
 ) -> list[str]:
     """Write statements that show what a program with one output gives in two ways.
 
@@ -158,26 +163,35 @@ def shortest_comparison(
       name: The function.
       sides: How it is run.
       rtol: Relative error that is none.
+      program: The program: one of calls alone runs op by op as it is without jit.
       wide: Definitions of the function in 64 bits; without, its inputs are widened.
     """
-    lines = ["args = example_args()"]
-    if "eager" in sides:
-        lines = [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines(), *lines]
+    is_flat = all(
+        eqn.name in _JITS or not any(sub_blocks(eqn))
+        for eqn in all_equations(program.block)
+    )
+    lines: list[str] = []
+    if "eager" in sides and not is_flat:
+        lines += [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines()]
     if "float64" in sides and not wide:
-        lines = [*_WIDE.splitlines(), *lines]
-    calls = {"call": "NAME", "eager": "op_by_op(NAME)"}
+        lines += _WIDE.splitlines()
+    if wide:
+        made = f"jax.jit({name})(**example_args())"
+        lines += ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
+    lines += ["args = example_args()"]
+    widened = "in_64_bits()" if wide else f"jax.jit({name})(**{_WIDENED})"
+    ways = {
+        "jit": ("", f"jax.jit({name})(**args)"),
+        "call": ("", f"{name}(**args)"),
+        "eager": ("with jax.disable_jit():", f"{name}(**args)"),
+        "float64": (_IN_64_BITS, widened),
+    }
+    if not is_flat:
+        ways["eager"] = ("", f"op_by_op({name})(**args)[0]")
     for variable, side in zip(("x", "y"), sides):
-        if side == "float64":
-            given = "example_args()" if wide else "jax.tree.map(widened, args)"
-            made = f"jax.jit({name})(**{given})"
-            ways = ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
-            lines += [*(ways if wide else ()), _IN_64_BITS]
-            made = "in_64_bits()" if wide else made
-            lines += indented([f"{variable} = np.asarray({made}).astype(float)"])
-            continue
-        made = f"{calls.get(side, 'jax.jit(NAME)').replace('NAME', name)}(**args)"
-        made = f"{made}[0]" if side == "eager" else made
-        lines += [f"{variable} = np.asarray({made}).astype(float)"]
+        context, made = ways[side]
+        line = f"{variable} = np.asarray({made}).astype(float)"
+        lines += [context, f"    {line}"] if context else [line]
     a, b = sides
     return [
         *lines,

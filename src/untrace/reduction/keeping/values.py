@@ -326,8 +326,11 @@ class Differs(RunningKeep):
             wide: list[str] = []
             if program is not None and "float64" in sides:
                 wide = definitions_in_64_bits(program)
-            if scripts.is_single(program) and self.under is None:
-                return scripts.shortest_comparison(name, sides, self.rtol, wide)
+            is_single = scripts.is_single(program) and self.under is None
+            if program is not None and is_single:
+                return scripts.shortest_comparison(
+                    name, sides, self.rtol, program, wide
+                )
             lines = scripts.two_ways(name, self.under, sides, wide)
         else:
             lines = scripts.two_sides(name, self.under, self.env, sides)
