@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
-from untrace.interpreters.nans.traps import Trap, explain, from_facts
+from untrace.interpreters.nans.traps import Evidence, Trap, explain, from_facts
 from untrace.interpreters.places import Origin, origin_of
 from untrace.ir import Block, Equation
 from untrace.reduction.applying import program_from
@@ -22,6 +22,9 @@ from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.base import Blamed
 from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.reduction.trials import Judge, job_of
+
+_OF_AN_INFINITY = ("0 * inf", "inf - inf")
+"""Traps that say no more than that there is an infinity."""
 
 
 def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
@@ -71,19 +74,29 @@ def _trap(program: Program, looked: Program, keep: Keep, judge: Judge) -> Trap |
         return None
     wants = run.wants | {"evidence"}
     outcome = judge.run(job_of(program, replace(run, wants=wants)))
-    if outcome.evidence is None:
-        return None
-    evidence = from_facts(outcome.evidence)
-    places = _found(looked, evidence.name).places
-    if len(places) == 1:
-        evidence = replace(
-            evidence,
-            calls=evidence.calls | places[0].calls,
-            is_derivative=evidence.is_derivative or places[0].is_derivative,
-        )
     own = {eqn.name for eqn in all_equations(program.block)}
-    is_hidden = outcome.has_finite_values and {evidence.name, "select_n"} <= own
-    return explain(replace(evidence, is_hidden=bool(is_hidden)))
+    traps: list[Trap] = []
+    for facts in outcome.evidence:
+        evidence = from_facts(facts)
+        hides = outcome.has_finite_values and {evidence.name, "select_n"} <= own
+        evidence = replace(evidence, is_hidden=bool(hides))
+        trap = explain(_with_places(evidence, _found(looked, evidence.name).places))
+        traps += [] if trap is None else [trap]
+    telling = (trap for trap in traps if trap.name not in _OF_AN_INFINITY)
+    return next(telling, next(iter(traps), None))
+
+
+def _with_places(evidence: Evidence, places: list[Origin]) -> Evidence:
+    """Add what the user called there, where all places agree."""
+    if not places:
+        return evidence
+    calls = frozenset.intersection(*(place.calls for place in places))
+    is_derivative = all(place.is_derivative for place in places)
+    return replace(
+        evidence,
+        calls=evidence.calls | calls,
+        is_derivative=evidence.is_derivative or is_derivative,
+    )
 
 
 def is_of_derivative(program: Program, blamed: Blamed | None) -> bool:

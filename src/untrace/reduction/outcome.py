@@ -123,7 +123,7 @@ class Outcome:
       blame: The innermost primitive that first makes a NaN or an infinity, or that JAX
         had in hand when it raised.
       blame_row: Number of that equation, if it stands in no sub-program.
-      evidence: What speaks for a classic trap; see `nans.traps.Evidence`.
+      evidence: What speaks for classic traps; see `nan_origin.evidence_of`.
       n_compiles: Compilations in two calls.
       arrays: The outputs; PRNG keys as key data.
     """
@@ -148,7 +148,7 @@ class Outcome:
     has_finite_values: bool | None = None
     blame: str | None = None
     blame_row: int | None = None
-    evidence: dict[str, Any] | None = None
+    evidence: tuple[dict[str, Any], ...] = ()
     n_compiles: int | None = None
     arrays: tuple[Encoded, ...] = ()
 
@@ -171,6 +171,7 @@ def outcome_from(header: dict[str, Any], arrays: tuple[Encoded, ...]) -> Outcome
         for shape, dtype, n_nan, n_inf in known.pop("outputs", ())
     )
     known["exception"] = tuple(known.get("exception", ()))
+    known["evidence"] = tuple(known.get("evidence", ()))
     known["stack"] = tuple(known.get("stack", ()))
     known["arrays"] = arrays
     return Outcome(**known, outputs=outputs)

@@ -156,19 +156,20 @@ def nan_origin(
     return tool(function, find, static_argnums, static_argnames)
 
 
-def evidence_of(function: Callable[..., Any], args: Sequence[Any]) -> Evidence | None:
-    """Return what speaks for a trap where a function makes a NaN, or else an infinity.
+def evidence_of(function: Callable[..., Any], args: Sequence[Any]) -> list[Evidence]:
+    """Return what speaks for traps: where a NaN is made, and the first infinity or NaN.
 
     Args:
       function: A function of flat positional arguments.
       args: Their values.
     """
     jaxpr = jax.make_jaxpr(function)(*args)
-    for level in (NAN, INFINITE):
-        found = search(flagged(jaxpr, args, level), level)
-        if found.row is not None:
-            return gathered(found.stretch, found.row, level)[0]
-    return None
+    founds = [search(flagged(jaxpr, args, x), x) for x in (NAN, INFINITE)]
+    return [
+        gathered(found.stretch, found.row, level)[0]
+        for found, level in zip(founds, (NAN, INFINITE))
+        if found.row is not None
+    ]
 
 
 def _overflow(stretch: Stretch) -> NanOrigin | None:

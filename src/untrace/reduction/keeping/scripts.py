@@ -124,6 +124,12 @@ def is_single(program: Program | None, under: str | None = None) -> bool:
     return len(made) == 1 and _is_real(made[0].aval)
 
 
+def is_of_calls(program: Program) -> bool:
+    """Whether there are no loops and branches, which without jit run in another way."""
+    eqns = all_equations(program.block)
+    return all(eqn.name in _JITS or not any(sub_blocks(eqn)) for eqn in eqns)
+
+
 def _is_real(aval: Any) -> bool:
     return jaxapi.dtype_kind(aval.dtype) == "floating"
 
@@ -166,10 +172,7 @@ def shortest_comparison(
       program: The program: one of calls alone runs op by op as it is without jit.
       wide: Definitions of the function in 64 bits; without, its inputs are widened.
     """
-    is_flat = all(
-        eqn.name in _JITS or not any(sub_blocks(eqn))
-        for eqn in all_equations(program.block)
-    )
+    is_flat = is_of_calls(program)
     lines: list[str] = []
     if "eager" in sides and not is_flat:
         lines += [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines()]

@@ -146,7 +146,18 @@ class _NonFinite(RunningKeep):
                 f'print("no {self.NOUN}: the failure is not there")',
             ]
         lines = scripts.call_lines(name, self.under)
-        if self.jit_only:
+        is_plain = self.jit_only and self.under is None and scripts.is_single(program)
+        if program is not None and is_plain and scripts.is_of_calls(program):
+            lines = [
+                "args = example_args()",
+                f"x = jax.jit({name})(**args)",
+                "with jax.disable_jit():",
+                f"    by_op = {name}(**args)",
+                'print("jit:", x, "op by op:", by_op)',
+                f"has_any = {self._test('x')} and not {self._test('by_op')}",
+                f'assert not has_any, "the output has {self.NOUN} only under jit"',
+            ]
+        elif self.jit_only:
             lines += [
                 "jitted = outputs",
                 *scripts.eager_lines(name, self.under),

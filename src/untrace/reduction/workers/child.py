@@ -271,15 +271,14 @@ def _blamed(
     return {}
 
 
-def _evidence(function: Callable[..., Any], args: list[Any]) -> dict[str, Any] | None:
-    """Tell what speaks for a classic trap, which needs the whole package."""
+def _evidence(function: Callable[..., Any], args: list[Any]) -> list[dict[str, Any]]:
+    """Tell what speaks for classic traps, which needs the whole package."""
     with contextlib.suppress(Exception):
         from untrace.interpreters.nans.nan_origin import evidence_of
         from untrace.interpreters.nans.traps import to_facts
 
-        found = evidence_of(function, args)
-        return None if found is None else to_facts(found)
-    return None
+        return [to_facts(evidence) for evidence in evidence_of(function, args)]
+    return []
 
 
 def _load(text: str, name: str, sidecar: wire.Encoded | None) -> Callable[..., Any]:
