@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.reduction.applying import program_from
+from untrace.reduction.controls import with_control
+from untrace.reduction.keeping.values import Nan
 from untrace.reduction.program import all_equations
 from untrace.reduction.trials import Judge
 
@@ -69,6 +72,14 @@ def test_a_failure_whatever_the_inputs_are_is_reduced_and_said():
     made = untrace.reduce(lambda x: x + jnp.log(x * 0 - 1), keep="nan()")(X)
     assert "No other inputs were found" in made.control
     assert made.n_equations == 1
+
+
+def test_inputs_that_fail_as_they_are_equal_get_different_controls():
+    jaxpr = jax.make_jaxpr(lambda x, y: (x - y) / (x - y))(X, X)
+    program = program_from(jaxpr, (X, X), ("x", "y"), "f")
+    found, sentence = with_control(program, Nan(), Judge(Nan()))
+    assert found.controls is not None
+    assert "shifted a little" in sentence
 
 
 def test_control_is_auto_or_none():

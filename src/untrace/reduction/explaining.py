@@ -82,8 +82,12 @@ def _trap(program: Program, looked: Program, keep: Keep, judge: Judge) -> Trap |
         evidence = replace(evidence, is_hidden=bool(hides))
         trap = explain(_with_places(evidence, _found(looked, evidence.name).places))
         traps += [] if trap is None else [trap]
-    telling = (trap for trap in traps if trap.name not in _OF_AN_INFINITY)
-    return next(telling, next(iter(traps), None))
+    return min(reversed(traps), key=_rank, default=None)
+
+
+def _rank(trap: Trap) -> int:
+    """Rank traps by how much they say; of equals the one of the first infinity counts."""
+    return 0 if trap.name == "where" else 2 if trap.name in _OF_AN_INFINITY else 1
 
 
 def _with_places(evidence: Evidence, places: list[Origin]) -> Evidence:
