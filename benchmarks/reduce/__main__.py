@@ -1,12 +1,15 @@
 """Reduce every failure of `benchmarks/reduce/cases` and print what was reached.
 
     python -m benchmarks.reduce [NAME ...] [--jobs N] [--keep-files FOLDER]
-                                [--text-reducer]
+                                [--max-seconds N] [--runs-alone N] [--text-reducer]
 
 For each failure: its kind, the equations before and after, those of the form known to
 be minimal, the runs of the predicate and what they were allowed to be (10 x log2 of the
 equations + 20 x those that are left), the wall time, and whether the saved file fails in
-a fresh process, by itself and in the way that was pinned. `--text-reducer` gives the
+a fresh process, by itself (in how many runs of `--runs-alone`) and in the way that was
+pinned. How it reads: tokens, lines, calls of `bind`, sidecars, and whether it says which
+line is to blame, and why. A star marks a search that `--max-seconds` ended.
+`--text-reducer` gives the
 same program and predicate to shrinkray (`pip install shrinkray`), for comparison.
 """
 
@@ -27,10 +30,11 @@ import jax
 
 import untrace
 from benchmarks.reduce.cases import load, names
-from benchmarks.reduce.text_reducer import compared, n_tokens
+from benchmarks.reduce.text_reducer import compared
 from untrace.errors import KeepError
 from untrace.reduction.keeping import Keep, parse_keep
 from untrace.reduction.loading import load_program
+from untrace.reduction.polishing import Look, look
 from untrace.reduction.result import Reduction
 from untrace.reduction.trials import Judge
 
@@ -50,7 +54,11 @@ class Row:
     runs: int
     allowed: int
     seconds: float
-    tokens: int
+    is_ended: bool
+    reads: Look
+    lines: int
+    is_explained: bool
+    alone: str
     fails_again: bool
 
     def cells(self) -> list[str]:
@@ -58,13 +66,18 @@ class Row:
             self.name,
             self.kind,
             f"{self.before:,}",
-            str(self.after),
+            f"{self.after}{' *' if self.is_ended else ''}",
             str(self.minimal),
             str(self.runs),
             str(self.allowed),
             f"{self.seconds:.0f} s",
             f"{self.seconds / max(self.runs, 1):.2f} s",
-            str(self.tokens),
+            str(self.reads.tokens),
+            str(self.lines),
+            str(self.reads.binds),
+            str(self.reads.sidecars),
+            "yes" if self.is_explained else "",
+            self.alone,
             "yes" if self.fails_again else "NO",
         ]
 
@@ -80,6 +93,11 @@ HEADER = (
     "time",
     "per run",
     "tokens",
+    "lines",
+    "bind",
+    "sidecar",
+    "explained",
+    "alone",
     "fails again",
 )
 
@@ -89,23 +107,31 @@ def names_here() -> list[str]:
     return [n for n in names() if jax.__version__.startswith(load(n).VERSIONS)]
 
 
-def reduced(case: ModuleType, jobs: int = 1) -> Reduction:
+def reduced(
+    case: ModuleType, jobs: int = 1, max_seconds: float | None = None
+) -> Reduction:
     """Reduce the program of a case."""
-    shrink = untrace.reduce(case.PROGRAM, keep=case.KEEP, jobs=jobs)
+    shrink = untrace.reduce(
+        case.PROGRAM, keep=case.KEEP, jobs=jobs, max_seconds=max_seconds
+    )
     return shrink(*case.arguments())
 
 
 def fails_again(path: Path, keep: Keep) -> bool:
     """Tell whether a saved file fails with Python alone, and in the way that is kept."""
-    fails = _fails(path) if keep.check_lines("f") else True
-    return fails and Judge(keep.without_margin()).judge_program(load_program(path))
+    return _fails(path) and _is_kept(path, keep)
+
+
+def _is_kept(path: Path, keep: Keep) -> bool:
+    return Judge(keep.without_margin()).judge_program(load_program(path))
 
 
 def _fails(path: Path) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # for planted primitives
+    is_checked = '"--check" in sys.argv' in path.read_text(encoding="utf-8")
     try:
         done = subprocess.run(
-            [sys.executable, str(path)],
+            [sys.executable, str(path), *(["--check"] if is_checked else [])],
             env=environment,
             capture_output=True,
             timeout=TIMEOUT_S,
@@ -116,14 +142,17 @@ def _fails(path: Path) -> bool:
     return done.returncode != 0
 
 
-def measure(name: str, jobs: int, folder: Path) -> Row:
+def measure(name: str, options: argparse.Namespace, folder: Path) -> Row:
     case = load(name)
     started = time.monotonic()
-    reduction = reduced(case, jobs)
+    reduction = reduced(case, options.jobs, options.max_seconds)
     seconds = time.monotonic() - started
     path = reduction.save(folder / f"{name}.py")
     reduction.plot(folder / f"{name}.svg")
     before, after = reduction.start, reduction.n_equations
+    n_failed = sum(_fails(path) for _ in range(options.runs_alone))
+    text = path.read_text(encoding="utf-8")
+    header = text.partition('"""\n')[0]
     return Row(
         name,
         str(parse_keep(case.KEEP)).partition("(")[0],
@@ -133,8 +162,12 @@ def measure(name: str, jobs: int, folder: Path) -> Row:
         reduction.stats.runs,
         math.floor(10 * math.log2(before) + 20 * after),
         seconds,
-        n_tokens(str(reduction.source)),
-        fails_again(path, reduction.keep),
+        bool(reduction.ended),
+        look(reduction.source),
+        len(text.splitlines()),
+        "Made by" in header and "Why:" in header,
+        f"{n_failed} of {options.runs_alone}",
+        bool(n_failed) and _is_kept(path, reduction.keep),
     )
 
 
@@ -142,6 +175,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--max-seconds", type=float)
+    parser.add_argument("--runs-alone", type=int, default=1)
     parser.add_argument("--keep-files", type=Path)
     parser.add_argument("--text-reducer", action="store_true")
     options = parser.parse_args()
@@ -153,13 +188,13 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in chosen:
             try:
-                row = measure(name, options.jobs, folder)
+                row = measure(name, options, folder)
             except KeepError as error:
                 print(f"| {name} | {str(error).splitlines()[0]} |", flush=True)
                 continue
             print("| " + " | ".join(row.cells()) + " |", flush=True)
             if options.text_reducer:
-                print(compared(load(name), row.tokens, row.runs), flush=True)
+                print(compared(load(name), row.reads.tokens, row.runs), flush=True)
 
 
 if __name__ == "__main__":

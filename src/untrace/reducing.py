@@ -356,12 +356,15 @@ def _finished(
             stats.seconds,
             shown_control(program),
             keep.told(verdict.outcomes),
-            () if is_anonymous else tuple(explanation(program, keep.blamed)),
+            explained,
         )
 
     keep, source = pinned.keep, None
+    explained: tuple[str, ...] = ()
     if not search.is_hurried:
         try:
+            if not is_anonymous:
+                explained = tuple(explanation(program, keep, search.judge))
             keep = with_needed(program, keep, search.judge)
             source, program = reproducer(
                 program, keep, story(keep), search.judge, is_anonymous
@@ -370,6 +373,8 @@ def _finished(
             search.stop_running()
     if source is None:
         search.note(UNCONFIRMED)
+        if not is_anonymous:
+            explained = tuple(explanation(program, keep, None))
         source = unreduced(program, keep, story(keep), is_anonymous)
     journal.keep(program, progress_facts(search))
     journal.set_aside(search.others)
@@ -378,6 +383,8 @@ def _finished(
         f"Not the program's failure ({times} times): {why}"
         for why, times in search.unfit.most_common(3)
     ]
+    if at_once := search.at_once():
+        search.note(at_once)
     if is_of_derivative(program, keep.blamed):
         search.note(OF_DERIVATIVE)
     drawn = journal.facts.get("drawn", "")

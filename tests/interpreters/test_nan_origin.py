@@ -89,6 +89,8 @@ TRAPS: list[tuple[str, Callable[[Any], Any], Any]] = [
     ("log of 0", lambda x: jnp.log(x) - jnp.log(x * 2), X),
     ("log of a negative number", with_log_of_negative, X),
     ("square root of a negative number", lambda x: jnp.sqrt(x - 1), X),
+    ("one over the root of 0", lambda x: x * jax.lax.rsqrt(x), X),
+    ("pole of gamma", lambda x: jax.lax.lgamma(x) - jax.lax.lgamma(x - 1), X),
     ("0 * inf", lambda x: x * jnp.inf, X),
     ("0 / 0", lambda x: x / x, X),
     ("power", jax.grad(lambda x: (x**x).sum()), X),

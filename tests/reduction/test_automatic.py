@@ -52,7 +52,9 @@ def test_a_backward_pass_that_fails_leads_to_its_loss():
         Auto(), Inf(), lambda: program(jaxapi.loss_of(step), x, x), Plan()
     )
     assert found is not None
-    assert str(found[1].keep) == "nan(under='grad', blame='div', inf_inputs=False)"
+    assert str(found[1].keep) == (
+        "nan(under='grad', blame='div', inf_inputs=False, finite_values=True)"
+    )
 
 
 def test_without_a_gradient_there_is_no_loss():

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.reduction.applying import program_from
+from untrace.reduction.controls import with_control
+from untrace.reduction.keeping.values import Nan
 from untrace.reduction.program import all_equations
 from untrace.reduction.trials import Judge
 
@@ -78,6 +81,14 @@ def test_a_nan_in_place_of_an_infinity_is_no_better():
     made = untrace.reduce(program, keep="inf()")(np.ones(3, np.float32))
     assert "No other inputs were found" in made.control
     assert [eqn.name for eqn in all_equations(made.program.block)] == ["log"]
+
+
+def test_inputs_that_fail_as_they_are_equal_get_different_controls():
+    jaxpr = jax.make_jaxpr(lambda x, y: (x - y) / (x - y))(X, X)
+    program = program_from(jaxpr, (X, X), ("x", "y"), "f")
+    found, sentence = with_control(program, Nan(), Judge(Nan()))
+    assert found.controls is not None
+    assert "shifted a little" in sentence
 
 
 def test_control_is_auto_or_none():

@@ -1,5 +1,7 @@
 """The file says which equation fails, whence it comes, and what is usually done."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,10 @@ import pytest
 
 import untrace
 from untrace.reduction.applying import program_from
+from untrace.reduction.driver import Plan, pin
 from untrace.reduction.explaining import explanation
-from untrace.reduction.keeping.base import Blamed
+from untrace.reduction.keeping.values import Nan
+from untrace.reduction.trials import Judge
 
 
 def loss(x):
@@ -28,9 +32,9 @@ def test_what_fails_is_found_out_and_pinned(reduction):
 
 def test_the_equation_and_the_line_it_comes_from_are_named(reduction):
     text = " ".join(str(reduction.source).split())
-    assert "Made by equation 0 of 1, `div`, from test_explaining.py:16" in text
+    assert "Made by equation 0 of 1, `div`, from test_explaining.py:20" in text
     assert "in `loss`, in its derivative: root = jnp.sqrt(d)" in text
-    assert "# root = jnp.sqrt(d) (test_explaining.py:16)" in text
+    assert "# root = jnp.sqrt(d) (test_explaining.py:20)" in text
 
 
 def test_a_classic_trap_comes_with_its_mend(reduction):
@@ -39,12 +43,41 @@ def test_a_classic_trap_comes_with_its_mend(reduction):
     assert "Usual mend: keep away from 0" in text
 
 
-def test_of_a_loss_the_gradient_is_explained():
-    jaxpr = jax.make_jaxpr(loss)(np.float32(1))
-    program = program_from(jaxpr, (np.float32(1),), ("x",), "loss")
-    text = " ".join(explanation(program, Blamed("div", "grad")))
-    assert "`div`, from test_explaining.py" in text
-    assert "root = jnp.sqrt(d)" in text
+def masked(x):
+    return jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "primitive", "line", "mend"),
+    [
+        (loss, 1, "div", "root = jnp.sqrt(d)", "keep away from 0"),
+        (masked, 0, "div", "jnp.where", "make the branch safe"),
+        (masked, -1, "sqrt", "jnp.where", "make the branch safe"),
+    ],
+)
+def test_of_a_loss_the_gradient_is_explained(function, x, primitive, line, mend):
+    program = program_from(
+        jax.make_jaxpr(function)(x := np.float32(x)), (x,), ("x",), "f"
+    )
+    kept = Nan(under="grad", blame=primitive)
+    text = " ".join(explanation(program, kept, Judge(kept)))
+    assert f"`{primitive}`, from test_explaining.py" in text
+    assert line in text
+    assert f"Usual mend: {mend}" in text
+
+
+def test_a_gradient_that_fails_alone_is_not_exchanged_for_a_function_that_fails():
+    x = (np.float32(-1),)
+    whole, root = (
+        program_from(jax.make_jaxpr(f)(*x), x, ("x",), "f") for f in (masked, jnp.sqrt)
+    )
+    kept = pin(whole, Nan(under="grad"), Plan()).keep
+    assert str(kept) == (
+        "nan(under='grad', blame='sqrt', inf_inputs=False, finite_values=True)"
+    )
+    assert "inputs and values are finite" in kept.describe()
+    assert not Judge(kept).judge_program(root)
+    assert Judge(replace(kept, finite_values=False)).judge_program(root)
 
 
 def test_a_predicate_that_is_refused_proposes_the_one_that_holds():

@@ -77,6 +77,9 @@ CHANGES = (
     ),
     Change("drawn from [-1.5, -0.5]", lambda x, rng: -rng.uniform(0.5, 1.5, x.shape)),
     Change("ten thousand times them", lambda x, rng: x * 1e4),
+    Change(
+        "ten thousand times them, integers 0", lambda x, _: x * 1e4, lambda x: x - x
+    ),
     Change("drawn from [0.5, 1.5], integers halved", _positive, _halved),
     Change("drawn from [0.5, 1.5], integers 0", _positive, lambda x: x - x),
 )
@@ -144,8 +147,8 @@ def _candidates(program: Program) -> Iterator[tuple[Change, tuple[Any, ...]]]:
     for is_chosen in chosen:
         for change in CHANGES:
             values = tuple(
-                _changed(change, value) if is_one else value
-                for value, is_one in zip(program.values, is_chosen)
+                _changed(change, value, i) if is_one else value
+                for i, (value, is_one) in enumerate(zip(program.values, is_chosen))
             )
             if any(a is not b for a, b in zip(values, program.values)):
                 key = b"".join(
@@ -158,8 +161,11 @@ def _candidates(program: Program) -> Iterator[tuple[Change, tuple[Any, ...]]]:
                     yield change, values
 
 
-def _changed(change: Change, value: Any) -> Any:
-    """Change what one input holds; it keeps its type."""
+def _changed(change: Change, value: Any, number: int) -> Any:
+    """Change what one input holds; it keeps its type.
+
+    Inputs are drawn apart by their numbers: two that are equal may be what fails.
+    """
     if jaxapi.is_key_array(value):
         return value if change.integers is None else change.integers(value)
     array = np.asarray(value)
@@ -172,7 +178,7 @@ def _changed(change: Change, value: Any) -> Any:
         return (
             value if change.integers is None else _cast(change.integers(array), array)
         )
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(number)
     if kind == "complex":
         parts = (np.real(array), np.imag(array))
         real, imaginary = (change.floats(x.astype(np.float64), rng) for x in parts)

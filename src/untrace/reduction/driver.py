@@ -33,7 +33,7 @@ from untrace.reduction.search import (
 )
 from untrace.reduction.tiers import run_all
 from untrace.reduction.trials import Exhausted, Judge, Verdict, prepare
-from untrace.reduction.writing import written
+from untrace.reduction.writing import stand_ins, written
 
 INTERRUPTED = "it was interrupted"
 MISS = 0.01
@@ -47,7 +47,12 @@ LIKELY_CAUSES = (
     "from run to run (`confirm=10` for failures that do not always show)",
     "it depends on environment variables, devices or settings of this process that a "
     "new one does not have",
-    "it is in a host callback, for which the text has a stand-in",
+)
+_OF_THE_HOST = (
+    "It calls functions of the host that a new process cannot import: {}. In its text they "
+    "have stand-ins, which return zeros and raise nothing: what they raise or return is "
+    "not kept. A function of your own is called if it is defined at the top level of a "
+    "module that can be imported.\nWith the stand-ins: {}"
 )
 
 
@@ -174,7 +179,6 @@ def _attempts(rate: float) -> int:
 def _not_reproduced(
     program: Program, keep: Keep, verdicts: list[Verdict], judge: Judge
 ) -> str:
-    n = len(verdicts)
     ours = [o for verdict in verdicts for o in verdict.outcomes if o.is_ours]
     if ours:
         return (
@@ -183,7 +187,15 @@ def _not_reproduced(
             "needs devices, settings or packages that a new process does not have, give "
             "them with env={...}; otherwise please report it."
         )
-    strength = written(program, Options("lax")).report.strength
+    source = written(program, Options("lax"))
+    strength = source.report.strength
+    absent = stand_ins(source)
+    n = len(verdicts)
+    times = "" if n == 1 else f" in {n} runs"
+    nothing = f"the program does not show the failure{times}: {keep}."
+    if absent:
+        told = story(verdicts[-1].outcomes[-1])
+        return f"{nothing}\n{_OF_THE_HOST.format(', '.join(absent), told)}"
     if strength == "identical":
         is_same = "which traces to the very same equations. Likely causes"
     else:
@@ -191,11 +203,10 @@ def _not_reproduced(
             f"but the text is {strength}: this is the first thing to look at (and a bug "
             "of untrace; please report it). Other causes"
         )
-    times = "" if n == 1 else f" in {n} runs"
     causes = "\n".join(f"  - {cause};" for cause in LIKELY_CAUSES)
     return (
-        f"the program does not show the failure{times}: {keep}.\n"
-        f"{keep.explain(verdicts[-1].outcomes)}\n{_proposal(program, keep, verdicts, judge)}"
+        f"{nothing}\n{keep.explain(verdicts[-1].outcomes)}\n"
+        f"{_proposal(program, keep, verdicts, judge)}"
         f"It was run in a fresh process as Python text, {is_same}:\n{causes}\n"
         "  - the predicate is stricter than what happens: loosen it."
     )

@@ -7,80 +7,127 @@ traps and their mends are those of `untrace.nan_origin`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from untrace import jaxapi
-from untrace.interpreters.nans.traps import Evidence, explain
+from untrace.interpreters.nans.traps import Evidence, Trap, explain, from_facts
 from untrace.interpreters.places import Origin, origin_of
-from untrace.ir import Atom, Block, Equation, Literal
+from untrace.ir import Block, Equation
 from untrace.reduction.applying import program_from
+from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.base import Blamed
-from untrace.reduction.program import Program, sub_blocks
+from untrace.reduction.program import Program, all_equations, sub_blocks
+from untrace.reduction.trials import Judge, job_of
+
+_OF_AN_INFINITY = ("0 * inf", "inf - inf")
+"""Traps that say no more than that there is an infinity."""
 
 
-def explanation(program: Program, blamed: Blamed | None) -> list[str]:
+def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
     """Return sentences about the equation that makes the first bad value.
 
     Args:
       program: The reduced program.
-      blamed: The primitive to blame, there or in its gradient; nothing is said without
-        one.
+      keep: The predicate; nothing is said unless it names a primitive to blame, there
+        or in the gradient.
+      judge: Runs the program once more, to see what went wrong there; None: it is not run.
 
     Returns:
       Which equation it is, counted from 0 with those of sub-programs, the line of the
       original that it comes from, and for a classic trap what happens and how it is
-      usually mended. Nothing if several equations may be meant, or none.
+      usually mended. Nothing of that which is not known: several equations may be meant.
     """
-    if blamed is not None and blamed.under == "grad":
-        gradient = _gradient_of(program)
-        return (
-            []
-            if gradient is None
-            else explanation(gradient, Blamed(blamed.primitive, None))
-        )
-    found = _blamed(program, blamed)
-    if found is None:
+    blamed = keep.blamed
+    if blamed is None:
         return []
-    number, total, eqn, original = found
-    origin = origin_of(original, ())
-    lines = [f"Made by equation {number} of {total}, `{eqn.name}`{_place(origin)}."]
-    evidence = Evidence(
-        eqn.name,
-        tuple(_value(program, atom) for atom in eqn.operands),
-        origin.calls,
-        origin.is_derivative,
-        is_difference=False,
-    )
-    trap = explain(evidence)
+    looked = _gradient_of(program) if blamed.under == "grad" else program
+    if looked is None or blamed.under not in (None, "grad"):
+        return []
+    found = _found(looked, blamed.primitive)
+    lines: list[str] = []
+    if len(found.places) == 1:
+        number = found.numbers[0]
+        which = f"equation {number} of {found.total}, " if found.is_one else ""
+        place = _place(found.places[0])
+        lines = [f"Made by {which}`{blamed.primitive}`{place}."]
+    trap = None if judge is None else _trap(program, looked, keep, judge)
     if trap is not None:
         lines += [f"Why: {trap.why}", f"Usual mend: {trap.mend}"]
     return lines
 
 
+def _trap(program: Program, looked: Program, keep: Keep, judge: Judge) -> Trap | None:
+    """Run a program and return the classic trap that it falls into, if it does.
+
+    Args:
+      program: What is run.
+      looked: The same, or its gradient: its equations know the calls of the user.
+      keep: The predicate, which says how to run it.
+      judge: Runs it.
+    """
+    run = next((run for run in keep.runs if "blame" in run.wants), None)
+    if run is None:
+        return None
+    wants = run.wants | {"evidence"}
+    outcome = judge.run(job_of(program, replace(run, wants=wants)))
+    own = {eqn.name for eqn in all_equations(program.block)}
+    traps: list[Trap] = []
+    for facts in outcome.evidence:
+        evidence = from_facts(facts)
+        hides = outcome.has_finite_values and {evidence.name, "select_n"} <= own
+        evidence = replace(evidence, is_hidden=bool(hides))
+        trap = explain(_with_places(evidence, _found(looked, evidence.name).places))
+        traps += [] if trap is None else [trap]
+    return min(reversed(traps), key=_rank, default=None)
+
+
+def _rank(trap: Trap) -> int:
+    """Rank traps by how much they say; of equals the one of the first infinity counts."""
+    return 0 if trap.name == "where" else 2 if trap.name in _OF_AN_INFINITY else 1
+
+
+def _with_places(evidence: Evidence, places: list[Origin]) -> Evidence:
+    """Add what the user called there, where all places agree."""
+    if not places:
+        return evidence
+    calls = frozenset.intersection(*(place.calls for place in places))
+    is_derivative = all(place.is_derivative for place in places)
+    return replace(
+        evidence,
+        calls=evidence.calls | calls,
+        is_derivative=evidence.is_derivative or is_derivative,
+    )
+
+
 def is_of_derivative(program: Program, blamed: Blamed | None) -> bool:
     """Whether the equation to blame is one that differentiation made."""
-    found = _blamed(program, blamed)
-    return found is not None and origin_of(found[3], ()).is_derivative
-
-
-def _blamed(
-    program: Program, blamed: Blamed | None
-) -> tuple[int, int, Equation, Any] | None:
-    """Return the number of the equation to blame, of how many, and the equation twice."""
     if blamed is None or blamed.under is not None:
-        return None
+        return False
+    places = _found(program, blamed.primitive).places
+    return bool(places) and all(place.is_derivative for place in places)
+
+
+class _Found(NamedTuple):
+    """The equations of a name: their numbers, of how many, and where they come from."""
+
+    numbers: list[int]
+    total: int
+    places: list[Origin]
+
+    @property
+    def is_one(self) -> bool:
+        return len(self.numbers) == 1
+
+
+def _found(program: Program, name: str) -> _Found:
     everything = list(_numbered(program.block, program.block.jaxpr))
-    found = [
-        item for item in enumerate(everything) if item[1][0].name == blamed.primitive
-    ]
-    if len(found) != 1:
-        return None
-    number, (eqn, original) = found[0]
-    return number, len(everything), eqn, original
+    numbers = [i for i, (eqn, _) in enumerate(everything) if eqn.name == name]
+    places = [origin_of(everything[i][1], ()) for i in numbers]
+    return _Found(numbers, len(everything), list(dict.fromkeys(places)))
 
 
 def _gradient_of(program: Program) -> Program | None:
@@ -119,17 +166,3 @@ def _place(origin: Origin) -> str:
     if not origin.file:
         return ""
     return f", from {origin}: {origin.text}" if origin.text else f", from {origin}"
-
-
-def _value(program: Program, atom: Atom) -> float | None:
-    """Return the number that an operand is; None if it is not one, or not known."""
-    if isinstance(atom, Literal):
-        held = atom.value
-    else:
-        held = dict(zip(program.block.inputs, program.values)).get(atom)
-    if held is None or jaxapi.is_key_array(held) or np.size(held) != 1:
-        return None
-    array = np.asarray(held)
-    if jaxapi.dtype_kind(array.dtype) != "floating":
-        return None
-    return float(array.astype(np.float64).reshape(-1)[0])

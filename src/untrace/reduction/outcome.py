@@ -41,7 +41,8 @@ class Run:
       python: Another interpreter; the running one if None.
       float64: Enable 64-bit types first; the job's text is made for them.
       wants: What else to find out: "arrays" (the outputs), "blame" (which primitive
-        makes the first NaN or inf), "quick" (large programs need not be compiled, as
+        makes the first NaN or inf; of a gradient, whether the function itself has any),
+        "evidence" (what that primitive was given), "quick" (large programs need not be compiled, as
         those that are fine are for "blame"), "memory", "recompiles", "stack" (where in
         native code it crashes).
       command: Shell command, with `{file}` for the path of the program.
@@ -117,9 +118,12 @@ class Outcome:
       outputs: Types of the outputs.
       has_finite_inputs: No input holds a NaN or an infinity.
       has_nan_inputs: An input holds a NaN.
+      has_finite_values: No output of the function has a NaN or an infinity whose gradient
+        has one; None where that was not asked.
       blame: The innermost primitive that first makes a NaN or an infinity, or that JAX
         had in hand when it raised.
       blame_row: Number of that equation, if it stands in no sub-program.
+      evidence: What speaks for classic traps; see `nan_origin.evidence_of`.
       n_compiles: Compilations in two calls.
       arrays: The outputs; PRNG keys as key data.
     """
@@ -141,8 +145,10 @@ class Outcome:
     outputs: tuple[Output, ...] = ()
     has_finite_inputs: bool = True
     has_nan_inputs: bool = False
+    has_finite_values: bool | None = None
     blame: str | None = None
     blame_row: int | None = None
+    evidence: tuple[dict[str, Any], ...] = ()
     n_compiles: int | None = None
     arrays: tuple[Encoded, ...] = ()
 
@@ -165,6 +171,7 @@ def outcome_from(header: dict[str, Any], arrays: tuple[Encoded, ...]) -> Outcome
         for shape, dtype, n_nan, n_inf in known.pop("outputs", ())
     )
     known["exception"] = tuple(known.get("exception", ()))
+    known["evidence"] = tuple(known.get("evidence", ()))
     known["stack"] = tuple(known.get("stack", ()))
     known["arrays"] = arrays
     return Outcome(**known, outputs=outputs)

@@ -7,8 +7,11 @@ the failure.
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import platform
 import sys
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +21,7 @@ from untrace.anonymity import untrace_anonymous
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.optional import writing
 from untrace.options import Options
+from untrace.parsing import parse
 from untrace.pipeline import untrace_captured
 from untrace.printable import printable
 from untrace.reduction.keeping import Keep, scripts
@@ -191,7 +195,7 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
     if _has_odd_outputs(source, keep):
         lines = scripts.with_plain_outputs(lines)
     if not lines:
-        return replace(source, title=_title(keep, story), _text=[])
+        return replace(source, title=_title(keep, story, source), _text=[])
     indent = "    "
     context = [line for line in main.splitlines() if line.startswith("    with ")]
     if context:
@@ -201,7 +205,7 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
     module = replace(
         source.module, body=writing(lambda: format_source(text)).strip("\n") + "\n"
     )
-    return replace(source, module=module, title=_title(keep, story), _text=[])
+    return replace(source, module=module, title=_title(keep, story, source), _text=[])
 
 
 def _has_odd_outputs(source: Source, keep: Keep) -> bool:
@@ -241,7 +245,34 @@ def _import_order(line: str) -> tuple[bool, str]:
     return line.startswith("from "), line.split()[1]
 
 
-def _title(keep: Keep, story: Story) -> str:
+def _own_modules(source: Source) -> list[str]:
+    """List the modules that a text imports and that no installation has."""
+    names = [
+        name
+        for node in parse(str(source)).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+    ]
+    roots = dict.fromkeys(name.partition(".")[0] for name in names)
+    return [name for name in roots if name and _is_own(name)]
+
+
+def _is_own(name: str) -> bool:
+    if name in sys.stdlib_module_names:
+        return False
+    spec = importlib.util.find_spec(name)
+    place = "" if spec is None else spec.origin or ""
+    installed = (sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib"))
+    return bool(place) and not place.startswith(tuple(installed))
+
+
+def _title(keep: Keep, story: Story, source: Source) -> str:
+    modules = _own_modules(source)
+    needs = f" It needs {', '.join(f'`{name}`' for name in modules)} in PYTHONPATH."
     lines = [
         story.told or keep.describe(),
         *([story.control] if story.control else []),
@@ -250,7 +281,7 @@ def _title(keep: Keep, story: Story) -> str:
         story.line(),
         f"Pinned failure: {keep.plain()}.",
         f"Fails on: {versions()}.",
-        f"Check: {keep.how_to_check}",
+        f"Check: {keep.how_to_check}{needs if modules else ''}",
     ]
     return "\n".join(map(printable, lines))
 

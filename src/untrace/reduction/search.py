@@ -9,6 +9,7 @@ depend on how many run at once.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +27,15 @@ from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import Program
 from untrace.reduction.remembering import by_identity
 from untrace.reduction.sizes import Size, measure
-from untrace.reduction.trials import Exhausted, Judge, Trial, Verdict, prepare
+from untrace.reduction.trials import (
+    Exhausted,
+    Judge,
+    Trial,
+    Verdict,
+    can_be_transformed,
+    prepare,
+)
+from untrace.reduction.wording import counted
 from untrace.reduction.workers import close_servers
 from untrace.verification.fingerprint import fingerprint
 
@@ -105,6 +114,8 @@ class Search:
       outcomes: What was seen of the best program, as far as it is known.
       settled: What was found by bisection, or grown in vain; it is not searched again.
       is_hurried: Somebody waits for the result: nothing more is to be run.
+      judging_s: How long each program ran, or waited to.
+      n_in_vain: Runs whose verdict came after another candidate had been accepted.
     """
 
     def __init__(
@@ -126,6 +137,8 @@ class Search:
         self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
         self.settled: set[object] = set()
         self.is_hurried = False
+        self.judging_s: list[float] = []
+        self.n_in_vain = 0
         self.unfit: Counter[str] = Counter()
         self.limits = limits or Limits()
         self.n_jobs = max(1, jobs)
@@ -186,9 +199,7 @@ class Search:
                 if item is None:
                     is_over = True
                 else:
-                    running.append(
-                        (item, self._pool.submit(self.judge.judge, item.trial))
-                    )
+                    running.append((item, self._pool.submit(self._judge, item.trial)))
             if not running:
                 return False
             if waiting is None and not is_over:
@@ -199,6 +210,7 @@ class Search:
                 for other, pending in running:
                     if not pending.cancel():
                         self._count(other, pending.result())
+                        self.n_in_vain += 1
                 return True
 
     def smallest(
@@ -229,6 +241,9 @@ class Search:
                 continue
             size = measure(program)
             if not size < self.size:
+                continue
+            if not can_be_transformed(program, self.judge.keep):
+                self.stats.untraceable += 1
                 continue
             try:
                 digest = program_digest(program)
@@ -278,6 +293,31 @@ class Search:
         self.notify(
             "judged", {"digest": item.digest, "verdict": verdict.is_interesting}
         )
+
+    def _judge(self, trial: Trial) -> Verdict:
+        began = time.monotonic()
+        try:
+            return self.judge.judge(trial)
+        finally:
+            self.judging_s.append(time.monotonic() - began)
+
+    def at_once(self) -> str:
+        """Say what it brought to run several programs at once, and what hinders it."""
+        if self.n_jobs == 1 or not self.seconds:
+            return ""
+        share = sum(self.judging_s) / self.seconds
+        said = (
+            f"Of {self.n_jobs} jobs at once {share:.1f} ran on average, and "
+            f"{counted(self.n_in_vain, 'run')} in vain: bisections wait for each verdict."
+        )
+        n_cores = os.cpu_count() or 1
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        if load > n_cores + self.n_jobs:
+            said += (
+                f" Other programs use this machine ({load:.0f} want to run, on "
+                f"{counted(n_cores, 'core')}), so that more jobs may not be faster."
+            )
+        return said
 
     def _check_limits(self) -> None:
         if self.limits.runs is not None and self.stats.runs >= self.limits.runs:

@@ -6,20 +6,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import jax
-import numpy as np
 
-from untrace.reduction.applying import apply
+from untrace import jaxapi
 from untrace.reduction.keeping import Keep
 from untrace.reduction.outcome import Job, Outcome, Run
 from untrace.reduction.program import Program
-from untrace.reduction.simpler_types import retyped
+from untrace.reduction.widening import in_64_bits
 from untrace.reduction.workers import run_job
 from untrace.reduction.workers.wire import Encoded, encode
 from untrace.reduction.writing import saved, trial_source, written
 from untrace.result import Source
-
-FLOAT64 = {np.dtype(np.float32): np.dtype(np.float64)}
-"""What "in 64 bits" means for a program in 32 bits."""
 
 MAX_LOST = 1
 """Times that a job is run again whose workers were lost, beside their own attempts."""
@@ -73,6 +69,15 @@ def prepare(program: Program, keep: Keep) -> Trial | None:
     return None if controls is None else Trial(program, jobs, controls)
 
 
+def can_be_transformed(program: Program, keep: Keep) -> bool:
+    """Whether there is an input that derivatives are taken by, where some are."""
+    if not any(run.under in ("grad", "jvp") for run in keep.runs):
+        return True
+    kinds = ("floating", "complex")
+    inputs = program.block.inputs
+    return any(jaxapi.dtype_kind(x.aval.dtype) in kinds for x in inputs)
+
+
 def control_jobs(
     program: Program, keep: Keep, like: tuple[Job, ...] = ()
 ) -> tuple[Job, ...] | None:
@@ -111,7 +116,7 @@ def _jobs(
 def _job(program: Program, run: Run) -> Job | None:
     if run.float64:
         with jax.enable_x64(True):
-            wide = _in_64_bits(program)
+            wide = in_64_bits(program)
             return None if wide is None else _plain_job(wide, run)
     return _plain_job(program, run)
 
@@ -141,11 +146,6 @@ def job_of(program: Program, run: Run, source: Source | None = None) -> Job:
 def _encoded(program: Program) -> tuple[Encoded, ...]:
     weak = [getattr(value.aval, "weak_type", False) for value in program.block.inputs]
     return tuple(encode(v, is_weak) for v, is_weak in zip(program.values, weak))
-
-
-def _in_64_bits(program: Program) -> Program | None:
-    edits = retyped(program, FLOAT64)
-    return program if edits is None else apply(program, edits)
 
 
 @dataclass

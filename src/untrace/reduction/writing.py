@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import tempfile
 from dataclasses import replace
@@ -11,12 +12,14 @@ from untrace.capture.captured import Captured
 from untrace.capture.parameters import Parameter
 from untrace.capture.trees import Leaf, Node, Tree
 from untrace.options import Options
+from untrace.parsing import parse
 from untrace.pipeline import untrace_captured
 from untrace.reduction.program import Program
 from untrace.result import Source
 from untrace.syntax.names import identifier
 
 TRIAL = Options("lax", verify=False)
+_STAND_IN = "__untrace_stand_in__"
 
 
 def captured(program: Program, origin: str = "a program that fails") -> Captured:
@@ -50,6 +53,19 @@ def trial_source(program: Program) -> Source:
     described = captured(program)
     abstract = tuple(None for _ in described.values)
     return untrace_captured(replace(described, values=abstract), TRIAL)
+
+
+def stand_ins(source: Source) -> list[str]:
+    """Return the names of the functions that a text has stand-ins for."""
+    found = [
+        f"`{node.value.value}`"
+        for node in parse(str(source)).body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Attribute)
+        and node.targets[0].attr == _STAND_IN
+        and isinstance(node.value, ast.Constant)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def saved(source: Source) -> tuple[str, bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from untrace import jaxapi
@@ -21,7 +22,7 @@ from untrace.interpreters.nans.evidence import (
 from untrace.interpreters.nans.flagging import Stretch, flagged
 from untrace.interpreters.nans.grading import INFINITE, NAN
 from untrace.interpreters.nans.search import Found, enter, origins, search
-from untrace.interpreters.nans.traps import explain
+from untrace.interpreters.nans.traps import Evidence, explain
 from untrace.interpreters.places import Origin, origin_of
 from untrace.printable import printable_lines
 
@@ -153,6 +154,22 @@ def nan_origin(
             return None if found.row is None else _of_row(kind, found)
 
     return tool(function, find, static_argnums, static_argnames)
+
+
+def evidence_of(function: Callable[..., Any], args: Sequence[Any]) -> list[Evidence]:
+    """Return what speaks for traps: where a NaN is made, and the first infinity or NaN.
+
+    Args:
+      function: A function of flat positional arguments.
+      args: Their values.
+    """
+    jaxpr = jax.make_jaxpr(function)(*args)
+    founds = [search(flagged(jaxpr, args, x), x) for x in (NAN, INFINITE)]
+    return [
+        gathered(found.stretch, found.row, level)[0]
+        for found, level in zip(founds, (NAN, INFINITE))
+        if found.row is not None
+    ]
 
 
 def _overflow(stretch: Stretch) -> NanOrigin | None:

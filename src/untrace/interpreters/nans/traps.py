@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Evidence:
       is_difference: Whether the first operand is a difference with a square.
       infinity: The operation that made an operand infinite.
       is_exchange: Whether devices exchange values in it.
+      is_hidden: Whether a selection hides the bad value from the function's own results,
+        and its gradient has it all the same.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Evidence:
     is_difference: bool = False
     infinity: Evidence | None = field(default=None)
     is_exchange: bool = False
+    is_hidden: bool = False
 
     def has(self, *values: float) -> bool:
         """Return whether some operand has one of these values."""
@@ -54,6 +57,39 @@ class Evidence:
     def calls_any(self, *names: str) -> bool:
         """Return whether it belongs to one of these functions."""
         return bool(self.calls.intersection(names))
+
+
+def to_facts(evidence: Evidence) -> dict[str, Any]:
+    """Return evidence as what JSON holds."""
+    facts = {name: getattr(evidence, name) for name in _FACTS}
+    inner = evidence.infinity
+    infinity = None if inner is None else to_facts(inner)
+    return {**facts, "calls": sorted(evidence.calls), "infinity": infinity}
+
+
+def from_facts(facts: dict[str, Any]) -> Evidence:
+    """Return the evidence that facts were made of."""
+    inner = facts["infinity"]
+    return Evidence(
+        facts["name"],
+        tuple(facts["values"]),
+        frozenset(facts["calls"]),
+        facts["is_derivative"],
+        tuple(tuple(names) for names in facts["ancestors"]),
+        facts["is_difference"],
+        None if inner is None else from_facts(inner),
+        facts["is_exchange"],
+    )
+
+
+_FACTS = (
+    "name",
+    "values",
+    "is_derivative",
+    "ancestors",
+    "is_difference",
+    "is_exchange",
+)
 
 
 class Trap(NamedTuple):
@@ -87,6 +123,8 @@ def explain(evidence: Evidence) -> Trap | None:
 
 def _is_masked(e: Evidence) -> bool:
     """A cotangent that `where` made zero meets an infinite derivative."""
+    if e.is_hidden:
+        return True
     zeros = [i for i, v in enumerate(e.values) if v == 0]
     return (
         e.is_derivative
@@ -97,6 +135,11 @@ def _is_masked(e: Evidence) -> bool:
 
 def _is_by(e: Evidence, *names: str) -> bool:
     return e.calls_any(*names) or bool(e.infinity and e.infinity.calls_any(*names))
+
+
+def _is_made_by(e: Evidence, *names: str) -> bool:
+    """Whether an operation, or the infinity that it was given, is one of these."""
+    return e.name in names or bool(e.infinity and e.infinity.name in names)
 
 
 def _is_pole(e: Evidence) -> bool:
@@ -203,6 +246,19 @@ TRAPS = (
         lambda e: e.name in ("sqrt", "rsqrt") and _is_negative(e),
         "a negative number has no real square root.",
         "clip the argument, `jnp.sqrt(jnp.maximum(x, 0.0))`, or find out why it is negative.",
+    ),
+    Trap(
+        "one over the root of 0",
+        lambda e: _is_made_by(e, "rsqrt") and not _is_negative(e),
+        "1 / sqrt(0) is infinite, and 0 times that is NaN.",
+        "add a small number inside: `jax.lax.rsqrt(x + 1e-6)`.",
+    ),
+    Trap(
+        "pole of gamma",
+        lambda e: _is_made_by(e, "lgamma", "digamma"),
+        "the gamma function has poles at 0 and at negative integers, where its logarithm "
+        "is infinite; the difference of two such infinities is NaN.",
+        "keep arguments positive, or handle these integers by themselves with `jnp.where`.",
     ),
     Trap(
         "0 * inf",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.syntax.text import quote
 
 _MOVED = """\
@@ -47,17 +47,14 @@ _TEMPLATES = {
     "vmap": _VMAP,
 }
 _WIDE = """\
-jax.config.update("jax_enable_x64", True)
-narrow_args = example_args
-
 def widened(x):
     is_narrow = jnp.result_type(x) == jnp.float32
     return jnp.asarray(x, jnp.float64) if is_narrow else x
 
-def example_args():
-    return jax.tree.map(widened, narrow_args())
-
 """
+_WIDENED = "jax.tree.map(widened, example_args())"
+_IN_64_BITS = "with jax.enable_x64(True):"
+_JITS = ("jit", "pjit")
 _OP_BY_OP = """\
 def op_by_op(function):
     def run(*args, **kwargs):
@@ -127,6 +124,12 @@ def is_single(program: Program | None, under: str | None = None) -> bool:
     return len(made) == 1 and _is_real(made[0].aval)
 
 
+def is_of_calls(program: Program) -> bool:
+    """Whether there are no loops and branches, which without jit run in another way."""
+    eqns = all_equations(program.block)
+    return all(eqn.name in _JITS or not any(sub_blocks(eqn)) for eqn in eqns)
+
+
 def _is_real(aval: Any) -> bool:
     return jaxapi.dtype_kind(aval.dtype) == "floating"
 
@@ -153,22 +156,51 @@ def shown_lines(name: str, under: str | None, program: Program | None) -> list[s
     return call_lines(name, under)
 
 
-def shortest_comparison(name: str, sides: tuple[str, str], rtol: float) -> list[str]:
-    """Write statements that show what a program with one output gives in two ways."""
-    lines = ["args = example_args()"]
-    if "eager" in sides:
-        lines = [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines(), *lines]
-    calls = {"jit": "jax.jit(NAME)", "call": "NAME", "eager": "op_by_op(NAME)"}
+def shortest_comparison(
+    name: str,
+    sides: tuple[str, str],
+    rtol: float,
+    program: Program,
+    wide: Sequence[str] = (),
+) -> list[str]:
+    """Write statements that show what a program with one output gives in two ways.
+
+    Args:
+      name: The function.
+      sides: How it is run.
+      rtol: Relative error that is none.
+      program: The program: one of calls alone runs op by op as it is without jit.
+      wide: Definitions of the function in 64 bits; without, its inputs are widened.
+    """
+    is_flat = is_of_calls(program)
+    lines: list[str] = []
+    if "eager" in sides and not is_flat:
+        lines += [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines()]
+    if "float64" in sides and not wide:
+        lines += _WIDE.splitlines()
+    if wide:
+        made = f"jax.jit({name})(**example_args())"
+        lines += ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
+    lines += ["args = example_args()"]
+    widened = "in_64_bits()" if wide else f"jax.jit({name})(**{_WIDENED})"
+    ways = {
+        "jit": ("", f"jax.jit({name})(**args)"),
+        "call": ("", f"{name}(**args)"),
+        "eager": ("with jax.disable_jit():", f"{name}(**args)"),
+        "float64": (_IN_64_BITS, widened),
+    }
+    if not is_flat:
+        ways["eager"] = ("", f"op_by_op({name})(**args)[0]")
     for variable, side in zip(("x", "y"), sides):
-        made = f"{calls[side].replace('NAME', name)}(**args)"
-        made = f"{made}[0]" if side == "eager" else made
-        lines += [f"{variable} = np.asarray({made}).astype(float)"]
+        context, made = ways[side]
+        line = f"{variable} = np.asarray({made}).astype(float)"
+        lines += [context, f"    {line}"] if context else [line]
     a, b = sides
     return [
         *lines,
         f'print("{a}:", x, "{b}:", y)',
         *_same(rtol),
-        f'assert is_same, "{a} and {b} differ"',
+        f'assert is_same, f"{a} and {b} differ: {{told}}"',
         'print("no difference: the failure is not there")',
     ]
 
@@ -278,18 +310,14 @@ def two_sides(
     Each side is a fresh process of the same file, which saves its outputs.
     """
     words = [side.partition(":")[0] for side in sides]
-    body: list[str] = []
-    if "float64" in words:
-        body += ['if sys.argv[1] == "float64":', *indented(_WIDE.splitlines())]
     own = next((word for word in words if word in _WAYS), None)
-    if own is None:
-        body += call_lines(name, under)
-    else:
-        body += [
+    body = call_lines(name, under)
+    if own is not None:
+        body = [
             f"if sys.argv[1] == {quote(own)}:",
             *indented(_WAYS[own](name, under)),
             "else:",
-            *indented(call_lines(name, under)),
+            *indented(body),
         ]
     body += [
         "np.savez(sys.argv[2], *(np.asarray(x).astype(complex) for x in outputs))",
@@ -322,7 +350,7 @@ def comparison(a: str, b: str, rtol: float) -> list[str]:
     return [
         "for i, (x, y) in enumerate(zip(first, second)):",
         *(f"    {line}" for line in _same(rtol)),
-        """    print(f"output {i}: {'the same' if is_same else 'different'}")""",
+        """    print(f"output {i}: {'the same' if is_same else told}")""",
         f'    assert is_same, f"output {{i}}: " {f"{a} and {b} differ"!r}',
         'print("no difference: the failure is not there")',
     ]
@@ -333,6 +361,9 @@ def _same(rtol: float) -> list[str]:
     return [
         "scale = np.abs(y[np.isfinite(y)]).max(initial=0.0)",
         f"is_same = np.allclose(x, y, 0, {rtol!r} * scale, equal_nan=True)",
+        'told = "different"',
+        "if scale and np.isfinite([x, y]).all():",
+        '    told = f"relative error {np.abs(x - y).max() / scale:.2g}"',
     ]
 
 
@@ -351,7 +382,13 @@ def called_lines(name: str, under: str | None) -> list[str]:
     return call_lines(name, under, "")
 
 
-_WAYS = {"eager": eager_lines, "call": called_lines}
+def wide_lines(name: str, under: str | None) -> list[str]:
+    """Write statements that run the program in 64 bits and leave its `outputs`."""
+    calls = [x.replace("example_args()", _WIDENED) for x in call_lines(name, under)]
+    return [*_WIDE.splitlines(), _IN_64_BITS, *indented(calls)]
+
+
+_WAYS = {"eager": eager_lines, "call": called_lines, "float64": wide_lines}
 """Ways of running a program in the same process, beside under `jax.jit`."""
 
 
@@ -360,11 +397,18 @@ def is_one_process(sides: Sequence[str]) -> bool:
     return all(side == "jit" or side in _WAYS for side in sides)
 
 
-def two_ways(name: str, under: str | None, sides: tuple[str, str]) -> list[str]:
+def two_ways(
+    name: str, under: str | None, sides: tuple[str, str], wide: Sequence[str] = ()
+) -> list[str]:
     """Write statements that run the program in two ways here: `first` and `second`."""
     lines: list[str] = []
     for variable, side in zip(("first", "second"), sides):
-        lines += _WAYS.get(side, call_lines)(name, under)
+        if side == "float64" and wide:
+            body = [*wide, *call_lines(name, under), "return outputs"]
+            lines += ["def in_64_bits():", *indented(body), ""]
+            lines += [_IN_64_BITS, "    outputs = in_64_bits()"]
+        else:
+            lines += _WAYS.get(side, call_lines)(name, under)
         lines += [f"{variable} = [np.asarray(x).astype(complex) for x in outputs]"]
     return lines
 

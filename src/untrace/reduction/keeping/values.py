@@ -19,6 +19,7 @@ from untrace.reduction.keeping.base import (
 )
 from untrace.reduction.outcome import Outcome, Output, Run
 from untrace.reduction.program import Program
+from untrace.reduction.widening import definitions_in_64_bits
 from untrace.reduction.workers import wire
 
 
@@ -31,12 +32,14 @@ class _NonFinite(RunningKeep):
       jit_only: Op by op that output is finite.
       blame: The primitive that makes the first one from better operands.
       inf_inputs: Allow inputs with infinities (masks), which the original has.
+      finite_values: Under "grad": the function itself has no NaN and no infinity.
     """
 
     output: int | None = None
     jit_only: bool = False
     blame: str | None = field(default=None, kw_only=True)
     inf_inputs: bool | None = field(default=None, kw_only=True)
+    finite_values: bool = field(default=False, kw_only=True)
 
     NOUN: ClassVar[str] = ""
 
@@ -64,7 +67,9 @@ class _NonFinite(RunningKeep):
         found = self._bad_outputs(jitted)
         if not found or not self._has_allowed_inputs(jitted):
             return False
-        if self.blame not in (None, jitted.blame):
+        if self.blame not in (None, jitted.blame) or not self._has_wanted_values(
+            jitted
+        ):
             return False
         if not self.jit_only:
             return True
@@ -92,13 +97,15 @@ class _NonFinite(RunningKeep):
             self,
             blame=self.blame or (None if self.jit_only else jitted.blame),
             inf_inputs=not jitted.has_finite_inputs,
+            finite_values=bool(jitted.has_finite_values),
         )
 
     def describe(self) -> str:
         which = "An output" if self.output is None else f"Output {self.output}"
         only = ", but not op by op" if self.jit_only else ""
         made = f", first made by `{self.blame}`" if self.blame else ""
-        inputs = "" if self.inf_inputs else " while all inputs are finite"
+        finite = "inputs and values" if self.finite_values else "inputs"
+        inputs = "" if self.inf_inputs else f" while all {finite} are finite"
         return f"{which} has {self.NOUN}{self.where}{inputs}{only}{made}."
 
     def explain(
@@ -113,11 +120,15 @@ class _NonFinite(RunningKeep):
             )
         if self.blame not in (None, jitted.blame):
             return f"{story(jitted)} The first is made by `{jitted.blame}`."
+        if not self._has_wanted_values(jitted):
+            return f"{story(jitted)} So has the function itself, without jax.grad."
         return f"Op by op: {story(outcomes[-1])}"
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         jitted = outcomes[0]
         is_other = self.blame not in (None, jitted.blame)
+        if not is_other and self.finite_values and jitted.has_finite_values is False:
+            return f"{self.NOUN} in the function itself"
         if self._bad_outputs(jitted) and is_other and self._has_allowed_inputs(jitted):
             made = (
                 f"first made by `{jitted.blame}`"
@@ -135,7 +146,18 @@ class _NonFinite(RunningKeep):
                 f'print("no {self.NOUN}: the failure is not there")',
             ]
         lines = scripts.call_lines(name, self.under)
-        if self.jit_only:
+        is_plain = self.jit_only and self.under is None and scripts.is_single(program)
+        if program is not None and is_plain and scripts.is_of_calls(program):
+            lines = [
+                "args = example_args()",
+                f"x = jax.jit({name})(**args)",
+                "with jax.disable_jit():",
+                f"    by_op = {name}(**args)",
+                'print("jit:", x, "op by op:", by_op)',
+                f"has_any = {self._test('x')} and not {self._test('by_op')}",
+                f'assert not has_any, "the output has {self.NOUN} only under jit"',
+            ]
+        elif self.jit_only:
             lines += [
                 "jitted = outputs",
                 *scripts.eager_lines(name, self.under),
@@ -169,6 +191,9 @@ class _NonFinite(RunningKeep):
         if outcome.has_finite_inputs:
             return True
         return not outcome.has_nan_inputs and self.inf_inputs is not False
+
+    def _has_wanted_values(self, outcome: Outcome) -> bool:
+        return not self.finite_values or outcome.has_finite_values is True
 
     def _count(self, output: Output) -> int:
         raise NotImplementedError
@@ -317,9 +342,15 @@ class Differs(RunningKeep):
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         sides = self.a, self.b
         if scripts.is_one_process(sides):
-            if scripts.is_single(program) and self.under is None:
-                return scripts.shortest_comparison(name, sides, self.rtol)
-            lines = scripts.two_ways(name, self.under, sides)
+            wide: list[str] = []
+            if program is not None and "float64" in sides:
+                wide = definitions_in_64_bits(program)
+            is_single = scripts.is_single(program) and self.under is None
+            if program is not None and is_single:
+                return scripts.shortest_comparison(
+                    name, sides, self.rtol, program, wide
+                )
+            lines = scripts.two_ways(name, self.under, sides, wide)
         else:
             lines = scripts.two_sides(name, self.under, self.env, sides)
         return [*lines, *scripts.comparison(self.a, self.b, self.rtol)]

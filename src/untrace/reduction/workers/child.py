@@ -165,9 +165,10 @@ def _run(
     function = _load(header["text"], header["name"], sidecar)
     args = [wire.decode_for_jax(item) for item in inputs]
     found = _about_inputs(args)
+    plain = function
     if header["under"] is not None:
-        report.plain = partial(jax.make_jaxpr(function), *args)
-    function = _transformed(function, header["under"])
+        report.plain = partial(jax.make_jaxpr(plain), *args)
+    function = _transformed(plain, header["under"])
     if header["action"] == "eager":
         report.begin("run")
         outputs = jax.block_until_ready(_op_by_op(function, args))
@@ -187,6 +188,9 @@ def _run(
                 report.begin("done", status="ok", **found)
                 if is_bad and "blame" in wants:
                     found |= _blamed(function, args, is_compiled=False)
+                    if header["under"] == "grad":
+                        made = _op_by_op(plain, args)
+                        found["has_finite_values"] = not _has_bad(made)
                 return found
         report.begin("lower")
         lowered = traced.lower()
@@ -211,6 +215,11 @@ def _run(
     report.begin("done", status="ok", **found)
     if "blame" in wants and _has_bad(outputs):
         found |= _blamed(function, args)
+        if header["under"] == "grad":
+            made = jax.tree.leaves(jax.jit(plain)(*args))
+            found["has_finite_values"] = not _has_bad(made)
+    if "evidence" in wants:
+        found["evidence"] = _evidence(function, args)
     if "arrays" in wants:
         arrays += [wire.encode(x) for x in outputs]
     return found
@@ -260,6 +269,16 @@ def _blamed(
     with contextlib.suppress(Exception):
         return blame(function, args, is_compiled)
     return {}
+
+
+def _evidence(function: Callable[..., Any], args: list[Any]) -> list[dict[str, Any]]:
+    """Tell what speaks for classic traps, which needs the whole package."""
+    with contextlib.suppress(Exception):
+        from untrace.interpreters.nans.nan_origin import evidence_of
+        from untrace.interpreters.nans.traps import to_facts
+
+        return [to_facts(evidence) for evidence in evidence_of(function, args)]
+    return []
 
 
 def _load(text: str, name: str, sidecar: wire.Encoded | None) -> Callable[..., Any]:

@@ -1,0 +1,77 @@
+"""Files of reproducers show what fails, and need nothing that they do not name."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace import keep
+from untrace.reduction.applying import program_from
+from untrace.reduction.reproducer import Story, unreduced
+
+STORY = Story("f", 1, 1, 1, 1.0)
+
+
+def run(source, path):
+    command = [sys.executable, source.save(path)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def file_of(function, predicate, *values):
+    names = [f"x{i}" for i in range(len(values))]
+    jaxpr = jax.make_jaxpr(function)(*values)
+    return unreduced(program_from(jaxpr, values, names, "f"), predicate, STORY)
+
+
+@pytest.mark.parametrize("is_single", [True, False])
+def test_what_has_32_bits_inside_has_64_on_the_other_side(is_single, tmp_path):
+    def f(k):
+        cancelled = 1 - jnp.cos(k.astype(jnp.float32) * np.float32(1e-4))
+        return cancelled if is_single else (cancelled, k)
+
+    found = run(file_of(f, keep.differs(b="float64"), np.int32(1)), tmp_path / "f.py")
+    assert found.returncode == 1
+    assert "relative error 1" in found.stderr + found.stdout
+
+
+def test_infinities_have_no_relative_error(tmp_path):
+    source = file_of(jnp.exp, keep.differs(b="float64"), np.float32(95))
+    found = run(source, tmp_path / "f.py")
+    assert found.returncode == 1
+    assert "jit and float64 differ: different" in found.stderr
+    assert "Warning" not in found.stderr
+
+
+def test_what_only_the_compiler_does_has_a_short_check(tmp_path):
+    source = file_of(jnp.sqrt, keep.nan(jit_only=True), np.float32(2))
+    assert "op_by_op" not in str(source)
+    assert run(source, tmp_path / "f.py").returncode == 0
+
+
+def helper(x):
+    return np.asarray(x)
+
+
+def test_a_module_of_the_user_is_named(tmp_path):
+    def f(x):
+        return jax.pure_callback(helper, jax.ShapeDtypeStruct((), jnp.float32), x)
+
+    text = str(file_of(f, keep.nan(), np.float32(1)))
+    assert "It needs `tests` in PYTHONPATH." in " ".join(text.split())
+
+
+def test_what_stands_in_for_functions_of_the_host_is_said():
+    def fails(x):
+        raise ValueError("no")
+
+    def f(x):
+        return jax.pure_callback(fails, jax.ShapeDtypeStruct((), jnp.float32), x)
+
+    with pytest.raises(untrace.KeepError, match="stand-ins") as raised:
+        untrace.reduce(f, keep="auto()")(np.float32(1))
+    assert ".<locals>.fails`. In its text" in str(raised.value)
+    assert "under='grad'" not in str(raised.value)
