@@ -59,7 +59,7 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
       max_period: How many statements a turn may have.
     """
     for statement in draft.statements:  # a lambda has its expression folded into it
-        statement.term.parts = statement.term.whole().parts
+        statement.term = statement.term.whole()
     if reroll != "scan":  # a loop may hold them
         _write_loops(draft, reroll, max_period, is_expression)
     _write_loops(draft, reroll, max_period, lambda _: True)
@@ -101,13 +101,9 @@ def _write_loops(
 
 def _site(statement: Statement, reroll: str) -> object:
     """Return what the same statement of another turn has in common with it."""
-    if (
-        statement.nested is not None
-        or statement.is_effect
-        or statement.loop is not None
-    ):
+    if statement.nested is not None or statement.loop is not None:
         return None
-    if statement.targets is None:
+    if statement.targets is None or (statement.is_effect and statement.site is None):
         return None
     if reroll == "auto":
         if statement.row is None or not statement.row.is_next:
