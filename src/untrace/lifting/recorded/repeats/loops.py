@@ -31,6 +31,11 @@ from untrace.lifting.recorded.repeats.displays import (
     put_into,
     write_collected,
 )
+from untrace.lifting.recorded.repeats.first_turns import (
+    Completion,
+    complete_first_turns,
+    with_completions,
+)
 from untrace.lifting.recorded.repeats.joint import joined
 from untrace.lifting.recorded.repeats.lists import leave, take_from_end, terms_of
 from untrace.lifting.recorded.repeats.loop_headers import Header
@@ -60,9 +65,20 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
     """
     for statement in draft.statements:  # a lambda has its expression folded into it
         statement.term = statement.term.whole()
+    completions: list[Completion] = []
+    if reroll == "auto":
+        sites = [_site(statement, reroll) for statement in draft.statements]
+        completions = complete_first_turns(draft.statements, sites, _following(sites))
+        draft.statements = with_completions(draft.statements, completions)
     if reroll != "scan":  # a loop may hold them
         _write_loops(draft, reroll, max_period, is_expression)
     _write_loops(draft, reroll, max_period, lambda _: True)
+    left = [one for one in completions if one.made in draft.statements]
+    for one in left:
+        one.undo()
+    if left:
+        made = [one.made for one in left]
+        draft.statements = [one for one in draft.statements if one not in made]
 
 
 def _write_loops(
@@ -116,7 +132,7 @@ def _site(statement: Statement, reroll: str) -> object:
 
 def _called(statement: Statement) -> str:
     """Return what a statement calls: one place of the program may make several calls."""
-    parts = (part for part in statement.term.parts if type(part) is Global)
+    parts = (p for p in statement.term.parts if type(p) is Global and not p.number)
     return next((part.text for part in parts), "")
 
 
