@@ -41,6 +41,8 @@ from untrace.verification.report import Report
 
 NOUNS = {**NAMES, **HINTS, "add_jaxvals": "cotangent", "vmap": "mapped"}
 ORIGIN = "an anonymous function"
+FUNCTION = "function"
+"""What functions and kernels are called whose names JAX knows."""
 REGION = "is written from its equations"
 PUBLIC = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "jaxtyping"})
 OWN_NAMES = ("example_args", "tracing_context", "load_arrays", "CONSTANTS")
@@ -107,7 +109,7 @@ def _anonymous(source: Source, options: Options) -> Source:
     module = replace(module, body=body, name=name, classes=classes)
     captured = _renamed(captured, renamed, name)
     notes = tuple(_notes((*source.report.notes, *left_out_notes())))
-    notes = (*notes, *_left_strings(body, {*renamed.keys.values()}))
+    notes = (*notes, *_left_strings(body, {*renamed.keys.values(), FUNCTION}))
     report = Report("unverified", notes=notes)
     if options.verify:
         with jaxapi.deep_recursion():
@@ -181,6 +183,7 @@ def _renamed(captured: Captured, renamed: Renamed, name: str) -> Captured:
         dimensions = replace(dimensions, samples=tuple(others))
     return replace(
         captured,
+        jaxpr=jaxapi.with_kernel_names(captured.jaxpr, FUNCTION),
         name=name,
         origin=ORIGIN,
         dimensions=dimensions,
