@@ -63,6 +63,8 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
       reroll: "auto", "for" or "scan".
       max_period: How many statements a turn may have.
     """
+    if reroll == "for":  # those of the program, and more
+        write_loops(draft, "auto", max_period)
     for statement in draft.statements:  # a lambda has its expression folded into it
         statement.term = statement.term.whole()
     completions: list[Completion] = []
