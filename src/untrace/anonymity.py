@@ -41,6 +41,7 @@ from untrace.verification.report import Report
 
 NOUNS = {**NAMES, **HINTS, "add_jaxvals": "cotangent", "vmap": "mapped"}
 ORIGIN = "an anonymous function"
+LEFT = "Strings that are left"
 FUNCTION = "function"
 """What functions and kernels are called whose names JAX knows."""
 REGION = "is written from its equations"
@@ -141,7 +142,12 @@ def _left_strings(body: str, keys: Set[str]) -> tuple[str, ...]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.setdefault(node.value)
     shown = [quote(text) for text in found if text not in keys]
-    return (f"Strings that are left: {', '.join(shown)}.",) if shown else ()
+    return (f"{LEFT}: {', '.join(shown)}.",) if shown else ()
+
+
+def strings_left(report: Report) -> tuple[str, ...]:
+    """Return what a report says of the strings that are left, if there are any."""
+    return tuple([note for note in report.notes if note.startswith(f"{LEFT}:")])
 
 
 def _check_imports(text: str) -> None:

@@ -354,8 +354,8 @@ def _finished(
             size.equations,
             stats.runs,
             stats.seconds,
-            shown_control(program),
-            keep.told(verdict.outcomes),
+            shown_control(program, is_anonymous),
+            "" if is_anonymous else keep.told(verdict.outcomes),
             () if is_anonymous else tuple(explanation(program, keep.blamed)),
         )
 

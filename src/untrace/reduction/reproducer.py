@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from untrace import jaxapi
 from untrace._version import __version__
-from untrace.anonymity import untrace_anonymous
+from untrace.anonymity import strings_left, untrace_anonymous
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.optional import writing
 from untrace.options import Options
@@ -191,7 +191,7 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
     if _has_odd_outputs(source, keep):
         lines = scripts.with_plain_outputs(lines)
     if not lines:
-        return replace(source, title=_title(keep, story), _text=[])
+        return replace(source, title=_title(keep, story, source), _text=[])
     indent = "    "
     context = [line for line in main.splitlines() if line.startswith("    with ")]
     if context:
@@ -201,7 +201,7 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
     module = replace(
         source.module, body=writing(lambda: format_source(text)).strip("\n") + "\n"
     )
-    return replace(source, module=module, title=_title(keep, story), _text=[])
+    return replace(source, module=module, title=_title(keep, story, source), _text=[])
 
 
 def _has_odd_outputs(source: Source, keep: Keep) -> bool:
@@ -241,7 +241,7 @@ def _import_order(line: str) -> tuple[bool, str]:
     return line.startswith("from "), line.split()[1]
 
 
-def _title(keep: Keep, story: Story) -> str:
+def _title(keep: Keep, story: Story, source: Source) -> str:
     lines = [
         story.told or keep.describe(),
         *([story.control] if story.control else []),
@@ -251,6 +251,7 @@ def _title(keep: Keep, story: Story) -> str:
         f"Pinned failure: {keep.plain()}.",
         f"Fails on: {versions()}.",
         f"Check: {keep.how_to_check}",
+        *strings_left(source.report),
     ]
     return "\n".join(map(printable, lines))
 

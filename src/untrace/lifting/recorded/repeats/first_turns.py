@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.recorded.repeats.slots import plain_text
@@ -18,7 +18,7 @@ from untrace.parsing import parse
 
 BEGINS = ("0.0", "1.0", "0", "1")
 """What variables of loops begin as."""
-_BINARY = {
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
