@@ -160,7 +160,7 @@ def _value(parts: Sequence[Part]) -> float | None:
 
 
 def _evaluated(node: ast.expr) -> float:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_evaluated(node.operand)
