@@ -41,6 +41,9 @@ from untrace.verification.report import Report
 
 NOUNS = {**NAMES, **HINTS, "add_jaxvals": "cotangent", "vmap": "mapped"}
 ORIGIN = "an anonymous function"
+LEFT = "Strings that are left"
+FUNCTION = "function"
+"""What functions and kernels are called whose names JAX knows."""
 REGION = "is written from its equations"
 PUBLIC = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "jaxtyping"})
 OWN_NAMES = ("example_args", "tracing_context", "load_arrays", "CONSTANTS")
@@ -107,7 +110,7 @@ def _anonymous(source: Source, options: Options) -> Source:
     module = replace(module, body=body, name=name, classes=classes)
     captured = _renamed(captured, renamed, name)
     notes = tuple(_notes((*source.report.notes, *left_out_notes())))
-    notes = (*notes, *_left_strings(body, {*renamed.keys.values()}))
+    notes = (*notes, *_left_strings(body, {*renamed.keys.values(), FUNCTION}))
     report = Report("unverified", notes=notes)
     if options.verify:
         with jaxapi.deep_recursion():
@@ -139,7 +142,12 @@ def _left_strings(body: str, keys: Set[str]) -> tuple[str, ...]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.setdefault(node.value)
     shown = [quote(text) for text in found if text not in keys]
-    return (f"Strings that are left: {', '.join(shown)}.",) if shown else ()
+    return (f"{LEFT}: {', '.join(shown)}.",) if shown else ()
+
+
+def strings_left(report: Report) -> tuple[str, ...]:
+    """Return what a report says of the strings that are left, if there are any."""
+    return tuple([note for note in report.notes if note.startswith(f"{LEFT}:")])
 
 
 def _check_imports(text: str) -> None:
@@ -181,6 +189,7 @@ def _renamed(captured: Captured, renamed: Renamed, name: str) -> Captured:
         dimensions = replace(dimensions, samples=tuple(others))
     return replace(
         captured,
+        jaxpr=jaxapi.with_kernel_names(captured.jaxpr, FUNCTION),
         name=name,
         origin=ORIGIN,
         dimensions=dimensions,

@@ -354,9 +354,9 @@ def _finished(
             size.equations,
             stats.runs,
             stats.seconds,
-            shown_control(program),
-            keep.told(verdict.outcomes),
-            explained,
+            shown_control(program, is_anonymous),
+            "" if is_anonymous else keep.told(verdict.outcomes),
+            () if is_anonymous else explained,
         )
 
     keep, source = pinned.keep, None

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from jax.experimental import pallas as pl
 
 import untrace
 from untrace.cli import main
@@ -299,3 +300,21 @@ def test_keys_that_loops_are_over_are_renamed():
     src = untrace.source(f, anonymous=True)(params, np.ones((2, 3), np.float32))
     assert src.report.is_verified and "secret" not in str(src)
     assert re.search(r"for \w+ in ", str(src)) and "jnp.tanh" in str(src)
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_kernels_have_no_name(level):
+    def secret_kernel(secret_ref, out_ref, *, secret_scale):
+        out_ref[...] = secret_ref[...] * secret_scale
+
+    @jax.jit
+    def call(x):
+        kernel = functools.partial(secret_kernel, secret_scale=2.0)
+        options = dict(out_shape=x, interpret=True, name="secret_name")
+        return pl.pallas_call(kernel, **options)(x) + 1
+
+    src = untrace.source(lambda x: call(x) * 2, level=level, anonymous=True)(
+        jnp.ones(4)
+    )
+    assert src.report.is_verified, str(src.report)
+    assert "secret" not in str(src) and "Strings" not in str(src), str(src)

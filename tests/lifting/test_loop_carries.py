@@ -259,3 +259,54 @@ def test_a_star_under_vmap_and_grad():
 
     assert "state = step(*state)" in recover(mapped, X)
     assert "state = step(*state)" in recover(jax.grad(lambda x: mapped(x).sum()), X)
+
+
+GAMMA = 0.97
+
+
+def momentum(x):
+    v = 0.0
+    for _ in range(4):
+        v = 0.9 * v - 0.1 * jnp.cos(x)
+        x = x + v
+    return x
+
+
+def returns(xs):
+    total = 0.0
+    for x in xs[::-1]:
+        total = x + GAMMA * total
+    return total
+
+
+def two_averages(xs):
+    m, v = 0.0, 0.0
+    for x in xs:
+        m = 0.9 * m + 0.1 * x
+        v = 0.99 * v + 0.01 * x**2
+    return m / jnp.sqrt(v)
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (momentum, ["v = 0.0", "for _ in range(4):", "v = 0.9 * v - 0.1 * jnp.cos(x)"]),
+        (returns, ["total = 0.0", "total = x + GAMMA * total"]),
+        (two_averages, ["m = 0.9 * m + 0.1 * x", "v = 0.99 * v + 0.01 * x**2"]),
+    ],
+)
+def test_first_turns_that_python_has_computed_a_part_of_are_turns(function, lines):
+    xs = jnp.ones(3) if function is momentum else [jnp.ones(3) * i for i in range(5)]
+    src = untrace.source(function)(xs)
+    assert src.report.strength == "identical", str(src.report)
+    found = [line.strip() for line in str(src).splitlines()]
+    assert all(found.count(line) == 1 for line in lines), str(src)
+
+
+def test_numbers_of_first_turns_stay_where_there_is_no_loop():
+    def step(x, t):
+        y = x + 0.5 * t
+        return jnp.sin(y) * y
+
+    src = untrace.source(lambda x: step(x, 0.0) + x + 0.5 * jnp.sum(x))(jnp.ones(3))
+    assert "0.5 * 0.0" not in str(src) and src.report.strength == "identical"

@@ -569,3 +569,13 @@ def test_a_comprehension_may_give_its_result_the_name_of_what_it_is_over():
         return q @ k.T @ v
 
     assert "q, k, v = (" in recover(heads, np.ones(12, np.float32))
+
+
+def test_asking_for_loops_keeps_those_of_the_program():
+    def sgd(params, grads):
+        return [(w - 0.1 * g, b - 0.1 * h) for (w, b), (g, h) in zip(params, grads)]
+
+    pairs = [(jnp.eye(3) * i, jnp.ones(3)) for i in range(4)]
+    auto = str(untrace.source(sgd)(pairs, pairs))
+    assert "for (w, b), (g, h) in zip(params, grads)]" in auto
+    assert str(untrace.source(sgd, reroll="for")(pairs, pairs)) == auto

@@ -457,3 +457,47 @@ def test_functions_of_numbers_are_given_a_size_and_no_shape():
     assert src.report.strength == "identical"
     assert "jnp.arange(x.shape[-1])" in str(src)
     assert "jnp.zeros(x.shape, " in str(src) and "placed_2" not in str(src)
+
+
+FLAT = {f"{name}{i}": X[i] + i for name in "wb" for i in range(4)}
+DEEP = {f"block_{i}/{k}/w": X + i for i in range(3) for k in ("q", "k", "v", "o")}
+
+
+def numbered(params, i, x):
+    return x + jnp.tanh(x * params[f"w{i}"] + params[f"b{i}"])
+
+
+def prefixed(params, prefix, x):
+    q, k = x @ params[f"{prefix}/q/w"], x @ params[f"{prefix}/k/w"]
+    return (
+        x + (jax.nn.softmax(q * k) * params[prefix + "/v/w"]) @ params[prefix + "/o/w"]
+    )
+
+
+def test_layers_with_numbers_in_their_keys_are_a_loop():
+    def flat(params, x):
+        for i in range(4):
+            x = numbered(params, i, x)
+        return x
+
+    def deep(params, x):
+        for i in range(3):
+            x = prefixed(params, f"block_{i}", x)
+        return x
+
+    text = recover(flat, FLAT, X)
+    assert 'jnp.tanh(x * params[f"w{i}"] + params[f"b{i}"])' in text, text
+    assert "    for i in range(4):\n        x = numbered(params, x, i)\n" in text
+    text = recover(jax.grad(lambda p, x: deep(p, x).sum()), DEEP, X)
+    assert 'x @ params[f"block_{i}/q/w"]' in text and text.count("def prefixed") == 1
+    assert "    for i in range(3):\n        x = prefixed(params, x, i)\n" in text
+    assert "def prefixed" in str(untrace.source(deep, level="api")(DEEP, X))
+
+
+def test_keys_of_functions_that_are_called_once_stay():
+    text = recover(lambda params, x: numbered(params, 2, x), FLAT, X)
+    assert 'jnp.tanh(x * params["w2"] + params["b2"])' in text, text
+    anonymous = str(
+        untrace.source(lambda p, x: numbered(p, 2, x), anonymous=True)(FLAT, X)
+    )
+    assert "w2" not in anonymous and "__key" not in anonymous

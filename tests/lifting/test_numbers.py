@@ -19,6 +19,7 @@ NEGATIVE = -1e9
 rate, two = 3e-4, 2.0
 LOWEST = float("-inf")
 VOCABULARY = 50257
+HEADS, STEPS, n = 4, 5, 3
 LEARNING_RATE = 1e-3
 TOLERANCE = 1e-3
 
@@ -188,3 +189,32 @@ def test_anonymous_file_has_numbers():
     text = recover(lambda x: normalize(x) + jnp.log(x + EPS), X, anonymous=True)
     assert "EPS" not in text
     assert text.count("1e-06") == 2
+
+
+def test_integers_of_the_module_keep_their_names():
+    def f(x):
+        x = jnp.tile(x.reshape(HEADS, n), (2 * HEADS, 1))[:HEADS]
+        for _ in range(STEPS):
+            x = jnp.sin(x)
+        x = jax.lax.fori_loop(0, STEPS, lambda i, y: jnp.where(i < HEADS, y, 2 * y), x)
+        return jnp.stack([jnp.roll(x, i) for i in range(HEADS)])
+
+    text = recover(f, X)
+    assert "\nHEADS = 4\n" in text and "\nSTEPS = 5\n" in text
+    assert "x.reshape(HEADS, 3), (2 * HEADS, 1))[:HEADS]" in text, text
+    assert "for _ in range(STEPS):" in text
+    assert "fori_loop(0, STEPS, lambda i, y: jnp.where(i < HEADS, y, 2 * y), x)" in text
+    assert "for i in range(HEADS)]" in text
+    anonymous = str(untrace.source(f, anonymous=True)(X))
+    assert "HEADS" not in anonymous and "STEPS" not in anonymous
+
+
+def test_integers_that_may_come_from_elsewhere_stay():
+    def f(x, axis=4):
+        y = jnp.zeros((axis, HEADS)) + axis  # which of them is which is not known
+        for _ in range(len("abcd")):
+            y = jnp.sin(y)
+        return y + x[0, 0]
+
+    text = recover(f, X)
+    assert "HEADS" not in text, text

@@ -51,3 +51,49 @@ def test_function_that_is_given_or_not_is_none_by_default(layer, lines):
 
 def test_functions_that_differ_in_more_stay_two():
     assert recover(applied_twice).count("def applied_twice") == 2
+
+
+def both(p, x, act=None, norm=None):
+    y = x @ p["w"] + p["b"]
+    if norm is not None:
+        y = norm(y)
+    if act is not None:
+        y = act(y)
+    return y
+
+
+def centred(x):
+    return x - x.mean(-1, keepdims=True)
+
+
+def test_functions_that_apply_one_of_two_are_one():
+    def net(ps, x):
+        x = both(ps[0], x, act=jnp.tanh, norm=centred)
+        x = both(ps[1], x, act=jnp.tanh)
+        x = both(ps[0], both(ps[1], x, norm=centred), norm=jnp.sin)
+        return both(ps[1], x)
+
+    source = untrace.source(net)(LAYERS, X)
+    assert source.report.strength == "identical", str(source.report)
+    text = str(source)
+    assert "def both(p, x, act=None, norm=None):\n" in text
+    assert text.count("def both") == 1
+    lines = ["if norm is not None:", "y = norm(y)", "if act is not None:", "y = act(y)"]
+    assert [
+        line.strip() for line in text.splitlines() if line.strip() in lines
+    ] == lines
+    assert "both(ps[0], x, jnp.tanh, centred)" in text
+    assert "both(ps[1], x, jnp.tanh)" in text
+    assert "norm=centred)" in text and "norm=jnp.sin)" in text
+    assert "return both(ps[1], x)" in text
+
+
+def test_functions_that_are_called_in_others_are_one():
+    def net(ps, x):
+        x = both(ps[0], x, act=jnp.tanh, norm=centred)
+        step = jax.checkpoint(lambda p, x: both(p, x, norm=centred))
+        return step(ps[1], both(ps[1], x))
+
+    source = untrace.source(net)(LAYERS, X)
+    assert source.report.strength == "identical", str(source.report)
+    assert str(source).count("def both") == 1

@@ -260,3 +260,26 @@ def test_call_over_a_mutable_array_of_the_trace_is_refused():
 
     with pytest.raises(LiftingError, match="of another trace"):
         untrace.source(f, level="lax")(jnp.ones(3))
+
+
+def test_loops_of_writes_and_prints_are_loops() -> None:
+    def written(xs):
+        ref, h = jax.new_ref(jnp.zeros(4)), xs
+        for i in range(4):
+            h = jnp.tanh(h) + i
+            ref[i] = h[i] * 2.0
+            ref[...] += jnp.sin(ref[i])
+            jax.debug.print("h {}", h)
+        return h, ref[...]
+
+    src = untrace.source(written)(jnp.ones(4))
+    assert src.report.strength == "identical", str(src.report)
+    lines = [line.strip() for line in str(src).splitlines()]
+    start = lines.index("for i in range(4):")
+    assert lines[start + 1 : start + 6] == [
+        "h = jnp.tanh(h) + i",
+        "ref[i] = h[i] * 2.0",
+        "ref[...] += jnp.sin(ref[i])",
+        'jax.debug.print("h {}", h)',
+        "return h, ref[...]",
+    ]

@@ -170,6 +170,9 @@ from untrace.jaxapi.kernels import (
     unflatten_index,
     unflatten_operands,
 )
+from untrace.jaxapi.kernels import (
+    with_kernel_names as with_kernel_names,
+)
 from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted
 from untrace.jaxapi.made import is_converted as is_converted

@@ -13,6 +13,7 @@ import jax
 from jax._src import core as _core
 
 from untrace.jaxapi.avals import is_plain_aval
+from untrace.jaxapi.jaxprs import ClosedJaxpr, Jaxpr, is_jaxpr
 
 _DEVICE = getattr(getattr(_core, "MemorySpace", None), "Device", None)
 _PALLAS_MODULES = (
@@ -76,3 +77,34 @@ def tensor_cores(mesh: Any) -> tuple[str, int] | None:
     if mesh.devices.ndim != 1 or numbers != list(range(len(numbers))):
         return None
     return mesh.axis_names[0], len(numbers)
+
+
+def with_kernel_names(jaxpr: Any, name: str) -> Any:
+    """Return a jaxpr whose kernels that have a name are called `name`.
+
+    Jaxprs without such kernels are returned as they are.
+    """
+    if not is_jaxpr(jaxpr):
+        return jaxpr
+    if ClosedJaxpr is not Jaxpr and isinstance(jaxpr, ClosedJaxpr):
+        inner = with_kernel_names(jaxpr.jaxpr, name)
+        return jaxpr if inner is jaxpr.jaxpr else jaxpr.replace(jaxpr=inner)
+    eqns = [_with_kernel_names(eqn, name) for eqn in jaxpr.eqns]
+    is_same = all(new is old for new, old in zip(eqns, jaxpr.eqns))
+    return jaxpr if is_same else jaxpr.replace(eqns=eqns)
+
+
+def _with_kernel_names(eqn: Any, name: str) -> Any:
+    params: dict[str, Any] = {}
+    for key, value in eqn.params.items():
+        if type(value) is tuple:
+            made: Any = tuple([with_kernel_names(one, name) for one in value])
+            is_same = all(new is old for new, old in zip(made, value))
+        else:
+            made = with_kernel_names(value, name)
+            is_same = made is value
+        if not is_same:
+            params[key] = made
+    if eqn.primitive.name == "pallas_call" and eqn.params.get("name") is not None:
+        params["name"] = name
+    return eqn.replace(params={**eqn.params, **params}) if params else eqn

@@ -31,7 +31,7 @@ def _nodes(filename: str) -> dict[_Place, ast.expr]:
     found: dict[_Place, ast.expr] = {}
     tree = source_tree(filename)
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, (ast.Call, ast.BinOp, ast.Compare)):
+        if isinstance(node, (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)):
             place = (node.lineno, node.end_lineno or 0, node.col_offset)
             found[*place, node.end_col_offset or 0] = node
     return found

@@ -3,7 +3,8 @@
 The position of the call's instruction leads to its expression in the source file. An
 argument there that is arithmetic on numbers and sizes of arrays is evaluated again, with
 what the caller's variables hold, and only counts if it gives the very same number. Integers
-count if an array's size is among what they are computed from.
+count if an array's size is among what they are computed from, or if they are the module's,
+`HEADS` and `2 * HEADS`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "*": operator.mul,
     "/": operator.truediv,
     "**": operator.pow,
+    "//": operator.floordiv,
 }
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
@@ -55,16 +57,23 @@ def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ..
     if not numbers:
         return ()
     counts = Counter(map(repr, numbers))
-    given = {repr(v): v for v in numbers if type(v) is float or counts[repr(v)] == 1}
-    found: list[Formula] = []
-    for argument in _arguments(frame.f_code, frame.f_lasti):
-        made = _formula(argument, frame, argument, 0)
-        if made is None or not made.symbol or repr(made.value) not in given:
-            continue
-        value = given[repr(made.value)]
-        if type(value) is float or made.has_size():
-            found.append(replace(made, value=value))
-    return tuple(found)
+    given = {repr(v): v for v in numbers}
+    arguments = _arguments(frame.f_code, frame.f_lasti)
+    found = [_formula(argument, frame, argument, 0) for argument in arguments]
+    made = [f for f in found if f is not None and repr(f.value) in given]
+    written = Counter(map(repr, made))
+    return tuple(
+        [
+            replace(formula, value=given[repr(formula.value)])
+            for formula in made
+            if (type(formula.value) is float and formula.symbol)
+            # Integers that are equal are one object, wherever they stand.
+            or (
+                (formula.has_size() or formula.is_modules())
+                and counts[repr(formula.value)] == written[repr(formula)]
+            )
+        ]
+    )
 
 
 @once_per_site
@@ -77,11 +86,23 @@ def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
         found = [node.left, node.right]
     elif isinstance(node, ast.Compare):
         found = [node.left, *node.comparators]
+    elif isinstance(node, ast.Subscript):
+        found = [node.slice]
     else:
         found = []
-    listed = [e.elts if isinstance(e, (ast.Tuple, ast.List)) else [e] for e in found]
-    items = itertools.chain.from_iterable(listed)
+    items = itertools.chain.from_iterable(map(_items, found))
     return tuple([e for e in items if isinstance(e, _COMPUTED) and _is_arithmetic(e)])
+
+
+def _items(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the items of a tuple, and the bounds of slices."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        for item in node.elts:
+            yield from _items(item)
+    elif isinstance(node, ast.Slice):
+        yield from (one for one in (node.lower, node.upper, node.step) if one)
+    else:
+        yield node
 
 
 def _is_arithmetic(node: ast.expr) -> bool:
@@ -202,7 +223,7 @@ def _variable(
     """Return what a variable holds, and how that was computed, if that is plain."""
     value = held_by(name, frame)
     is_constant = not is_local(name, frame) or is_constant_variable(frame, name)
-    if type(value) is float and not is_local(name, frame):
+    if type(value) in (int, float) and not is_local(name, frame):
         return Formula(value, name=name, is_constant=True)
     if type(value) is not float or is_constant:
         return _number(value, is_constant)

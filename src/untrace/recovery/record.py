@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 import types
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,9 @@ Target = str | tuple["Target", ...] | None
 
 Turn = tuple[tuple[str, Any], ...]
 """The variables of loops, those of the innermost one first, with what they hold."""
+
+COUNTS_TO = "range "
+"""Stands in a turn before the name of an integer of the module that a loop counts to."""
 
 RETURNED = "return"
 
@@ -56,6 +59,18 @@ class Formula:
     def has_size(self) -> bool:
         """Whether the size of an array is among what it was computed from."""
         return self.symbol == "shape" or any(o.has_size() for o in self.operands)
+
+    def is_modules(self) -> bool:
+        """Whether it is an integer of constants alone, at least one of them the module's."""
+        parts = list(self._parts())
+        is_whole = all(type(one.value) is int and one.is_constant for one in parts)
+        return is_whole and any(one.name and not one.symbol for one in parts)
+
+    def _parts(self) -> Iterator[Formula]:
+        if not self.operands:
+            yield self
+        for operand in self.operands:
+            yield from operand._parts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,12 @@ def with_control(program: Program, keep: Keep, judge: Judge) -> tuple[Program, s
     )
 
 
-def shown_control(program: Program) -> str:
-    """Say with which inputs a reduced program is fine, if they can be written."""
+def shown_control(program: Program, is_anonymous: bool = False) -> str:
+    """Say with which inputs a reduced program is fine, if they can be written.
+
+    Their names and values, which are made of the real ones, are left out of what is to
+    be anonymous.
+    """
     rows = zip(program.block.inputs, program.values, program.controls or ())
     changed = [
         (name, control)
@@ -120,7 +124,8 @@ def shown_control(program: Program) -> str:
     ]
     if not changed:
         return ""
-    if all(np.size(control) <= MAX_SHOWN for _, control in changed):
+    is_short = all(np.size(control) <= MAX_SHOWN for _, control in changed)
+    if is_short and not is_anonymous:
         words = " and ".join(
             f"{name} = {np.array2string(np.asarray(control), formatter=_DIGITS)}"
             for name, control in changed

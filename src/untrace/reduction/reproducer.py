@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from untrace import jaxapi
 from untrace._version import __version__
-from untrace.anonymity import untrace_anonymous
+from untrace.anonymity import strings_left, untrace_anonymous
 from untrace.errors import LiftingError, UnverifiedWarning
 from untrace.optional import writing
 from untrace.options import Options
@@ -282,6 +282,7 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
         f"Pinned failure: {keep.plain()}.",
         f"Fails on: {versions()}.",
         f"Check: {keep.how_to_check}{needs if modules else ''}",
+        *strings_left(source.report),
     ]
     return "\n".join(map(printable, lines))
 

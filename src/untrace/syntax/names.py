@@ -18,6 +18,8 @@ from collections.abc import Iterable
 
 _MODULE_NAMES = ("jax", "jnp", "np", "functools", "collections", "main", "self")
 _FUNCTION_NAMES = ("example_args", "tracing_context")
+_PRIMITIVE_NAMES = ("convert_element_type_p", "copy_p", "jit_p")
+"""Those that helpers use, or that are looked for in finished texts."""
 RESERVED = frozenset(
     (
         *keyword.kwlist,
@@ -25,6 +27,7 @@ RESERVED = frozenset(
         *dir(builtins),
         *_MODULE_NAMES,
         *_FUNCTION_NAMES,
+        *_PRIMITIVE_NAMES,
     )
 )
 HELPER_NAMES = frozenset(
@@ -50,8 +53,8 @@ def identifier(text: str, default: str = "value") -> str:
     'params_Dense_0_kernel'
     >>> identifier("f():\\n  import os")
     'f_import_os'
-    >>> identifier("lambda"), identifier("2x"), identifier("λ", "fn")
-    ('lambda_', 'value_2x', 'fn')
+    >>> identifier("lambda"), identifier("2x"), identifier("λ", "fn"), identifier("x_p")
+    ('lambda_', 'value_2x', 'fn', 'x_p')
     """
     text = str.__str__(text)  # never a subclass, which may show itself otherwise
     name = text
@@ -69,7 +72,7 @@ def identifier(text: str, default: str = "value") -> str:
         name = name.strip("_") or default
         if name[0].isdigit():
             name = f"{default}_{name}"
-    return name + "_" if name in RESERVED or name.endswith("_p") else name
+    return name + "_" if name in RESERVED else name
 
 
 def is_name(text: object) -> bool:

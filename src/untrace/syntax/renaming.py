@@ -324,7 +324,7 @@ class _Renamer:
         if name == "known_as":
             for constant in node.args:
                 self._edit_string(constant, "function")
-        if root(node.func) == "jit_p":  # bound as it is: its name is that of a function
+        if _takes_name(node.func):
             for keyword in node.keywords:
                 if keyword.arg == "name":
                     self._edit_string(keyword.value, "function")
@@ -391,3 +391,12 @@ def _defaults(node: FunctionNode) -> list[ast.expr]:
 def _annotations(node: ast.FunctionDef) -> list[ast.expr]:
     found = [arg.annotation for arg in _arguments(node)]
     return [a for a in [*found, node.returns] if a is not None]
+
+
+def _takes_name(function: ast.expr) -> bool:
+    """Whether a call is given the name of a function as an option.
+
+    That is a jitted one that is bound as it is, or a kernel.
+    """
+    is_kernel = isinstance(function, ast.Attribute) and function.attr == "pallas_call"
+    return is_kernel or root(function) == "jit_p"

@@ -16,6 +16,7 @@ from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.merging import merge_alike
+from untrace.lifting.recorded.functions.numbered_keys import close_keys
 from untrace.lifting.recorded.functions.optional_functions import merge_optional
 from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
@@ -131,6 +132,7 @@ def unify(module: Module) -> None:
         *(program.lifter.functions, module.main, program.merged),
         *(makes_keys, program.plan.may_merge),
     )
+    close_keys(module.functions)
     program.plan.merging = program.given_numbers | merged
     merge_optional(program.lifter.functions, module.main)
 

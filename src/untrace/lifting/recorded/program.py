@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from untrace.lifting.recorded.functions.merging import (
     stem_of,
 )
 from untrace.lifting.recorded.functions.needs import References
+from untrace.lifting.recorded.functions.numbered_keys import open_keys
 from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
 from untrace.lifting.recorded.functions.stand_ins import StandIns
@@ -263,11 +264,13 @@ class Program:
         `passed` gets the numbers that a call has to pass, by the parameters for them that
         functions like this one have.
         """
-        made, merged = self._rendered(draft), None
+        held = numbers or {}
+        made, merged = self._rendered(draft, held), None
         if passed is not None and self.plan.may_merge(stem_of(draft.name)):
             merged = self.plan.merged.get(likeness(made)) if self.plan.merged else None
         given = give_numbers(made, merged) if merged else None
-        made.again = lambda: self._rendered(draft, None if given is None else merged)
+        shared = None if given is None else merged
+        made.again = lambda: self._rendered(draft, held, shared)
         if passed is not None and given is not None:
             passed.update(given)
             draft.gives_numbers = True
@@ -293,9 +296,13 @@ class Program:
             first.signature = ""
         return first
 
-    def _rendered(self, draft: Draft, merged: Merged | None = None) -> Function:
+    def _rendered(
+        self, draft: Draft, held: Collection[str], merged: Merged | None = None
+    ) -> Function:
         """Write a complete function, with parameters for numbers that others have."""
         made = self.render(draft)
+        if held and not self.options.anonymous:  # keys would tell the names
+            open_keys(made, held)
         made.shapes = [_shapes(draft)]
         if merged is not None:
             give_numbers(made, merged)

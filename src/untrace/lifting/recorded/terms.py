@@ -7,6 +7,7 @@ so parentheses are placed only when text is made.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -185,6 +186,10 @@ class Term:
             parts += [ref.path] if ref.path else []
         return Term(parts, self.level)
 
+    def of_parts(self, parts: Sequence[Sequence[Part]]) -> Term:
+        """Return the same kind of expression with others in the place of each part."""
+        return Term([*itertools.chain.from_iterable(parts)], self.level)
+
     def render(self) -> str:
         """Write the expression."""
         return "".join([_text(part) for part in with_stars(self.parts)])
@@ -207,6 +212,16 @@ class Update(Term):
         yield from self.value.refs()
         yield from self.place.refs()
 
+    def whole(self) -> Update:
+        """Return the statement with what is folded into it as its parts."""
+        return update(self.place.whole(), self.value.whole())
+
+    def of_parts(self, parts: Sequence[Sequence[Part]]) -> Update:
+        """Return such a statement with others in the place of each part."""
+        n_place = len(self.place.parts)
+        place, value = parts[:n_place], parts[n_place + 1 :]
+        return update(self.place.of_parts(place), self.value.of_parts(value))
+
     def render(self) -> str:
         """Write the statement, `place += more` if the value is that."""
         place, made = self.place.render(), self.value.opened()
@@ -224,7 +239,7 @@ _AUGMENTED = frozenset({LEVELS["+"], LEVELS["*"]})
 
 def update(place: Term, value: Term) -> Update:
     """Write `place = value`."""
-    return Update([*place.parts, " = ", *placed(value, LAMBDA)], LAMBDA, place, value)
+    return Update([*place.parts, " = ", *value.parts], LAMBDA, place, value)
 
 
 def _plain(parts: list[Part]) -> Term:

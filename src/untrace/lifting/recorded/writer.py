@@ -120,6 +120,7 @@ class Writer:
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
         draft.origins, draft.lift = self._origins, self._lifted
+        draft.constant = program.numbers.named_integer
 
     # ---- names ---------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from untrace.lifting.recorded.functions.argument_sizes import (
     find_sizes,
     write_sizes,
 )
+from untrace.lifting.recorded.functions.numbered_keys import close_keys, is_in_key
 from untrace.lifting.recorded.functions.plain_calls import PlainCalls
 from untrace.lifting.recorded.numbers.number_texts import is_rest, write_rest
 from untrace.optional import gives, makes, optional
@@ -80,10 +81,13 @@ def merge_alike(
     """
     before = [function.name for function in functions]
     merged: set[str] = set()
-    while more := (
-        _merge_groups(functions, main, found, may_merge)
-        or _merge_parts(functions, main, makes_keys, may_merge)
-    ):
+    while True:
+        more = _merge_groups(functions, main, found, may_merge)
+        if not more:
+            close_keys(functions)
+            more = _merge_parts(functions, main, makes_keys, may_merge)
+        if not more:
+            break
         merged |= more
     left = {function.name for function in functions}
     close_gaps([*functions, main], [name for name in before if name not in left])
@@ -236,8 +240,11 @@ def _merge(
     indices = {columns[i] for i in differing if _is_index(text, places[i])}
     if any(not _known_name(group, kind) for kind in indices | flags):
         return None
+    keys = {columns[i] for i in differing if is_in_key(text, places[i].start())}
+    if any(not (_known_name(group, k) or _shared_variable(group, k)) for k in keys):
+        return None
     is_short = len("".join(first.lines)) < MIN_LENGTH
-    if is_short and not all(_known_name(group, kind) for kind in kinds):
+    if is_short and not all(_known_name(group, k) or k in keys for k in kinds):
         return None
     others = [f for f in [*functions, main] if f not in group]
     positions = {function.name: i for i, function in enumerate(group)}

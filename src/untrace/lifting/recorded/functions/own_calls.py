@@ -19,6 +19,7 @@ from untrace.lifting.recorded.functions.function_arguments import (
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given
 from untrace.lifting.recorded.functions.needs import Kept
+from untrace.lifting.recorded.functions.numbered_keys import numbers_in
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
     own_parameters,
@@ -38,7 +39,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.tree import Parameter, Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
-from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.record import COUNTS_TO, Body, Call, Turn, is_library
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM, LAMBDA
 
@@ -94,7 +95,10 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     arguments = _arguments(made, inner, writer, stars, item)
     passed: dict[str, str] = {}
     function = program.function(
-        draft, numbers=_numbers(body), integers=_integers(body), passed=passed
+        draft,
+        numbers=_numbers(body, item.turn),
+        integers=_integers(body),
+        passed=passed,
     )
     arguments += [text_term(number) for number in passed.values()]
     term = call(Term([Global(function)]), arguments)
@@ -112,9 +116,18 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         program.references.kept.append(kept)
 
 
-def _numbers(body: Body) -> dict[str, str]:
-    """Return the parameters that held integers and bools, by what they held."""
-    held = {n: str(v) for n, v in body.parameters.items() if type(v) in (int, bool)}
+def _numbers(body: Body, turn: Turn) -> dict[str, str]:
+    """Return the parameters that held integers and bools, by what they held.
+
+    Where a loop of the program makes `layer_2` of its `i`, that is what it gives.
+    """
+    given = body.parameters.items()
+    held = {n: str(v) for n, v in given if type(v) in (int, bool)}
+    words = {number for _, v in given if type(v) is str for number in numbers_in(v)}
+    for name, value in turn:
+        is_variable = type(value) is int and not name.startswith(COUNTS_TO)
+        if is_variable and str(value) in words:
+            held.setdefault(name, str(value))
     return {v: identifier(n) for v, n in _by_value(held).items()}
 
 

@@ -1,7 +1,8 @@
 """Tell which functions are one: their text is the same but for names of parameters.
 
 A function that takes `params` once and `target_params` another time is one function, as
-is one whose inner functions were run at several types, which their comments tell.
+is one whose inner functions were run at several types, which their comments tell. Names of
+parameters that are called matter: `act=jnp.tanh` is not `norm=jnp.tanh`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ _NESTED_TYPES = re.compile(r"^(\s*def .*:)  # .*$")
 def meaning(function: Function) -> tuple[str, ...]:
     """Return the text of a function without what does not matter."""
     lines, head = [*untyped(function.lines), *function.decorators], function.parameters
-    names = [] if "*" in head else _PARAMETER.findall(head)
+    text = "\n".join(lines)
+    names = [
+        name
+        for name in ([] if "*" in head else _PARAMETER.findall(head))
+        if not re.search(rf"(?<![\w.]){name}\(", text)
+    ]
     if not names:
         return head, *lines
     numbered = {name: f"${i}" for i, name in enumerate(names)}
     # Attributes and the keywords of calls are no parameters.
     words = re.compile(rf"{_STRING}|(?<![\w.])({'|'.join(names)})(?!\w|=(?!=))")
-    return _PARAMETER.sub("$", head), *[
+    return _PARAMETER.sub(lambda m: "$" if m[0] in numbered else m[0], head), *[
         words.sub(lambda m: m["string"] or numbered[m[2]], line) for line in lines
     ]
 

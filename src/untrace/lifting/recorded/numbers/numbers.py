@@ -69,10 +69,12 @@ class Numbers:
           role: What it is for, where the source has no name for it.
           is_library: Whether the source is a library's.
         """
-        key = number_key(value) if self._is_on else None
-        if key is None:
+        key = number_key(value)
+        hint = role if key is None else self.roles.get(key, role)
+        if key is None and hint in self.module_names and is_telling(hint):
+            key = int, repr(value)
+        if key is None or not self._is_on:
             return None
-        hint = self.roles.get(key, role)
         name = constant_name(hint)
         is_users = bool(name) and hint.lstrip("_") == name  # `GAMMA`, or `_GAMMA`
         is_users = (is_users or hint in self.module_names) and not is_library
@@ -91,13 +93,17 @@ class Numbers:
         return Term([Global(self._known[name][1])])
 
     def constant(self, value: float, text: str, name: str) -> Term | None:
-        """Refer to a constant of the user's module, whatever the call is given."""
+        """Refer to a number of the user's module, whatever the call is given."""
         before = self.roles, self.module_names
         self.roles, self.module_names = {}, {name}
         try:
             return self.term(value, text, name)
         finally:
             self.roles, self.module_names = before
+
+    def named_integer(self, value: int, name: str) -> Term | None:
+        """Refer to an integer of the user's module."""
+        return self.constant(value, str(value), name)
 
     def is_held(self, value: float) -> bool:
         """Whether a variable may hold a number, which else stands in the source.
@@ -182,6 +188,11 @@ def named_floats(draft: Draft) -> dict[str, str]:
 def _names(text: str) -> list[str]:
     """List the names in a text that are no attributes."""
     return [match["name"] for match in _NAME.finditer(text) if match["name"]]
+
+
+def is_telling(name: str) -> bool:
+    """Whether a name says more than a small integer: `HEADS` and `N` do, `n` does not."""
+    return len(name) >= MIN_LETTERS or name.isupper()
 
 
 def array_name(hint: str) -> str:

@@ -263,7 +263,9 @@ class Header:
                 parts += [*([", "] if names else []), *term.parts]
                 names.append(name)
         if not names:
-            return (), Term([f"range({self.run.n_turns})"])
+            return (), self._rounds()
+        if parts == self._plain_rounds():
+            return tuple(names), self._rounds()
         if len(names) > 1:
             parts = ["zip(", *parts, ")"]
         if count is None:
@@ -306,10 +308,19 @@ class Header:
 
     def _count(self) -> Names | None:
         """Return the variable that counts the turns beside others, if there is one."""
-        plain = f"range({self.run.n_turns})"
         texts = [(name, term.parts) for name, term in self.items.values()]
-        counts = [name for name, parts in texts if parts == [plain]]
+        counts = [name for name, parts in texts if parts == self._plain_rounds()]
         return counts[0] if len(counts) == 1 < len(texts) else None
+
+    def _plain_rounds(self) -> list[Part]:
+        return [f"range({self.run.n_turns})"]
+
+    def _rounds(self) -> Term:
+        """Count the turns, to an integer of the user's module if the program does."""
+        end = self.run.n_turns
+        name = self.program.counted_to(end)
+        named = self.draft.constant(end, name) if name else None
+        return Term(["range(", *named.parts, ")"] if named else self._plain_rounds())
 
 
 def _after_index(path: str, slot: Slot) -> str:

@@ -31,6 +31,11 @@ from untrace.lifting.recorded.repeats.displays import (
     put_into,
     write_collected,
 )
+from untrace.lifting.recorded.repeats.first_turns import (
+    Completion,
+    complete_first_turns,
+    with_completions,
+)
 from untrace.lifting.recorded.repeats.joint import joined
 from untrace.lifting.recorded.repeats.lists import leave, take_from_end, terms_of
 from untrace.lifting.recorded.repeats.loop_headers import Header
@@ -58,11 +63,24 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
       reroll: "auto", "for" or "scan".
       max_period: How many statements a turn may have.
     """
+    if reroll == "for":  # those of the program, and more
+        write_loops(draft, "auto", max_period)
     for statement in draft.statements:  # a lambda has its expression folded into it
-        statement.term.parts = statement.term.whole().parts
+        statement.term = statement.term.whole()
+    completions: list[Completion] = []
+    if reroll == "auto":
+        sites = [_site(statement, reroll) for statement in draft.statements]
+        completions = complete_first_turns(draft.statements, sites, _following(sites))
+        draft.statements = with_completions(draft.statements, completions)
     if reroll != "scan":  # a loop may hold them
         _write_loops(draft, reroll, max_period, is_expression)
     _write_loops(draft, reroll, max_period, lambda _: True)
+    left = [one for one in completions if one.made in draft.statements]
+    for one in left:
+        one.undo()
+    if left:
+        made = [one.made for one in left]
+        draft.statements = [one for one in draft.statements if one not in made]
 
 
 def _write_loops(
@@ -101,13 +119,9 @@ def _write_loops(
 
 def _site(statement: Statement, reroll: str) -> object:
     """Return what the same statement of another turn has in common with it."""
-    if (
-        statement.nested is not None
-        or statement.is_effect
-        or statement.loop is not None
-    ):
+    if statement.nested is not None or statement.loop is not None:
         return None
-    if statement.targets is None:
+    if statement.targets is None or (statement.is_effect and statement.site is None):
         return None
     if reroll == "auto":
         if statement.row is None or not statement.row.is_next:
@@ -120,7 +134,7 @@ def _site(statement: Statement, reroll: str) -> object:
 
 def _called(statement: Statement) -> str:
     """Return what a statement calls: one place of the program may make several calls."""
-    parts = (part for part in statement.term.parts if type(part) is Global)
+    parts = (p for p in statement.term.parts if type(p) is Global and not p.number)
     return next((part.text for part in parts), "")
 
 

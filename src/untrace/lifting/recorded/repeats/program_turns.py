@@ -14,6 +14,7 @@ import jax
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.tree import Statement
+from untrace.recovery.record import COUNTS_TO
 
 MAX_PARTS = 4
 
@@ -23,11 +24,18 @@ class ProgramTurns:
 
     def __init__(self, turns: Sequence[Sequence[Statement]]) -> None:
         held = [_held(turn) for turn in turns]
-        self._values = {
+        known = {
             name: [one[name] for one in held]
             for name in held[0]
             if name.strip("_") and all(name in one for one in held)
         }
+        self._ends = {n: v for n, v in known.items() if n.startswith(COUNTS_TO)}
+        self._values = {n: v for n, v in known.items() if n not in self._ends}
+
+    def counted_to(self, end: int) -> str:
+        """Return the integer of the module that a loop counts to; "" if none is it."""
+        found = [name for name, values in self._ends.items() if values[0] == end]
+        return found[0].removeprefix(COUNTS_TO) if len(found) == 1 else ""
 
     def named(self, values: Sequence[Any]) -> str:
         """Return the variable that held these values, one in each turn, or nothing."""

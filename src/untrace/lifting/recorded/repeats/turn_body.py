@@ -31,10 +31,11 @@ class TurnBody:
         """Write one of the statements."""
         run = self._run
         first, last = run.turns[0][index], run.turns[-1][index]
-        parts: list[Part] = []
-        for part, slot in zip(first.term.parts, run.slots[index]):
-            parts += self._part(part, slot, index)
-        made = Statement(last.targets, Term(parts, first.term.level))
+        parts = [
+            self._part(part, slot, index)
+            for part, slot in zip(first.term.parts, run.slots[index])
+        ]
+        made = Statement(last.targets, first.term.of_parts(parts), last.is_effect)
         made.comment, made.origin = first.comment, first.origin
         made.remarks = first.remarks
         made.bound, made.site, made.trail = last.bound, last.site, last.trail

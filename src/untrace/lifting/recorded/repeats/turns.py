@@ -147,7 +147,8 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
     if left is None or (left != run.left and not is_second):
         return False
     run.left = left
-    if is_second and not (_agrees(run) and (left or carried(run))):
+    has_effects = any(statement.is_effect for statement in turn)
+    if is_second and not (_agrees(run) and (left or carried(run) or has_effects)):
         return False
     run.turns.append(turn)
     return True
