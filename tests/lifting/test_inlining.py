@@ -221,3 +221,30 @@ def energy(model, x):
     model = layers.Model(jnp.arange(12.0), jnp.arange(144.0).reshape(12, 12))
     text, _ = recover(lambda x: layers.energy(model, x) + 1, X.reshape(-1))
     assert "Model(mass=MASS, inertia=INERTIA)" in text
+
+
+def test_fields_that_only_dead_code_reads_are_left_out():
+    layers = library("""
+class Body(NamedTuple):
+    mass: object
+    joints: object
+    limits: object
+
+    def weight(self):
+        return self.mass.sum()
+
+@jax.jit
+def placed(body, x):
+    moved = jnp.vstack([x[None], body.joints[:2]])
+    return jnp.sin(moved).sum() + body.joints[1:3].sum()
+
+@jax.jit
+def energy(body, x):
+    unused = placed(body, x)
+    moved = jnp.sum(x * body.mass) ** 2 + jnp.sin(x)
+    return moved @ jnp.cos(moved) / jnp.cos(moved).sum()
+""")
+    body = layers.Body(jnp.arange(12.0), jnp.ones((3, 12)), jnp.zeros(4))
+    text, n_written = recover(lambda x: layers.energy(body, x) + 1, X.reshape(-1))
+    assert "Body(mass=MASS)" in text, text
+    assert "joints" not in text and "placed" not in text and n_written < 4

@@ -74,6 +74,11 @@ class Listing:
     is_runnable: bool = True
     is_jittable: bool = True
 
+    @property
+    def functions(self) -> list[Function]:
+        """All functions in their order, the main one last."""
+        return [*self.lifter.functions, self.main]
+
     def helper_lines(self) -> list[str]:
         """Return the sources of the helpers that are used."""
         lines: list[str] = []

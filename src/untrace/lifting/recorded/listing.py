@@ -77,16 +77,14 @@ def lift_recorded(
             ):
                 raise
             continue
-        lines = _function_lines(listing)
         if not (
             program.is_stale
             or plan.learn(program.references)
-            or _leave_out(captured, program, lines)
+            or _leave_out(captured, program, listing)
             or program.plan.learn_merged(program.merged)
         ):
             if is_strict():
-                functions = [*lifter.functions, listing.main]
-                check_defined(functions, lifter.is_global)
+                check_defined(listing.functions, lifter.is_global)
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
 
@@ -101,13 +99,21 @@ def _count_calls(root: Body) -> int:
     return found
 
 
-def _leave_out(captured: Captured, program: Program, lines: Sequence[str]) -> bool:
-    """Find fields of stand-ins that nothing reads; tell whether there are any."""
+def _leave_out(captured: Captured, program: Program, listing: Listing) -> bool:
+    """Find fields of stand-ins that nothing reads; tell whether there are any.
+
+    If one is read after all, by what is of use only without it, they are all left in.
+    """
     plan = program.plan
     if not plan.prunes:
         return False
+    if program.reads_left_out(listing.functions):
+        plan.unread.clear()
+        plan.prunes = False
+        return True
     shown = [parameter.tree for parameter in captured.parameters]
     whole = [*shown, captured.result, *program.rearranged]
+    lines = _lines(listing.functions)
     unread = unread_fields(program.classes, whole, lines) - plan.unread
     plan.unread |= unread
     return bool(unread)
@@ -145,7 +151,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
                 tree, texts, lifter, program.classes, shortening=shortening
             ),
         )
-    keep_used(program.classes, shown, [*_lines(lifter.functions, main), *example])
+    keep_used(program.classes, shown, [*_lines(functions), *example])
     for line in origins(program.classes):
         lifter.note(line)
     is_runnable = note_devices(lifter)
@@ -163,15 +169,11 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         is_runnable,
         not holds_text(captured.result),
     )
-    text = "\n".join([*_function_lines(listing), *example])
+    text = "\n".join([*_lines(functions), *example])
     named = captured.dimensions.definitions(text) if captured.dimensions else []
     lifter.constants.numbers = [*named, *program.numbers.definitions()]
     return listing
 
 
-def _function_lines(listing: Listing) -> list[str]:
-    return _lines(listing.lifter.functions, listing.main)
-
-
-def _lines(functions: Sequence[Function], main: Function) -> list[str]:
-    return [line for function in (*functions, main) for line in function.text_lines()]
+def _lines(functions: Sequence[Function]) -> list[str]:
+    return [line for function in functions for line in function.text_lines()]

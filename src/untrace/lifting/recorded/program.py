@@ -44,7 +44,7 @@ from untrace.lifting.recorded.numbers.numbers import (
 )
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.terms import Global, Term, text_term
+from untrace.lifting.recorded.terms import Global, Ref, Term, text_term
 from untrace.lifting.recorded.tree import Draft, Tail
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.spelling import spell_home
@@ -354,6 +354,13 @@ class Program:
             function.write_again()
         for function, index, statement in self._after:
             function.after[index] = statement.render()
+
+    def reads_left_out(self, functions: Sequence[Function]) -> bool:
+        """Whether functions of the module refer to a field that was left out."""
+        left_out = set(self.references.left_out)
+        drafts = [self.drafts[one] for one in functions if one in self.drafts]
+        parts = (part for draft in drafts for part in draft.parts()) if left_out else ()
+        return any(type(p) is Ref and p.resolved().name in left_out for p in parts)
 
     def has_effects(self, item: Call) -> bool:
         """Whether a call does more than return its result.

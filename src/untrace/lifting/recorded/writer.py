@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.trees import Tree
+from untrace.capture.trees import Tree, leaves
 from untrace.lifting.recorded.functions.function_values import Given, function_key
 from untrace.lifting.recorded.functions.nested import join
 from untrace.lifting.recorded.functions.short_types import short_types
@@ -398,6 +398,19 @@ class Writer:
             self.latest.append(value)
         else:
             self.program.shapes.add(*self.values.tree(value), name.hint)
+            if self.program.plan.unread:
+                self._leave_out(*self.values.tree(value))
+
+    def _leave_out(self, tree: Tree, arrays: Sequence[Any]) -> None:
+        """Let a name that nothing assigns stand for arrays in fields that are not read."""
+        kept = set(leaves(tree))
+        rest = [array for index, array in enumerate(arrays) if index not in kept]
+        rest = [array for array in rest if self._is_unknown(array)]
+        if rest:
+            name = Name("lost")
+            self.program.references.left_out.append(name)
+            for array in rest:
+                self.values.add(id(array), name)
 
     def _see_outside(self, function: Any, name: Name) -> None:
         """Take what `jax.vjp` has kept from outside from there, not from its result."""

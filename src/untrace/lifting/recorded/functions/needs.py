@@ -92,12 +92,14 @@ class References:
       paths: The paths of all references, by name.
       lost: Names that nothing assigns, for what calls do not return any more. Lines that
         refer to them were found to be of no use, or the calls return all of it again.
+      left_out: The same, for what is in fields of stand-ins that nothing reads.
     """
 
     kept: list[Kept] = field(default_factory=list[Kept])
     jitted: list[Returned] = field(default_factory=list[Returned])
     paths: dict[Name, set[str]] = field(default_factory=dict[Name, "set[str]"])
     lost: list[tuple[Name, Call]] = field(default_factory=list["tuple[Name, Call]"])
+    left_out: list[Name] = field(default_factory=list[Name])
 
     def add(self, draft: Draft) -> None:
         """Take note of the names that a function refers to."""
