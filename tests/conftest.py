@@ -1,8 +1,10 @@
-"""How JAX runs in the tests: on eight simulated devices, compiled fast and at most once."""
+"""How the tests run: eight simulated devices, fast compilation, slow tests once in CI."""
 
 from __future__ import annotations
 
 import os
+import sys
+import zlib
 
 import pytest
 
@@ -13,6 +15,23 @@ if _DEVICES not in os.environ.get("XLA_FLAGS", ""):  # asked for before JAX is u
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}=8".strip()
 # A step that only makes text better must not fail in silence.
 os.environ.setdefault("UNTRACE_STRICT", "1")
+
+SLOW = (
+    "tests/corpus/test_readability_programs.py",
+    "tests/hostile/",
+    "tests/interpreters/test_inverse",
+    "tests/interpreters/test_divergence.py",
+    "tests/lifting/test_optional.py",
+    "tests/reduction/",
+)
+"""Where most of the time goes. The oldest Python passes one half of these, the newer the
+other; a run of chosen files, or with `--all`, passes all."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for all tests."""
+    text = "pass the slow tests that CI leaves to the other Python, too"
+    parser.addoption("--all", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,3 +53,26 @@ def pytest_configure(config: pytest.Config) -> None:
         jax.config.update("jax_compilation_cache_dir", str(cache.mkdir("compiled")))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    is_worker = hasattr(
+        config, "workerinput"
+    )  # which has the options of the first process
+    if not is_worker and config.args_source is config.ArgsSource.ARGS:
+        config.option.all = True
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave half of the slow tests to the other version of Python."""
+    if config.getoption("all"):
+        return
+    share = int(sys.version_info >= (3, 12))
+    left = [
+        item
+        for item in items
+        if item.nodeid.startswith(SLOW)
+        and zlib.crc32(item.nodeid.encode()) % 2 != share
+    ]
+    chosen = set(items).difference(left)
+    items[:] = [item for item in items if item in chosen]
+    config.hook.pytest_deselected(items=left)
