@@ -37,8 +37,9 @@ def test_planted_nan_is_found(case: planted.Case) -> None:
     function = case.function()
     found = untrace.nan_origin(function)(case.x)
     if found is None:  # on some values XLA's exp(NaN) is a number
-        assert np.isfinite(jax.jit(function)(case.x)).all()
-        pytest.skip("compiled, the model has no NaN")
+        with jax.disable_jit():
+            assert np.isfinite(function(case.x)).all()
+        pytest.skip("op by op, the model has no NaN")
     assert not case.wrong(found)
 
 
