@@ -17,12 +17,16 @@ if _DEVICES not in os.environ.get("XLA_FLAGS", ""):  # asked for before JAX is u
 os.environ.setdefault("UNTRACE_STRICT", "1")
 
 SLOW = (
+    "tests/corpus/test_loops.py",
     "tests/corpus/test_readability_programs.py",
     "tests/hostile/",
-    "tests/interpreters/test_inverse",
     "tests/interpreters/test_divergence.py",
+    "tests/interpreters/test_inverse",
+    "tests/interpreters/test_nan_origin.py",
     "tests/lifting/test_optional.py",
     "tests/reduction/",
+    "tests/test_house.py::test_types_are_clean",
+    "tests/verification/test_endless_text.py",
 )
 """Where most of the time goes. The oldest Python passes one half of these, the newer the
 other; a run of chosen files, or with `--all`, passes all."""
