@@ -248,3 +248,11 @@ def energy(body, x):
     text, n_written = recover(lambda x: layers.energy(body, x) + 1, X.reshape(-1))
     assert "Body(mass=MASS)" in text, text
     assert "joints" not in text and "placed" not in text and n_written < 4
+
+
+def test_equal_constants_of_other_names_keep_them():
+    low, high = jnp.zeros(3), jnp.zeros(3)
+    text, _ = recover(lambda x: jnp.clip(x, low, high + 1), X[:, :3])
+    assert (
+        "LOW = " in text and "HIGH = " in text and "jnp.clip(x, LOW, HIGH + 1)" in text
+    )

@@ -38,6 +38,7 @@ class Constants:
         self._imports = imports
         self._names: dict[int, str] = {}
         self._equal: dict[Any, list[str]] = {}  # names of arrays that are equal
+        self._hints: dict[str, str] = {}
         self._alive: list[Any] = []
         self.inline_limit = inline_limit
         self.keeps_jax = False
@@ -52,7 +53,8 @@ class Constants:
 
         Args:
           const: An array.
-          hint: What to name it if it is new.
+          hint: What to name it if it is new. Small arrays that are equal keep names of
+            their own.
           other_than: Names of arrays that JAX has to tell from this one, equal or not.
         """
         if const is None:  # of an open jaxpr, whose operands stand for its constants
@@ -73,8 +75,11 @@ class Constants:
         if known is None or known in other_than:
             equal = self._equal.setdefault(jaxapi.array_key(const), [])
             others = [name for name in equal if name not in other_than]
+            if hint and const.size <= self.inline_limit:
+                others = [name for name in others if self._hints[name] == hint]
             if not others:
                 others.append(self._define(const, hint))
+                self._hints[others[0]] = hint
                 equal += others
             known = self._names[id(const)] = others[0]
             self._alive.append(const)
