@@ -15,7 +15,7 @@ from untrace.lifting.examples import example_lines
 from untrace.lifting.lift import Listing, key_enums, note_devices
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.checks import check_defined
+from untrace.lifting.recorded import checks
 from untrace.lifting.recorded.functions.annotations import note_annotations
 from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
 from untrace.lifting.recorded.main_function import main_function
@@ -84,7 +84,7 @@ def lift_recorded(
             or program.plan.learn_merged(program.merged)
         ):
             if is_strict():
-                check_defined(listing.functions, lifter.is_global)
+                checks.check_defined(listing.functions, lifter.is_global)
             return listing, program
     raise Unwritable("ever more of its calls cannot be written")
 
