@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import os
 import types
 from collections.abc import Iterable
@@ -94,9 +94,15 @@ def users_place(source_info: Any) -> str:
     made = origin(source_info)
     if made is None:
         return ""
-    line = next(itertools.islice(made.code.co_positions(), made.lasti // 2, None))[0]
+    line = _lines(made.code)[made.lasti // 2]
     name = os.path.basename(made.code.co_filename)
     return f"{name}:{line or made.code.co_firstlineno}"
+
+
+@functools.lru_cache(maxsize=256)
+def _lines(code: types.CodeType) -> tuple[int | None, ...]:
+    """Return the line of each instruction, which Python finds from the first one on."""
+    return tuple([place[0] for place in code.co_positions()])
 
 
 def source_info_of(tracer: Any) -> Any:
