@@ -6,6 +6,7 @@ import numpy as np
 
 import untrace
 from tests.lifting.installed import library
+from untrace.capture.attributes import attribute_of
 from untrace.lifting.recorded.functions.handing_on import made_inside
 from untrace.recovery.record import Body, Call
 
@@ -210,3 +211,19 @@ def solve(x, n):
     return problem.fields
 """)
     recover(lambda x: solver.solve(x, 8), X)
+
+
+def test_objects_are_searched_for_names_without_running_their_code():
+    class Loud(dict):
+        def __getattribute__(self, name):
+            raise RuntimeError(f"{name} was read")
+
+        def items(self):
+            raise RuntimeError("items were asked for")
+
+    class Louder:
+        def __getattribute__(self, name):
+            raise RuntimeError(f"{name} was read")
+
+    assert attribute_of(X, [Loud(a=X), Louder(), Loud(b=1)]) == "a"
+    assert attribute_of(X, [Louder()]) == ""

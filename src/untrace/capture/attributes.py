@@ -61,7 +61,7 @@ def attribute_of(array: Any, holders: Iterable[Any]) -> str:
       holders: The objects, those that say most first.
     """
     for holder in holders:
-        if holder is not array and not isinstance(holder, _PLAIN):
+        if holder is not array and not issubclass(type(holder), _PLAIN):
             way = _ways(holder, [array], MAX_NEAR).get(0, ())
             if way and not way[-1].isdecimal():
                 return way[-1]
@@ -94,12 +94,22 @@ def _ways(
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an object or container holds, by names without underscores."""
-    if isinstance(value, _OPAQUE):
+    kind = type(value)  # `isinstance` would ask the object for its class
+    if issubclass(kind, _OPAQUE):
         return
-    if isinstance(value, (tuple, list)):
+    if issubclass(kind, (tuple, list)):
         yield from (("", part) for part in value)
         return
-    held = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    for name, part in held.items():
-        if isinstance(name, str):
-            yield name.strip("_"), part
+    held = value if issubclass(kind, dict) else _attributes(value)
+    for name, part in dict.items(held):  # what a subclass does is the user's code
+        if issubclass(type(name), str):
+            yield str.strip(name, "_"), part
+
+
+def _attributes(value: Any) -> dict[Any, Any]:
+    """Return the attributes of an object without calling what its class does for them."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if isinstance(held, dict) else {}
