@@ -256,3 +256,23 @@ def test_equal_constants_of_other_names_keep_them():
     assert (
         "LOW = " in text and "HIGH = " in text and "jnp.clip(x, LOW, HIGH + 1)" in text
     )
+
+
+def test_keys_of_constants_become_names_by_the_sanitiser():
+    layers = library("""
+class Model(NamedTuple):
+    tables: dict
+
+    def total(self):
+        return sum(self.tables)
+
+@jax.jit
+def total(model, x):
+    return sum(jnp.sum(jnp.sin(one) * x) for one in model.tables.values())
+""")
+    keys = ["ª", "x; import os", "__class__", "jnp", "W"]
+    tables = {key: jnp.arange(3.0) + n for n, key in enumerate(keys)}
+    text, _ = recover(lambda x: layers.total(layers.Model(tables), x) + 1, X[0, :3])
+    names = [line.split(" = ")[0] for line in text.splitlines() if " = jnp." in line]
+    assert "W" in names and all(name.isascii() for name in names), names
+    assert not {"ª", "jnp", "__class__"} & {*names}
