@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import types
 from collections.abc import Iterable
@@ -99,10 +98,20 @@ def users_place(source_info: Any) -> str:
     return f"{name}:{line or made.code.co_firstlineno}"
 
 
-@functools.lru_cache(maxsize=256)
-def _lines(code: types.CodeType) -> tuple[int | None, ...]:
+def _lines(code: types.CodeType) -> list[int | None]:
     """Return the line of each instruction, which Python finds from the first one on."""
-    return tuple([place[0] for place in code.co_positions()])
+    known = _known_lines.get(id(code))
+    if known is None:
+        known = code, [place[0] for place in code.co_positions()]
+        if len(_known_lines) >= _MAX_KNOWN:
+            _known_lines.clear()
+        _known_lines[id(code)] = known
+    return known[1]
+
+
+_MAX_KNOWN = 256
+# By identity: Python goes through all of a code object to hash it.
+_known_lines: dict[int, tuple[types.CodeType, list[int | None]]] = {}
 
 
 def source_info_of(tracer: Any) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import operator
 import os
 import sys
 import sysconfig
@@ -29,9 +30,9 @@ _INNER = ("__wrapped__", "__func__", "func", "fget", "fun", "jvp", "fwd", "bwd")
 _MAX_DEPTH = 5
 _PLAIN = (types.ModuleType, str, int, float, complex, tuple, list, dict, type(None))
 
-# What was found clean, by the id of its namespace; the values are held, so that a new
-# one cannot have the id of an old one. Going through all of JAX again would cost 50 ms.
-_clean: dict[int, tuple[tuple[int, ...], list[Any]]] = {}
+# What was found clean and its values, by its id. They are held, so that a new one cannot
+# have the id of an old one. Going through all of JAX again would cost 50 ms.
+_clean: dict[int, tuple[Any, ...]] = {}
 _classes: dict[int, list[tuple[str, type]]] = {}
 
 
@@ -66,8 +67,10 @@ def exchanged_names(names: Iterable[str]) -> list[str]:
 
 def _is_known_as_clean(owner: Any) -> bool:
     """Whether a module or class holds what it held when it was found clean."""
-    known = _clean.get(id(owner))
-    return known is not None and known[0] == tuple(map(id, vars(owner).values()))
+    known, held = _clean.get(id(owner)), vars(owner)
+    if known is None or len(known) - 1 != len(held):
+        return False
+    return all(map(operator.is_, known[1:], held.values()))
 
 
 def _replaced_in(name: str, owner: Any) -> dict[str, str]:
@@ -81,8 +84,7 @@ def _replaced_in(name: str, owner: Any) -> dict[str, str]:
         and not (owner is module and _is_imported(name, attribute, value))
     }
     if not found:
-        values = [value for _, value in items]
-        _clean[id(owner)] = tuple(map(id, values)), [owner, *values]
+        _clean[id(owner)] = owner, *[value for _, value in items]
     return found
 
 

@@ -7,7 +7,6 @@ with a slope of 1.0 has one object twice, since the compiler makes one of such n
 from __future__ import annotations
 
 import ast
-import inspect
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.recovery.constant_variables import is_constant_variable
 from untrace.recovery.expressions import expression_at, is_local, static_value
+from untrace.recovery.functions import signature_of
 from untrace.recovery.record import Call
 
 
@@ -69,7 +69,7 @@ def _parameters(call: Call, node: ast.Call, frame: types.FrameType) -> Sequence[
         function = jaxapi.open_boundary(call.function)
         if not isinstance(function, types.FunctionType):
             return ()
-        names, is_method = list(inspect.signature(function).parameters), False
+        names, is_method = list(signature_of(function).parameters), False
     if isinstance(node.func, ast.Attribute):
         owner = static_value(node.func.value, frame)
         is_method |= not isinstance(owner, types.ModuleType | type)

@@ -179,6 +179,12 @@ def positional(function: Any, run: Body) -> list[Any]:
     return [*named, *values[len(names) :]][n_bound:]
 
 
+@functools.lru_cache(maxsize=1024)
+def signature_of(function: types.FunctionType) -> inspect.Signature:
+    """Return the signature of a public function, which is called many times."""
+    return inspect.signature(function)
+
+
 def given_arguments(
     function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:

@@ -43,15 +43,17 @@ def differences(expected: Any, actual: Any) -> tuple[str, ...]:
 
 
 class _Item(NamedTuple):
-    """An equation or a call: what it is, where it was written, and whose primitive it is."""
+    """An equation or a call: what it is, what made it, and whose primitive it is."""
 
     what: tuple[str, str]
-    place: str
+    source_info: Any = None
     library: str = ""
 
     def __str__(self) -> str:
         shown = f"`{self.what[0]}`" + (f" of {self.library}" if self.library else "")
-        return f"{shown} ({self.place})" if self.place else shown
+        info = self.source_info
+        place = jaxapi.users_place(info) if info is not None else ""
+        return f"{shown} ({place})" if place else shown
 
 
 class _TooLong(Exception):
@@ -91,7 +93,7 @@ class _Census:
             (self.needed if counts else self.dead).append(_item(eqn))
             name = eqn.params.get("name")
             if jaxapi.primitive_name(eqn.primitive) == "jit" and counts:
-                self.names.append(_Item((str(name), ""), ""))
+                self.names.append(_Item((str(name), "")))
         for inner in jaxapi.sub_jaxprs_of([eqn for eqn, _, _ in flat]):
             self.program(inner)
 
@@ -111,9 +113,8 @@ class _Census:
                 if len(flat) > MAX_EQUATIONS:
                     raise _TooLong
                 continue
-            place = jaxapi.users_place(eqn.source_info)
             name = str(eqn.params.get("name", jaxapi.primitive_name(eqn.primitive)))
-            self.wrappers.append(_Item((name, ""), place))
+            self.wrappers.append(_Item((name, ""), eqn.source_info))
             inner, _ = jaxapi.split_jaxpr(call)
             given = {
                 v: self._number(atom, numbers)
@@ -139,8 +140,7 @@ def _is_variable(atom: Any) -> bool:
 def _item(eqn: Any) -> _Item:
     kind = short_type(eqn.outvars[0].aval) if eqn.outvars else ""
     what = jaxapi.primitive_name(eqn.primitive), kind
-    place = jaxapi.users_place(eqn.source_info)
-    return _Item(what, place, jaxapi.library_of(eqn.primitive))
+    return _Item(what, eqn.source_info, jaxapi.library_of(eqn.primitive))
 
 
 def _counted(before: _Census, after: _Census) -> Iterator[str]:

@@ -134,6 +134,7 @@ class Program:
         self.hidden: set[str] = set()
         self.numbered: set[str] = set()  # names of functions that locals are not to get
         self.drafts: dict[Function, Draft] = {}
+        self.defined: dict[object, Term] = {}  # jitted functions, by their runs
         self._functions: dict[Any, Function] = {}
         self._after: list[tuple[Function, int, Term]] = []
         self._effects: dict[int, bool] = {}

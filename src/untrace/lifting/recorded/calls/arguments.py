@@ -16,7 +16,7 @@ from untrace.lifting.recorded.functions.library import takes_shape_of_another
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.terms import Term, display, keyword
 from untrace.lifting.recorded.writer import Writer
-from untrace.recovery.functions import is_function
+from untrace.recovery.functions import is_function, signature_of
 from untrace.recovery.record import Body, Call, Spelling, is_library
 
 _POSITIONAL = (
@@ -48,7 +48,7 @@ def public_arguments(item: Call, writer: Writer) -> list[Term]:
     if not isinstance(plain, types.FunctionType):
         named = _named(item.kwargs, _droppable(item.function), item, writer)
         return [*[_public_argument(v, item, writer) for v in item.args], *named]
-    parameters = inspect.signature(plain).parameters
+    parameters = signature_of(plain).parameters
     plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]
     extra = item.args[len(plain_ones) :]
     pairs = list(zip(plain_ones, item.args))
@@ -166,7 +166,7 @@ _NUMBERS = (bool, int, float, complex)
 
 def given_values(item: Call) -> list[Any]:
     """List the arguments of a call in order, without those that are the default."""
-    signature = inspect.signature(jaxapi.open_boundary(item.function))
+    signature = signature_of(jaxapi.open_boundary(item.function))
     given: list[Any] = []
     for name, value in signature.bind(*item.args, **item.kwargs).arguments.items():
         parameter = signature.parameters[name]

@@ -35,6 +35,7 @@ from untrace.lifting.recorded.terms import (
     Term,
     call,
     display,
+    is_global,
     keyword,
     text_term,
 )
@@ -349,7 +350,14 @@ def _decorated(
         raise Unwritable(f"`{function_name(function)}` was not run while recording")
     fixed = _fixed_arguments(made, bodies, writer)
     decorators = [decorator_term(maker, writer, fixed) for maker in makers]
-    return define(function, body, writer, decorators, drops_static=True)
+    defined = writer.program.defined
+    key = body, fixed, tuple([decorator.render() for decorator in decorators])
+    if key not in defined:  # else JAX had traced it, and this is the same run
+        term = define(function, body, writer, decorators, drops_static=True)
+        if len(term.parts) > 1 or not is_global(term):
+            return term  # it may be one of the function around it
+        defined[key] = term
+    return defined[key]
 
 
 def _fixed_arguments(

@@ -7,7 +7,6 @@ promote, and names the type that an array would be of anyway.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import given_values
+from untrace.recovery.functions import signature_of
 from untrace.recovery.record import Call
 
 # Functions of `jax.lax` that `jnp` has, too, where they promote and check arguments.
@@ -109,7 +109,7 @@ def _with_kept_dtype(item: Call) -> Call:
 
 
 def _without_dtype(item: Call, usual: Any) -> Call:
-    signature = inspect.signature(jaxapi.open_boundary(item.function))
+    signature = signature_of(jaxapi.open_boundary(item.function))
     values = signature.bind(*item.args, **item.kwargs).arguments
     dtype = values.get("dtype")
     if dtype is None or np.dtype(dtype) != usual:
