@@ -95,8 +95,8 @@ class Module:
 
 def keep_used(module: Module) -> None:
     """Keep the functions that the main one needs."""
-    lifter = module.program.lifter
-    lifter.functions[:] = used_functions(lifter.functions, module.main)
+    program, functions = module.program, module.program.lifter.functions
+    functions[:] = used_functions(functions, module.main, program.drafts)
 
 
 def inline(module: Module) -> None:

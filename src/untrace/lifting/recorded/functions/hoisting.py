@@ -37,6 +37,8 @@ def moved_out(
         if item.is_own:
             if depth and item not in opened:  # the program itself is the outermost call
                 return None
+        elif any(inner in opened for inner in outer[depth + 1 :]):
+            continue  # it is used in there as well
         elif _is_known_before(item, array):
             return item, maker
     return None

@@ -8,7 +8,7 @@ is left out; what the user's own code does is kept as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from untrace import jaxapi
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import free_name, parameter_text
-from untrace.lifting.recorded.terms import Global, Term, placed
+from untrace.lifting.recorded.terms import Global, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import find_public_home
@@ -180,19 +180,21 @@ def operator_function(draft: Draft) -> tuple[str, str] | None:
 
 
 @optional(unchanged)
-def used_functions(functions: Sequence[Function], main: Function) -> list[Function]:
+def used_functions(
+    functions: Sequence[Function], main: Function, drafts: Mapping[Function, Draft]
+) -> list[Function]:
     """List the functions of a module that its main function needs, in their order.
 
     A derivative rule is needed by the function that it is defined for, below the rule.
     """
-    words = _words(main.text_lines())
+    words = _words(main, drafts)
     rest, n_rest = list(functions), -1
     while len(rest) != n_rest:
         n_rest = len(rest)
         for function in rest[::-1]:
             if function.name in words or words & _defined_for(function):
                 rest.remove(function)
-                words |= _words(function.text_lines())
+                words |= _words(function, drafts)
     return [function for function in functions if function not in rest]
 
 
@@ -201,8 +203,16 @@ def _defined_for(function: Function) -> set[str]:
     return {line.partition(".")[0] for line in function.after if line}
 
 
-def _words(lines: Sequence[str]) -> set[str]:
-    shown = [_STRING.sub("", line) for line in lines if not is_comment(line)]
+def _words(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
+    """List the words in a function that are no locals of it, where it has a tree."""
+    draft = drafts.get(function)
+    if draft is None:  # it is written from its equations
+        texts = [*function.text_lines()]
+    else:
+        parts = (part for part in draft.parts() if type(part) is not Ref)
+        texts = [part if type(part) is str else part.text for part in parts]
+        texts += [*function.after, *[p.default for p in draft.parameters]]
+    shown = [_STRING.sub("", text) for text in texts if not is_comment(text)]
     return set(_WORD.findall("\n".join(shown)))
 
 
