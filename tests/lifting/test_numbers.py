@@ -142,14 +142,13 @@ def test_name_that_also_held_a_plain_number_is_not_used():
     assert "SIGMA" not in recover(step, X)
 
 
-def test_keyword_names_a_number():
+def test_numbers_that_the_user_wrote_stay():
     def step(x):
         y = jax.nn.standardize(x, epsilon=1e-7)
         return y + jax.nn.standardize(x, axis=0, epsilon=1e-7)
 
     text = recover(step, X)
-    assert "\nEPSILON = 1e-07\n" in text
-    assert text.count("epsilon=EPSILON") == 2
+    assert "EPSILON" not in text and text.count("epsilon=1e-07") == 2
 
 
 def scaled(x, strength):
@@ -157,10 +156,9 @@ def scaled(x, strength):
     return y + jnp.cos(x) * strength
 
 
-def test_parameter_of_a_kept_function_names_a_number():
+def test_numbers_that_the_user_passed_to_his_function_stay():
     text = recover(lambda x: scaled(x, 0.3) + scaled(-x, 0.3), X)
-    assert "\nSTRENGTH = 0.3\n" in text
-    assert "scaled(x, STRENGTH) + scaled(-x, STRENGTH)" in text
+    assert "STRENGTH" not in text and text.count("0.3)") == 2
 
 
 @pytest.mark.parametrize("options", [{"reroll": "for"}, {"keep_types": True}])

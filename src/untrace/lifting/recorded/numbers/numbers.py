@@ -75,6 +75,9 @@ class Numbers:
             key = int, repr(value)
         if key is None or not self._is_on:
             return None
+        is_literal = key not in self.roles and not self.is_held(value)
+        if is_literal and not is_library and hint not in self.module_names:
+            return None  # the user wrote the number itself
         name = constant_name(hint)
         is_users = bool(name) and hint.lstrip("_") == name  # `GAMMA`, or `_GAMMA`
         is_users = (is_users or hint in self.module_names) and not is_library
