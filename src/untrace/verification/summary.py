@@ -146,25 +146,32 @@ def _item(eqn: Any) -> _Item:
 def _counted(before: _Census, after: _Census) -> Iterator[str]:
     """Yield sentences about what there is more or less of."""
     gone = _more(before.needed, after.needed)
-    opened = [item for item in gone if item.library]
-    if opened:
-        is_, s = ("is", "") if len(opened) == 1 else ("are", "s")
+    computed = [item for item in gone if item.library]
+    if computed:
+        is_, s = ("is", "") if len(computed) == 1 else ("are", "s")
         what = (
             "primitives of libraries compute" if s else "a library's primitive computes"
         )
-        yield f"{len(opened)} equation{s} {is_} written as what {what}{_named(opened)}"
+        yield f"{len(computed)} equation{s} {is_} written as what {what}{_named(computed)}"
         # What they compute stands among the others, and cannot be told from them.
         before = _without_computing(before)
         after = _without_computing(after)
+    opened = _more(before.wrappers, after.wrappers)
+    added = _more(after.wrappers, before.wrappers)
+    are_paired = len(before.names) == len(after.names)
+    renamed = list(zip(before.names, after.names)) if are_paired else []
+    if len(opened) == len(added):  # they stand in the same order
+        renamed += zip(opened, added)
+        opened = added = []
     for items, others, text in (
-        (before.wrappers, after.wrappers, "plain `jit` wrapper{s} {is_} opened"),
-        (after.wrappers, before.wrappers, "plain `jit` wrapper{s} {is_} added"),
+        (opened, [], "plain `jit` wrapper{s} {is_} opened"),
+        (added, [], "plain `jit` wrapper{s} {is_} added"),
         (before.dead, after.dead, "dead equation{s} {is_} gone"),
         (after.dead, before.dead, "dead equation{s} {is_} added"),
         (before.needed, after.needed, "equation{s} {is_} not computed again"),
         (after.needed, before.needed, "equation{s} {is_} computed once more"),
     ):
-        shows = items is before.wrappers or items is before.dead
+        shows = items is opened or items is before.dead
         shows = shows or items is before.needed
         more = _more(items, others)
         if more:
@@ -172,9 +179,8 @@ def _counted(before: _Census, after: _Census) -> Iterator[str]:
             is_, s = ("is", "") if n == 1 else ("are", "s")
             named = _named(more) if shows else ""
             yield f"{n} {text.format(s=s, is_=is_)}{named}"
-    renamed = list(zip(before.names, after.names))
-    pairs = {(a.what[0], b.what[0]): None for a, b in renamed if a != b}
-    if pairs and len(before.names) == len(after.names):
+    pairs = {(a.what[0], b.what[0]): None for a, b in renamed if a.what != b.what}
+    if pairs:
         shown = ", ".join(f"`{a}` is `{b}`" for a, b in [*pairs][:MAX_NAMED])
         yield f"Jitted functions have other names for JAX: {shown}"
 

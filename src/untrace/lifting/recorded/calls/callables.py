@@ -308,9 +308,11 @@ def _inner(
     if is_plain and public_name(made.function) is None:
         body = writer.program.runs.last(made.function, bodies)
         if body is not None and writer.find_function(made.function) is None:
-            drops = made.maker[1] in _SAME_ARGUMENTS
             return define(
-                made.function, body, writer, drops_static=drops, is_called=is_called
+                *(made.function, body, writer),
+                drops_static=made.maker[1] in _SAME_ARGUMENTS,
+                is_called=is_called,
+                is_jitted=made.maker[1] == "jit",
             )
     return callable_term(made.function, bodies, writer)
 

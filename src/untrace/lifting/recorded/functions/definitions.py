@@ -46,6 +46,7 @@ def define(
     kept: frozenset[str] = frozenset(),
     keeps_defaults: bool = False,
     is_run: bool = False,
+    is_jitted: bool = False,
 ) -> Term:
     """Define a function that is passed to a transformation; return its name.
 
@@ -62,9 +63,10 @@ def define(
       keeps_defaults: Whether parameters that hold their defaults are not dropped, since
         JAX gives all of them.
       is_run: Whether a decorator runs it at once.
+      is_jitted: Whether it is passed to `jax.jit`, which knows it by its name.
     """
     program = writer.program
-    draft = start(body, program.plan.levels)
+    draft = start(body, program.plan.levels, is_decorated=is_jitted or bool(decorators))
     is_module = body.code.co_name == "__call__" and not (decorators or is_called)
     parent, caller = (None, writer) if is_module else (writer, None)
     is_foreign = is_library(body.code)
@@ -107,6 +109,7 @@ def define(
         jit = program.home_term(("jax", "jit"))
         is_jitted = [d.parts for d in decorators] == [jit.parts]
         short = None if decorators and not is_jitted else shortened(draft, starred)
+        short = None if is_jitted and short and len(short.parts) > 1 else short
         if short is not None:
             return call(jit, [short]) if is_jitted else short
     if (

@@ -39,15 +39,23 @@ LONGEST_ABBREVIATION = 4
 """Most letters of the name of a class such as `ViT`, which is one word."""
 
 
-def start(body: Body, levels: dict[Names, int], is_called: bool = False) -> Draft:
+def start(
+    body: Body,
+    levels: dict[Names, int],
+    is_called: bool = False,
+    is_decorated: bool = False,
+) -> Draft:
     """Begin the function that is made of a run.
 
     Args:
       body: The run.
       levels: Which of their names functions have.
       is_called: Whether it is called by name, and not passed to another function.
+      is_decorated: Whether it has decorators: JAX may know it by its name.
     """
-    names = names_of(body, is_called)
+    names, own = names_of(body, is_called), body.code.co_name
+    if is_decorated and own != names[0] == _cleaned(own) and own.isascii():
+        names = own, *names
     doc = docstring_of(body.code)
     return Draft(names[levels.get(names, 0)], names=names, doc=doc)
 
