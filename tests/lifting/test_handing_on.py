@@ -227,3 +227,38 @@ def test_objects_are_searched_for_names_without_running_their_code():
 
     assert attribute_of(X, [Loud(a=X), Louder(), Loud(b=1)]) == "a"
     assert attribute_of(X, [Louder()]) == ""
+
+
+def test_what_is_used_in_a_transformed_function_is_handed_on_there():
+    layers = library("""
+TRACE = {}
+
+class Site:
+    def __init__(self, loc):
+        self.loc = loc
+
+    def log_prob(self, x):
+        return -0.5 * jnp.sum(jnp.square(x - self.loc)) - jnp.log(1.0 + jnp.sum(x))
+
+def sample(name, site):
+    TRACE[name] = site
+
+def density(model, params):
+    TRACE.clear()
+    model(params)
+    return sum(site.log_prob(params[name]) for name, site in TRACE.items())
+""")
+
+    def model(params):
+        for name in params:
+            layers.sample(name, layers.Site(jnp.zeros(4)))
+
+    def gradient(params):
+        return jax.grad(lambda p: layers.density(model, p))(params)
+
+    src = untrace.source(gradient)({name: X[0] for name in "abc"})
+    assert src.report.is_verified, str(src.report)
+    text = str(src)
+    # It was computed before `jax.grad`, once for each site, and passed down.
+    assert "def density(params):" in text and "zeros_2" not in text
+    assert "[jnp.zeros(4) for _ in range(3)]" in text

@@ -767,3 +767,55 @@ class OldTerm:
 
     text = recover(model, X[0])
     assert "def old_term(values):" in text, text
+
+
+def test_maps_over_one_array_are_calls():
+    layers = library("""
+def energy(x):
+    squares = jax.tree.map(functools.partial(jnp.vdot, precision=None), x, 2.0 * x)
+    return jnp.sum(jax.tree.map(jnp.exp, tree=x)) + jax.tree.reduce(jnp.add, squares, 0.0)
+""")
+    text = recover(lambda x: layers.energy(x), X)
+    assert "jax.tree" not in text and "functools" not in text
+    assert "jnp.vdot(x, 2.0 * x)" in text and "jnp.exp(x)" in text
+
+
+def test_private_functions_that_are_jitted_keep_their_names():
+    layers = library("""
+@jax.jit
+def _eval(x):
+    return jnp.tanh(x) + 1.0
+
+class Model:
+    def __init__(self):
+        self._step = jax.jit(self._advance)
+
+    def _advance(self, x):
+        return _eval(x) * 2.0 + _eval(x + 1.0)
+
+    def __call__(self, x):
+        return self._step(x) + self._step(-x)
+""")
+    src = untrace.source(lambda x: layers.Model()(x))(X)
+    assert src.report.strength == "identical", str(src.report)
+    text = str(src)
+    assert "@jax.jit\ndef _eval(x):" in text and "jax.jit(_advance)" in text
+
+
+def test_functions_that_nothing_calls_are_left_out():
+    layers = library("""
+def log_prob(x):
+    return jnp.sin(x) * 2.0 + jnp.tanh(jnp.cos(x) - 1.0) * jnp.exp(x) / (1.0 + x**2)
+
+def total(x):
+    unused = log_prob(x + 1.0)
+    log_prob_ = jnp.square(x)
+    return {"a": unused, "b": log_prob_}
+""")
+
+    def f(x):
+        log_prob = jnp.cos(x)
+        return layers.total(x)["b"] * log_prob + log_prob
+
+    text = recover(f, X)
+    assert "def log_prob" not in text and "log_prob = jnp.cos(x)" in text

@@ -9,7 +9,7 @@ from untrace.capture.origins import function_name
 from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.calls.callables import transformed_call
 from untrace.lifting.recorded.calls.custom_rules import custom_call
-from untrace.lifting.recorded.calls.elementwise import unmapped
+from untrace.lifting.recorded.calls.elementwise import of_one_leaf, unmapped
 from untrace.lifting.recorded.calls.equations import write_equation
 from untrace.lifting.recorded.calls.error_checks import error_check_term
 from untrace.lifting.recorded.calls.evaluated import write_evaluated
@@ -85,7 +85,7 @@ def _spelled(item: Call, writer: Writer) -> Call:
     number = scalar_of(item)
     if number is not None:
         scalars[id(item.result)] = number
-    return with_numbers(respelled(shorter(unmapped(item))), scalars)
+    return with_numbers(respelled(shorter(of_one_leaf(unmapped(item)))), scalars)
 
 
 def _public_call(item: Call, writer: Writer) -> Term:

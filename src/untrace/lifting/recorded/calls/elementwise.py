@@ -1,4 +1,4 @@
-"""Write `jax.vmap(jnp.tanh)(x)` of a library as `jnp.tanh(x)`.
+"""Write `jax.vmap(jnp.tanh)(x)` of a library as `jnp.tanh(x)`, and `jax.tree.map` of it, too.
 
 A function of single elements makes the same equations mapped and unmapped, if neither it
 nor its derivative rule makes arrays of the shape of its argument, as `jax.nn.relu` does.
@@ -7,13 +7,17 @@ nor its derivative rule makes arrays of the shape of its argument, as `jax.nn.re
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.usual_types import PROMOTING
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.spelling.homes import public_name
 from untrace.optional import optional, unchanged
 from untrace.recovery.record import Call
 
@@ -54,3 +58,28 @@ def unmapped(item: Call) -> Call:
     if len({arg.ndim for arg in item.args}) != 1:
         return item
     return replace(item, function=made.function, bodies=[])
+
+
+@optional(unchanged)
+def of_one_leaf(item: Call) -> Call:
+    """Return the public call that mapping over a tree is, or adding one up, of one array."""
+    name = getattr(item.function, "__name__", "")
+    if item.bodies or not item.args or not jaxapi.is_tree_function(item.function):
+        return item
+    given = [*item.args, *item.kwargs.values()]
+    function, *given = [value for value in given if value is not None]  # `is_leaf`
+    if name.endswith("reduce") and len(given) == 2 and type(given[1]) in _NUMBERS:
+        given.reverse()  # it begins with the number
+    elif not (name.endswith("map") and all(map(is_array, given))):
+        return item
+    bound: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
+    if isinstance(function, functools.partial):
+        bound, function = (function.args, function.keywords), function.func
+    is_known = public_name(function) is not None and is_array(item.result)
+    if not is_known or not is_array(given[-1]):
+        return item
+    args, kwargs = bound
+    return replace(item, function=function, args=(*args, *given), kwargs=kwargs)
+
+
+_NUMBERS = (bool, int, float, complex)

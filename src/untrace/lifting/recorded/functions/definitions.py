@@ -107,11 +107,12 @@ def define(
     if inner.is_library and not (is_lambda or is_called):
         starred = {n: len(v) for n, v in body.parameters.items() if type(v) is tuple}
         jit = program.home_term(("jax", "jit"))
-        is_jitted = [d.parts for d in decorators] == [jit.parts]
-        short = None if decorators and not is_jitted else shortened(draft, starred)
-        short = None if is_jitted and short and len(short.parts) > 1 else short
+        is_bare = [d.parts for d in decorators] == [jit.parts]
+        short = None if decorators and not is_bare else shortened(draft, starred)
+        if short and (is_jitted or is_bare) and len(short.parts) > 1:
+            short = None  # JAX would know a lambda by no name
         if short is not None:
-            return call(jit, [short]) if is_jitted else short
+            return call(jit, [short]) if is_bare else short
     if (
         is_run
         or inner.is_closure
