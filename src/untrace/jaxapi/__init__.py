@@ -207,6 +207,7 @@ from untrace.jaxapi.placing import text_line as text_line
 from untrace.jaxapi.placing import traceback_of as traceback_of
 from untrace.jaxapi.placing import with_traceback as with_traceback
 from untrace.jaxapi.primitives import EVAL_JAXPR as EVAL_JAXPR
+from untrace.jaxapi.primitives import own_primitives as own_primitives
 from untrace.jaxapi.primitives import primitive_name as primitive_name
 from untrace.jaxapi.process import (
     ThreadFilter,

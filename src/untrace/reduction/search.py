@@ -91,7 +91,8 @@ class _Ready:
     program: Program
     size: Size
     digest: str
-    trial: Trial
+    trial: Trial | None
+    """None if it is known to fail."""
 
 
 Event = Callable[[str, dict[str, Any]], None]
@@ -167,7 +168,7 @@ class Search:
     def fall_back(self, program: Program) -> None:
         """Go back to an earlier program: those after it do not fail any more."""
         while self.earlier and self.earlier[-1] is not program:
-            self.verdicts[program_digest(self.earlier.pop())] = False
+            self.verdicts[self.digest(self.earlier.pop())] = False
         self.best, self.size = program, measure(program)
         self.outcomes = ()
         while self.history and self.history[-1].size < self.size:
@@ -184,6 +185,17 @@ class Search:
         if text not in self.judge.notes:
             self.judge.notes.append(text)
 
+    def digest(self, program: Program) -> str:
+        """Name a program and its input values, whatever its variables are called.
+
+        Without the values, where they do not matter: before a program runs.
+        """
+        digest = hashlib.sha256(fingerprint(program.block.jaxpr).encode())
+        if self.judge.keep.needs_values:
+            for value in (*program.values, *(program.controls or ())):
+                digest.update(_value_digest(value))
+        return digest.hexdigest()[:32]
+
     # ---- candidates ----------------------------------------------------------------
 
     def first(self, candidates: Iterable[Program | None]) -> bool:
@@ -199,7 +211,7 @@ class Search:
                 if item is None:
                     is_over = True
                 else:
-                    running.append((item, self._pool.submit(self._judge, item.trial)))
+                    running.append((item, self._pool.submit(self._judge, item)))
             if not running:
                 return False
             if waiting is None and not is_over:
@@ -242,13 +254,19 @@ class Search:
             size = measure(program)
             if not size < self.size:
                 continue
+            if not size.equations and self.judge.keep.depends_on_values:
+                self.stats.untraceable += 1  # it computes nothing that could be wrong
+                continue
             if not can_be_transformed(program, self.judge.keep):
                 self.stats.untraceable += 1
                 continue
             try:
-                digest = program_digest(program)
-                if digest in self.verdicts:
-                    self.stats.duplicates += 1
+                digest = self.digest(program)
+                is_known = digest in self.verdicts
+                self.stats.duplicates += is_known
+                if is_known:
+                    if self.verdicts[digest]:
+                        yield _Ready(program, size, digest, None)
                     continue
                 trial = prepare(program, self.judge.keep)
             except Exception as error:  # this candidate is lost, and no other
@@ -264,7 +282,7 @@ class Search:
         self._count(item, verdict)
         if verdict.is_interesting and item.size < self.size:
             self.best, self.size = item.program, item.size
-            self.outcomes = verdict.outcomes
+            self.outcomes = verdict.outcomes or self.outcomes
             self.earlier.append(item.program)
             self.history.append(
                 Step(self.stats.runs, self.seconds, self.pass_name, item.size)
@@ -274,6 +292,8 @@ class Search:
         return verdict.is_interesting
 
     def _count(self, item: _Ready, verdict: Verdict) -> None:
+        if item.trial is None:
+            return
         self.stats.runs += 1
         if verdict.is_lost:
             return
@@ -294,10 +314,12 @@ class Search:
             "judged", {"digest": item.digest, "verdict": verdict.is_interesting}
         )
 
-    def _judge(self, trial: Trial) -> Verdict:
+    def _judge(self, item: _Ready) -> Verdict:
+        if item.trial is None:
+            return Verdict(True)
         began = time.monotonic()
         try:
-            return self.judge.judge(trial)
+            return self.judge.judge(item.trial)
         finally:
             self.judging_s.append(time.monotonic() - began)
 
@@ -325,14 +347,6 @@ class Search:
         if self.limits.seconds is not None and self.seconds >= self.limits.seconds:
             raise Exhausted(f"{self.limits.seconds:g} seconds have passed")
         self.judge.check_workers()
-
-
-def program_digest(program: Program) -> str:
-    """Name a program and its input values, whatever its variables are called."""
-    digest = hashlib.sha256(fingerprint(program.block.jaxpr).encode())
-    for value in (*program.values, *(program.controls or ())):
-        digest.update(_value_digest(value))
-    return digest.hexdigest()[:32]
 
 
 @by_identity

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from untrace.reduction.passes.bypassing import bypass
 from untrace.reduction.passes.contents import (
     merge_inputs,
+    plain_together,
     simplify_contents,
     simplify_literals,
 )
@@ -38,8 +39,10 @@ from untrace.reduction.passes.pointing import start_there
 from untrace.reduction.passes.pumping import pump
 from untrace.reduction.passes.types import (
     drop_axes,
+    drop_together,
     shrink_axes,
     shrink_inputs,
+    shrink_together,
     simplify_dtypes,
     simplify_params,
 )
@@ -47,7 +50,7 @@ from untrace.reduction.passes.unwrapping import open_one, open_wrappers
 from untrace.reduction.search import Search
 from untrace.reduction.trials import Exhausted
 
-Pass = tuple[str, Callable[[Search], None]]
+Pass = tuple[str, Callable[[Search], object]]
 
 STRUCTURE: tuple[Pass, ...] = (
     ("open calls", open_wrappers),
@@ -59,6 +62,11 @@ STRUCTURE: tuple[Pass, ...] = (
     ("cut the beginning", cut_beginning),
     ("cut blocks", cut_blocks),
     ("open loops", open_loops),
+)
+TOGETHER: tuple[Pass, ...] = (
+    ("shrink axes", shrink_together),
+    ("drop axes", drop_together),
+    ("plain contents", plain_together),
 )
 INSIDE: tuple[Pass, ...] = (
     ("cut inside calls", focus),
@@ -96,9 +104,8 @@ LAST: tuple[Pass, ...] = (
 
 def run_all(search: Search) -> None:
     """Run every tier to its end."""
-    run_tier(search, STRUCTURE)
-    run_tier(search, INSIDE)
-    run_tier(search, LAST)
+    for tier in (STRUCTURE, TOGETHER, INSIDE, LAST):
+        run_tier(search, tier)
 
 
 def run_tier(search: Search, passes: tuple[Pass, ...]) -> None:

@@ -1,7 +1,8 @@
 """Replace the result of an equation by another value that is at hand.
 
-An operand of the same type comes first, then any value known before; inside
-sub-programs, where a value cannot be made an input, zeros and ones too.
+An operand of the same type comes first, then any value known before (but where a value
+is wrong, since that comes through operands); inside sub-programs, where a value cannot be
+made an input, zeros and ones too.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ MAX_OTHERS = 4
 
 def bypass(search: Search) -> None:
     """Bypass single equations, the last first, as long as that helps."""
-    while search.first(_bypassed(search.best)):
+    is_any = not search.judge.keep.depends_on_values
+    while search.first(_bypassed(search.best, is_any)):
         pass
 
 
-def _bypassed(program: Program) -> Iterator[Program | None]:
+def _bypassed(program: Program, is_any: bool) -> Iterator[Program | None]:
     for block in open_blocks(program.block):
         known = _known_before(block)
         for eqn in reversed(block.equations):
-            for choice in _choices(eqn, known[eqn], block is not program.block):
+            others = known[eqn] if is_any else []
+            for choice in _choices(eqn, others, block is not program.block):
                 yield apply(program, Edits(replaced=choice))
             if eqn.effects and all(result is None for result in eqn.results):
                 yield apply(program, Edits(dropped=frozenset([eqn])))

@@ -18,11 +18,15 @@ from untrace.reduction.search import Search
 
 def simplify_contents(search: Search) -> None:
     """Simplify all inputs together, then one by one, as long as that helps."""
-    for simpler in (_ones, _zeros, _rounded):
-        if search.first(iter([_all(search.best, simpler)])):
-            break
+    _together(search)
     while search.first(_one_by_one(search.best)):
         pass
+
+
+def plain_together(search: Search) -> None:
+    """Simplify all inputs at once, where a failure is none of values."""
+    if not search.judge.keep.depends_on_values:
+        _together(search)
 
 
 def merge_inputs(search: Search) -> None:
@@ -38,6 +42,12 @@ def simplify_literals(search: Search) -> None:
 
 
 Simpler = Callable[[Any], Any]
+
+
+def _together(search: Search) -> None:
+    for simpler in (_ones, _zeros, _rounded):
+        if search.first(iter([_all(search.best, simpler)])):
+            break
 
 
 def _all(program: Program, simpler: Simpler) -> Program | None:

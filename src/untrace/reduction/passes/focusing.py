@@ -26,6 +26,7 @@ from untrace.reduction.passes.cutting import (
     cut_one,
 )
 from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
+from untrace.reduction.passes.pointing import start_there
 from untrace.reduction.program import Program, sub_blocks
 from untrace.reduction.search import Search
 
@@ -33,6 +34,7 @@ CALLS = frozenset({"jit", "checkpoint", "remat2", "closed_call"})
 """Primitives that say nothing of their operands one by one, or only in params of `jit`."""
 
 CUTS = (
+    start_there,
     cut_halves,
     drop_outputs,
     cut_end,
@@ -53,6 +55,7 @@ class Focused(Search):
         super().__init__(inner, outer.judge, notify=outer.notify)
         self.stats, self.size, self.unfit = outer.stats, outer.size, outer.unfit
         self._outer, self._around = outer, around
+        self.outcomes = outer.outcomes
 
     def first(self, candidates: Iterable[Program | None]) -> bool:
         """Accept the first body with which the whole is smaller and fails."""

@@ -14,7 +14,7 @@ from untrace.reduction.passes.bypassing import bypass
 from untrace.reduction.passes.inside import cut_inside
 from untrace.reduction.passes.loops import opened_inside
 from untrace.reduction.passes.types import drop_axes, shrink_axes
-from untrace.reduction.search import Search, program_digest
+from untrace.reduction.search import Search
 from untrace.reduction.sizes import Size
 
 LARGEST = Size(*[sys.maxsize] * len(Size._fields))
@@ -45,7 +45,7 @@ class Grown(Search):
 
 def pump(search: Search) -> None:
     """Open single loops inside; take what becomes of it if it ends smaller."""
-    digest = program_digest(search.best)
+    digest = search.digest(search.best)
     if digest in search.settled:
         return
     search.settled.add(digest)
@@ -55,8 +55,6 @@ def pump(search: Search) -> None:
             continue
         for step in STEPS:
             step(inner)
-        search.verdicts |= {
-            d: False for d, is_kept in inner.verdicts.items() if not is_kept
-        }
+        search.verdicts |= inner.verdicts
         if search.first(iter([inner.best])):
             return

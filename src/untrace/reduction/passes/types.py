@@ -32,14 +32,19 @@ JOINT_SIZES = (1, 2)
 
 def shrink_axes(search: Search) -> None:
     """Make axes as short as the failure allows: all together, then one by one."""
-    for size in JOINT_SIZES:
-        if search.first(iter([_all_resized(search.best, size)])):
-            break
+    shrink_together(search)
     tried: set[object] = set()
     while (axis := _next(search.best, tried)) is not None:
         tried.add(_key(search.best, axis))
         is_settled = (_places(search.best, axis), axis.size) in search.settled
         (_nibble if is_settled else _shrink)(search, axis)
+
+
+def shrink_together(search: Search) -> None:
+    """Make all axes as short as can be at once."""
+    for size in JOINT_SIZES:
+        if search.first(iter([_all_resized(search.best, size)])):
+            break
 
 
 def shrink_inputs(search: Search) -> None:
@@ -50,10 +55,15 @@ def shrink_inputs(search: Search) -> None:
 
 def drop_axes(search: Search) -> None:
     """Remove axes of size 1, all together, then one by one."""
-    if search.first(iter([_all_dropped(search.best)])):
+    if drop_together(search):
         return
     while search.first(_dropped(search.best)):
         pass
+
+
+def drop_together(search: Search) -> bool:
+    """Remove all axes of size 1 at once; say whether that was done."""
+    return search.first(iter([_all_dropped(search.best)]))
 
 
 def simplify_dtypes(search: Search) -> None:
