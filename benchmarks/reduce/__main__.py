@@ -7,10 +7,10 @@ For each failure: its kind, the equations before and after, those of the form kn
 be minimal, the runs of the predicate and what they were allowed to be (10 x log2 of the
 equations + 20 x those that are left), the wall time, and whether the saved file fails in
 a fresh process, by itself (in how many runs of `--runs-alone`) and in the way that was
-pinned. How it reads: tokens, lines, calls of `bind`, sidecars, and whether it says which
-line is to blame, and why. A star marks a search that `--max-seconds` ended.
-`--text-reducer` gives the
-same program and predicate to shrinkray (`pip install shrinkray`), for comparison.
+pinned. How it reads: tokens, lines, calls of `bind`, sidecars, and which primitives of
+the form found by hand the explanation in the header names, and whether it says why. A
+star marks a search that `--max-seconds` ended. `--text-reducer` gives the same program
+and predicate to shrinkray (`pip install shrinkray`), for comparison.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ import untrace
 from benchmarks.reduce.cases import load, names
 from benchmarks.reduce.text_reducer import compared
 from untrace.errors import KeepError
+from untrace.ir import from_jaxpr
 from untrace.reduction.keeping import Keep, parse_keep
 from untrace.reduction.loading import load_program
 from untrace.reduction.polishing import Look, look
+from untrace.reduction.program import all_equations
 from untrace.reduction.result import Reduction
 from untrace.reduction.trials import Judge
 
@@ -57,7 +59,7 @@ class Row:
     is_ended: bool
     reads: Look
     lines: int
-    is_explained: bool
+    explained: str
     alone: str
     fails_again: bool
 
@@ -76,7 +78,7 @@ class Row:
             str(self.lines),
             str(self.reads.binds),
             str(self.reads.sidecars),
-            "yes" if self.is_explained else "",
+            self.explained,
             self.alone,
             "yes" if self.fails_again else "NO",
         ]
@@ -142,6 +144,19 @@ def _fails(path: Path) -> bool:
     return done.returncode != 0
 
 
+def explained(case: ModuleType, title: str) -> str:
+    """List the primitives of the form found by hand that an explanation names.
+
+    With "why", if it says what happens there; "" if it names none.
+    """
+    saying = ("Made by", "It takes")
+    told = [line for line in title.splitlines() if line.startswith(saying)]
+    known = from_jaxpr(jax.make_jaxpr(case.minimal)(*case.minimal_arguments()))
+    names = dict.fromkeys(eqn.name for eqn in all_equations(known))
+    named = [name for name in names if any(f"`{name}`" in line for line in told)]
+    return ", ".join([*named, *(["why"] if named and "\nWhy:" in title else [])])
+
+
 def measure(name: str, options: argparse.Namespace, folder: Path) -> Row:
     case = load(name)
     started = time.monotonic()
@@ -152,7 +167,6 @@ def measure(name: str, options: argparse.Namespace, folder: Path) -> Row:
     before, after = reduction.start, reduction.n_equations
     n_failed = sum(_fails(path) for _ in range(options.runs_alone))
     text = path.read_text(encoding="utf-8")
-    header = text.partition('"""\n')[0]
     return Row(
         name,
         str(parse_keep(case.KEEP)).partition("(")[0],
@@ -165,7 +179,7 @@ def measure(name: str, options: argparse.Namespace, folder: Path) -> Row:
         bool(reduction.ended),
         look(reduction.source),
         len(text.splitlines()),
-        "Made by" in header and "Why:" in header,
+        explained(case, reduction.source.title),
         f"{n_failed} of {options.runs_alone}",
         bool(n_failed) and _is_kept(path, reduction.keep),
     )

@@ -55,7 +55,8 @@ class Source:
       captured: The captured computation: jaxpr and signature.
       program: The computation in the internal form.
       options: What was asked for.
-      title: What the header says, if not what was verified (a reproducer).
+      title: What the header says, if not what was verified (a reproducer, which is
+        pasted into a tracker: its file has no marks).
       decisions: What was done only to make the text better, or not (`source(refuse=)`).
       parity: How near it comes to the module of torch that it was made of
         (`readers.torch.parity.Parity`), or None.
@@ -171,6 +172,8 @@ class Source:
         """The last lines of a saved file, which tell `verify` where it was edited."""
         if self.kept is not None:
             return [*self.kept.marks]
+        if self.title:
+            return []
         traced = _fingerprinted(self.captured, self.report)
         return [] if traced is None else ["", *marks_of(traced).lines(), ""]
 

@@ -88,3 +88,12 @@ def test_a_predicate_that_is_refused_proposes_the_one_that_holds():
 def test_nothing_fails_by_itself():
     with pytest.raises(untrace.KeepError, match="Nothing fails by itself"):
         untrace.reduce(lambda x: jnp.sin(x), keep="auto()")(np.float32(-1))
+
+
+def test_where_none_is_to_blame_what_is_left_is_named():
+    x = np.ones((2, 3), np.float32)
+    jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x.T))(x)
+    program = program_from(jaxpr, (x,), ("x",), "f")
+    assert explanation(program, untrace.keep.raises(), None) == [
+        "It takes `transpose` and `sin`."
+    ]

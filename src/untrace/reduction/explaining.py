@@ -26,24 +26,27 @@ from untrace.reduction.trials import Judge, job_of
 _OF_AN_INFINITY = ("0 * inf", "inf - inf")
 """Traps that say no more than that there is an infinity."""
 
+MAX_NEEDED = 4
+"""Equations that are named where none of them is to blame alone."""
+
 
 def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
     """Return sentences about the equation that makes the first bad value.
 
     Args:
       program: The reduced program.
-      keep: The predicate; nothing is said unless it names a primitive to blame, there
-        or in the gradient.
+      keep: The predicate; what it blames, there or in the gradient, is explained.
       judge: Runs the program once more, to see what went wrong there; None: it is not run.
 
     Returns:
       Which equation it is, counted from 0 with those of sub-programs, the line of the
       original that it comes from, and for a classic trap what happens and how it is
       usually mended. Nothing of that which is not known: several equations may be meant.
+      Where none is to blame, the few that are left.
     """
     blamed = keep.blamed
     if blamed is None:
-        return []
+        return _needed(program)
     looked = _gradient_of(program) if blamed.under == "grad" else program
     if looked is None or blamed.under not in (None, "grad"):
         return []
@@ -58,6 +61,16 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
     if trap is not None:
         lines += [f"Why: {trap.why}", f"Usual mend: {trap.mend}"]
     return lines
+
+
+def _needed(program: Program) -> list[str]:
+    """Name the equations that are left: each of them is needed."""
+    left = list(_numbered(program.block, program.block.jaxpr))
+    names = list(dict.fromkeys(f"`{eqn.name}`" for eqn, _ in left))
+    if not 0 < len(left) <= MAX_NEEDED:
+        return []
+    place = _place(origin_of(left[0][1], ())) if len(left) == 1 else ""
+    return [f"It takes {' and '.join(names)}{place}."]
 
 
 def _trap(program: Program, looked: Program, keep: Keep, judge: Judge) -> Trap | None:

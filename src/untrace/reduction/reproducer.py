@@ -200,7 +200,10 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
     context = [line for line in main.splitlines() if line.startswith("    with ")]
     if context:
         lines = [context[0].strip(), *(f"    {line}" for line in lines)]
-    body = _with_imports(body, keep.check_imports())
+    imports = keep.check_imports()
+    if not any(line.startswith("os.") for line in imports):
+        imports = _used(imports, "\n".join([body, *lines]))
+    body = _with_imports(body, imports)
     text = "\n".join([body + MAIN, *(indent + line for line in lines)])
     module = replace(
         source.module, body=writing(lambda: format_source(text)).strip("\n") + "\n"
@@ -239,6 +242,21 @@ def _with_imports(body: str, imports: Sequence[str]) -> str:
     groups = [sorted(group, key=_import_order) for group in (standard, others) if group]
     top = "\n\n".join("\n".join(group) for group in groups)
     return "\n".join([top, "", "", *lines[n:]])
+
+
+def _used(imports: Sequence[str], text: str) -> list[str]:
+    """List the imports whose names a text has."""
+    names = {n.id for n in ast.walk(parse(text)) if isinstance(n, ast.Name)}
+    return [line for line in imports if names & _bound(line)]
+
+
+def _bound(line: str) -> set[str]:
+    return {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in parse(line).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
 
 
 def _import_order(line: str) -> tuple[bool, str]:

@@ -241,4 +241,4 @@ class Recompiles(Measured):
         return f"Two calls made {outcome.n_compiles} compilation."
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
-        return scripts.recompile_lines(name, self.under)
+        return scripts.recompile_lines(name, self.under, program)
