@@ -61,13 +61,30 @@ def _variants(
     results = [r for eqn in gone for r in eqn.results if r is not None]
     if not all(is_holdable(result.aval) for result in results):
         return
-    yield {r: _at_hand(r, block) for r in results}, dropped
+    yield _at_hand(block, inside), dropped
     yield {r: Held(values.get(r, made_up(r.aval))) for r in results}, dropped
 
 
-def _at_hand(result: Value, block: Block) -> Substitute:
-    """Return an input of the block of the same type, or ones; False, which ends loops."""
-    for value in block.inputs:
+def _at_hand(block: Block, kept: Collection[Equation]) -> dict[Value, Substitute]:
+    """Choose a value for each result of the equations that go.
+
+    One of the same type that was computed last by what is kept, which nothing may need
+    otherwise; or an input of the block.
+    """
+    known = list(block.inputs)[::-1]
+    found: dict[Value, Substitute] = {}
+    for eqn in block.equations:
+        results = [r for r in eqn.results if r is not None]
+        if eqn in kept:
+            known += results
+        else:
+            found |= {r: _like(r, known) for r in results}
+    return found
+
+
+def _like(result: Value, known: list[Value]) -> Substitute:
+    """Return the last known of the same type, or ones; False, which ends loops."""
+    for value in reversed(known):
         if jaxapi.same_type(value.aval, result.aval):
             return value
     if jaxapi.is_key(result.aval):
