@@ -46,6 +46,34 @@ def test_infinities_have_no_relative_error(tmp_path):
     assert "Warning" not in found.stderr
 
 
+def test_a_finite_number_is_compared_in_a_line(tmp_path):
+    predicate = keep.differs(b="float64", rtol=0.1, finite=True)
+    source = file_of(lambda x: 1 - jnp.cos(x), predicate, np.float32(1e-4))
+    found = run(source, tmp_path / "f.py")
+    assert found.returncode == 1
+    assert "differ by a relative error of 1" in found.stderr
+    assert "allclose" not in str(source)
+
+
+def test_a_file_has_no_more_than_it_needs(tmp_path):
+    def f(x):
+        return x * x
+
+    source = file_of(f, keep.raises(under="grad"), np.float32(1))
+    assert "import jax.numpy" not in str(source)
+    assert "jax.jit(jax.grad(f))" in str(source)
+    assert run(source, tmp_path / "f.py").returncode == 0
+    assert "Marks of" not in (tmp_path / "f.py").read_text()
+
+
+def test_the_second_call_is_written_shortly_where_it_can_be(tmp_path):
+    source = file_of(lambda x: x + np.float32(0), keep.recompiles(), 1.0)
+    assert "flatten" not in str(source)
+    found = run(source, tmp_path / "f.py")
+    assert found.returncode == 1
+    assert "the second call compiles again" in found.stderr
+
+
 def test_what_only_the_compiler_does_has_a_short_check(tmp_path):
     source = file_of(jnp.sqrt, keep.nan(jit_only=True), np.float32(2))
     assert "op_by_op" not in str(source)

@@ -164,6 +164,8 @@ def shortest_comparison(
     rtol: float,
     program: Program,
     wide: Sequence[str] = (),
+    *,
+    is_finite: bool = False,
 ) -> list[str]:
     """Write statements that show what a program with one output gives in two ways.
 
@@ -173,18 +175,23 @@ def shortest_comparison(
       rtol: Relative error that is none.
       program: The program: one of calls alone runs op by op as it is without jit.
       wide: Definitions of the function in 64 bits; without, its inputs are widened.
+      is_finite: What differs is finite in both ways.
     """
     is_flat = is_of_calls(program)
     lines: list[str] = []
     if "eager" in sides and not is_flat:
         lines += [_EAGER_IMPORT, "", *_OP_BY_OP.splitlines()]
-    if "float64" in sides and not wide:
+    are_narrow = all(v.aval.dtype == "float32" for v in program.block.inputs)
+    if "float64" in sides and not wide and not are_narrow:
         lines += _WIDE.splitlines()
     if wide:
         made = f"jax.jit({name})(**example_args())"
         lines += ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
     lines += ["args = example_args()"]
-    widened = "in_64_bits()" if wide else f"jax.jit({name})(**{_WIDENED})"
+    if "float64" in sides and not wide and are_narrow:
+        lines += ["wide = {k: np.asarray(v, np.float64) for k, v in args.items()}"]
+    given = "wide" if are_narrow else _WIDENED
+    widened = "in_64_bits()" if wide else f"jax.jit({name})(**{given})"
     ways = {
         "jit": ("", f"jax.jit({name})(**args)"),
         "call": ("", f"{name}(**args)"),
@@ -198,9 +205,17 @@ def shortest_comparison(
         line = f"{variable} = np.asarray({made}).astype(float)"
         lines += [context, f"    {line}"] if context else [line]
     a, b = sides
+    lines += [f'print("{a}:", x, "{b}:", y)']
+    if is_finite and not program.block.outputs[0].aval.shape:
+        told = f"{a} and {b} differ by a relative error of {{error:.2g}}"
+        return [
+            *lines,
+            "error = abs(x - y) / abs(y)",
+            f'assert not error > {rtol!r}, f"{told}"',
+            'print("no difference: the failure is not there")',
+        ]
     return [
         *lines,
-        f'print("{a}:", x, "{b}:", y)',
         *_same(rtol),
         f'assert is_same, f"{a} and {b} differ: {{told}}"',
         'print("no difference: the failure is not there")',

@@ -348,7 +348,7 @@ class Differs(RunningKeep):
             is_single = scripts.is_single(program) and self.under is None
             if program is not None and is_single:
                 return scripts.shortest_comparison(
-                    name, sides, self.rtol, program, wide
+                    name, sides, self.rtol, program, wide, is_finite=bool(self.finite)
                 )
             lines = scripts.two_ways(name, self.under, sides, wide)
         else:
