@@ -9,9 +9,11 @@ import pytest
 import untrace
 from tests.corpus import from_stablehlo, harness
 from untrace import jaxapi
+from untrace.jaxapi.modules import compiled_values
 from untrace.readers.formats import format_of
-from untrace.readers.stablehlo.agreement import SAME_MODULE
+from untrace.readers.stablehlo.agreement import SAME_MODULE, lowered_again
 from untrace.readers.stablehlo.load import read, read_and_compare, told
+from untrace.readers.stablehlo.read import parsed
 
 X = np.ones((4, 3), np.float32)
 
@@ -78,6 +80,29 @@ def test_every_form_gives_the_same_program(name):
     assert tuple(debug.arg_names) == ("params['b']", "params['w']", "x")
     assert tuple(debug.result_paths) == ("result['sums']", "result['z']")
     assert names(reading.jaxpr).count("scan") == 2
+
+
+def test_broadcasts_with_several_uses_are_made_once_as_in_the_module():
+    def scaled(row, x):
+        rows = jnp.broadcast_to(row, x.shape)
+        return rows * x, x - rows, row + x  # the last broadcast is of `+` alone
+
+    module = jax.jit(scaled).lower(np.ones((1, 3), np.float32), X)
+    again = lowered_again(read(module))
+    n_broadcasts = [
+        sum(one.name == "stablehlo.broadcast_in_dim" for one in found.operations())
+        for found in (parsed(module.as_text()), again)
+    ]
+    assert n_broadcasts == [2, 2]
+
+
+def test_values_are_the_same_where_fusions_hang_on_broadcasts():
+    a = np.linspace(0.3, 9, 20, dtype=np.float32).reshape(1, 20)
+    x = np.linspace(0.1, 12, 400, dtype=np.float32).reshape(20, 20)
+    module = parsed(jax.jit(jax.lax.igamma).lower(a, x).as_text())
+    again = lowered_again(read(str(module.source)))
+    (wanted,), (found,) = (compiled_values(one, [a, x]) for one in (module, again))
+    assert wanted.tobytes() == found.tobytes()
 
 
 def test_hlo_is_read(lowered):

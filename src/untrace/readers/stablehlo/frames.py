@@ -100,7 +100,7 @@ class Frame:
         self._idioms: dict[Block, dict[int, Idiom]] = {}
         self.arguments = numbering.arguments(function.name, function.block.arguments)
         numbering.function(module, function, self.arguments, self.numbers)
-        self.operands = Operands(module, numbering, self.numbers)
+        self.operands = Operands(module, function.block, numbering, self.numbers)
         self.is_dynamic = has_dynamic(module)
 
     def run(self, *args: Any) -> list[Any]:

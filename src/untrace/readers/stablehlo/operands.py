@@ -1,14 +1,18 @@
 """Which values a template is given: often not the operands, but what they are made of.
 
 JAX's functions broadcast, clamp and convert by themselves; where an operand is what they
-would make of another value, they take that one.
+would make of another value, they take that one. JAX broadcasts anew for each use, so a
+broadcast with several uses is a value of its own: stated otherwise, the module would be
+lowered to several broadcasts, which XLA may fuse, and so round, in another way.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
-from untrace.jaxapi.module_types import Module, Operation, TensorType, Value
+from untrace.jaxapi.module_types import Block, Module, Operation, TensorType, Value
 from untrace.readers.stablehlo.elementwise import IMPLIES_BROADCASTS
 from untrace.readers.stablehlo.identities import exact
 from untrace.readers.stablehlo.numbering import Constant, Made, Numbering
@@ -21,13 +25,18 @@ class Operands:
     """The operands that the operations of a function are stated with."""
 
     def __init__(
-        self, module: Module, numbering: Numbering, numbers: dict[Value, int]
+        self,
+        module: Module,
+        block: Block,
+        numbering: Numbering,
+        numbers: dict[Value, int],
     ) -> None:
         """Take the numbers of all values of a function; no other ones can be used."""
         self.module = module
         self.numbering = numbering
         self.numbers = numbers
         self._visible = set(numbers.values())
+        self._n_uses = _uses(block)
 
     def of(self, operation: Operation) -> list[int]:
         """Return the numbers that a template is given, before broadcasts it implies."""
@@ -39,7 +48,7 @@ class Operands:
         if name in DATA_OPERANDS:
             return numbers[: DATA_OPERANDS[name]]
         if operation.name in IMPLIES_BROADCASTS:
-            return self._before_broadcasts(numbers)
+            return self._before_broadcasts(operation)
         if self.numbering.taken(operation, numbers) is not None:
             return []
         if operation.name == "stablehlo.case":
@@ -61,18 +70,20 @@ class Operands:
         are_known = isinstance(low, Constant) and isinstance(high, Constant)
         return are_known and (_integer(low), _integer(high)) == (0, n_branches - 1)
 
-    def _before_broadcasts(self, numbers: list[int]) -> list[int]:
+    def _before_broadcasts(self, operation: Operation) -> list[int]:
         """Put values in the place of their broadcasts, which JAX's functions imply.
 
         One operand keeps its shape, which is that of the result.
         """
-        plain = [self._broadcast_of(number) for number in numbers]
+        numbers = [self.numbers[value] for value in operation.operands]
+        plain = [self._broadcast_of(value) for value in operation.operands]
         if all(number is not None for number in plain):
             return numbers
         return [n if before is None else before for n, before in zip(numbers, plain)]
 
-    def _broadcast_of(self, number: int) -> int | None:
+    def _broadcast_of(self, value: Value) -> int | None:
         """Return the value that another broadcasts: a scalar, or one of sizes 1."""
+        number = self.numbers[value]
         key = self.numbering.keys[number]
         if isinstance(key, Constant):
             is_array = key.element and key.type.shape
@@ -80,6 +91,8 @@ class Operands:
             return self.numbering.number(scalar) if is_array else None
         made = self.numbering.made(number)
         if made is None or made.name != "stablehlo.broadcast_in_dim":
+            return None
+        if self._n_uses[value] > 1:
             return None
         (source,) = made.operands
         before, after = self.numbering.type(source), self.numbering.type(number)
@@ -93,6 +106,16 @@ class Operands:
             and made.attributes == exact({"broadcast_dimensions": (*range(n_axes),)})
         )
         return source if is_implied else None
+
+
+def _uses(block: Block) -> Counter[Value]:
+    """Return how often a block and its regions use each value."""
+    found = Counter(block.returned)
+    for operation in block.operations:
+        found.update(operation.operands)
+        for inner in operation.regions:
+            found.update(_uses(inner))
+    return found
 
 
 def _integer(constant: Constant) -> int:
