@@ -97,6 +97,14 @@ def test_params_that_rules_would_pass_over_are_errors(written):
         untrace.parse(text)
 
 
+@pytest.mark.parametrize("params", ["_input_dtype=float32", "_a=1 _b=None"])
+def test_params_that_are_named_as_not_read_are_kept(params):
+    text = f"{{ lambda ; a:f32[3]. let b:c64[3] = conj[{params}] a in (b,) }}"
+    found = untrace.parse(text)
+    assert {part.split("=")[0] for part in params.split()} <= {*found.eqns[0].params}
+    assert jax.eval_shape(untrace.load(text), jnp.ones(3)).dtype == jnp.complex64
+
+
 def test_params_of_another_release_that_say_nothing_are_left_out():
     text = "{ lambda ; a:f32[3]. let b:f32[3] = add[magic=None] a a in (b,) }"
     assert "magic" not in str(untrace.parse(text))

@@ -202,14 +202,18 @@ class Builder:
     def known(
         self, eqn: Equation, primitive: Any, params: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the params that this release has; others may be there if they are None."""
+        """Return the params that this release has; others may be there if they are None.
+
+        A name with a leading underscore says itself that no rule reads the param.
+        """
         names = None if printed.is_call(primitive) else known_params(primitive)
-        if names is None or names.issuperset(params):
+        if names is None:
             return params
+        known = {n: v for n, v in params.items() if n in names or n.startswith("_")}
         for name, value in params.items():
-            if value is not None and name not in names:
+            if value is not None and name not in known:
                 self._fail_at_param(name, eqn)
-        return {name: value for name, value in params.items() if name in names}
+        return known
 
     def _fail_at_param(self, name: str, eqn: Equation) -> NoReturn:
         self.fail(
