@@ -80,6 +80,10 @@ class KeepError(UntraceError):
     """A predicate cannot be read, does not hold for the original, or for everything."""
 
 
+class OptionError(UntraceError, ValueError):
+    """An option has an unknown value, contradicts another, or does not suit the program."""
+
+
 class InverseError(UntraceError):
     """A function cannot be inverted, or not at the values that it was asked for."""
 

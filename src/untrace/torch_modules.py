@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from untrace.errors import OptionError
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.recovery.record import own_files
 from untrace.result import Source
@@ -70,10 +71,10 @@ def refuse_static(*options: Any) -> None:
     """Refuse static arguments, of which modules have no choice.
 
     Raises:
-      ValueError: If an option is given.
+      OptionError: If an option is given.
     """
     if any(option is not None for option in options):
-        raise ValueError("inputs of a torch module that are no tensors are static")
+        raise OptionError("inputs of a torch module that are no tensors are static")
 
 
 def of_torch_module(

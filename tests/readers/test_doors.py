@@ -1,6 +1,9 @@
 """A printed jaxpr goes in wherever a program does, as text, as a file, as input."""
 
+import functools
+
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -129,3 +132,69 @@ def test_tools_name_the_line_of_the_text(path):
     assert "NaN at line 4 of the text" in found
     assert "c:f32[3] = log a" in found
     assert "line 6 of the text" in str(untrace.watch(TEXT)(*given))
+
+
+def cooled(x, w):
+    return jnp.tanh(x @ w), jnp.log(x - x)
+
+
+@functools.cache
+def doors():
+    jitted = jax.jit(cooled)
+    given = np.ones((4, 3), np.float32), np.eye(3, dtype=np.float32)
+    rows = jax.export.symbolic_shape("n, 3")
+    any_size = jax.ShapeDtypeStruct(rows, np.float32)
+    lowered = jitted.lower(*given)
+    return {
+        "jaxpr": str(jax.make_jaxpr(cooled)(*given)),
+        "text": lowered.as_text(),
+        "names": lowered.as_text(debug_info=True),
+        "lowered": lowered,
+        "bytes": bytes(jax.export.export(jitted)(*given).mlir_module_serialized),
+        "HLO": lowered.as_text("hlo"),
+        "any size": jax.export.export(jitted)(any_size, given[1]).mlir_module(),
+    }
+
+
+OPTIONS = {
+    "lax": {"level": "lax"},
+    "api": {"level": "api"},
+    "expand": {"expand": "jit"},
+    "anonymous": {"anonymous": True},
+    "comments": {"comments": "both", "scopes": True},
+    "symbolic": {"symbolic": True},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_of_source_hold_for_what_came_through_every_door(option):
+    for name, program in doors().items():
+        if option == "symbolic" and name != "any size":
+            with pytest.raises(ValueError, match="lowered or exported has fixed ones"):
+                untrace.source(program, symbolic=True)
+            continue
+        source = untrace.source(program, **OPTIONS[option])
+        assert source.report.is_verified, (name, source.report)
+        sizes = (4, 3) if name != "any size" else (5, 3)
+        given = np.ones(sizes, np.float32), np.eye(3, dtype=np.float32)
+        out = source.load()(*given)
+        np.testing.assert_allclose(out[0], cooled(*given)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", doors())
+def test_show_recognises_every_door_by_content(name, tmp_path):
+    program = doors()[name]
+    path = tmp_path / "program"  # no suffix
+    text = program.as_text() if name == "lowered" else program
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = run("show", path)
+    assert done.exit_code == 0, done.output
+    assert "Verified: traces to the identical equations." in done.output
+    proved = "Read from StableHLO: lowering it again gives the same module."
+    assert (proved in done.output) == (name != "jaxpr")
+
+
+def test_show_says_why_an_option_does_not_suit_a_program(path):
+    done = run("show", path, "--symbolic")
+    assert done.exit_code == 2 and "Traceback" not in done.output
+    assert "untrace: symbolic=True traces the function again" in done.output

@@ -30,7 +30,7 @@ from untrace.cli.messages import (
 )
 from untrace.cli.sources import deliver
 from untrace.cli.status import Status
-from untrace.errors import UntraceError
+from untrace.errors import OptionError, UntraceError
 from untrace.optional import STEPS, Decision
 from untrace.passes_watched import PassPrinter, watching
 from untrace.stages import Stage, measured
@@ -377,12 +377,10 @@ def _source(function: Any, **options: Any) -> Any:
 
     try:
         return source(function, **options)
+    except OptionError as error:
+        fail(f"{error}.")
     except UntraceError as error:
         fail(str(error))
-    except ValueError as error:
-        if _carries_inputs(function):  # it was recovered at once
-            raise
-        fail(f"{error}.")
 
 
 def _carries_inputs(function: Any) -> bool:
