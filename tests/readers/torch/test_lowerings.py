@@ -151,9 +151,26 @@ UNARY = {
     "cosine_similarity": lambda x: F.cosine_similarity(x, x.flip(0)),
     "in_place": lambda x: x.clone().add_(1).mul_(2).clamp_(max=3),
     "augmented": lambda x: _augmented(x),
+    "shapes_in_place": lambda x: _shapes_in_place(x),
+    "stft": lambda x: torch.stft(
+        x.flatten(), 8, window=torch.hann_window(8), return_complex=True
+    ).abs(),
+    "distributions": lambda x: (
+        torch.distributions.Normal(x, 2.0).log_prob(x + 1)
+        + torch.distributions.Categorical(logits=x).entropy()[:, None]
+    ),
     "views": lambda x: _views(x),
     "set_items": lambda x: _set_items(x),
 }
+
+
+def _shapes_in_place(x):
+    turned = x * 2
+    turned.transpose_(0, 1)
+    turned[0] += 1
+    part = turned[1:]
+    part.unsqueeze_(0).mul_(3)
+    return turned, part.squeeze_(0).t_()
 
 
 def _augmented(x):
@@ -306,10 +323,15 @@ def test_what_draws_otherwise_is_refused_and_no_constant(name):
 
 
 @pytest.mark.parametrize(
-    "function", [torch.poisson, lambda x: x.multinomial(1), lambda x: x.unsqueeze_(0)]
+    "function",
+    [
+        torch.poisson,
+        lambda x: x.multinomial(1),
+        lambda x: (x[1:], x.unsqueeze_(0)),
+    ],
 )
 def test_what_cannot_be_written_in_place_or_drawn_is_refused(function):
-    with pytest.raises(untrace.CaptureError, match="draws|samples|shape in place"):
+    with pytest.raises(untrace.CaptureError, match="draws|samples|a view of this"):
         program.read(Calls(function), (torch.rand(2),), {}, "function")
 
 

@@ -232,10 +232,13 @@ def _written(name: str, lowering: Callable[..., Any], args: Any, kwargs: Any) ->
             raise no_lowering(name, NotImplementedError("of a tensor that is no input"))
         return NotImplemented
     made = lowering(*arrays, **options)
-    if name[:-1] in VIEWS and jnp.shape(made) != arrays[0].shape:
-        then = "it changes the shape in place: use the function without underscore"
+    if name[:-1] not in VIEWS:
+        args[0].write(made)
+    elif args[0].is_viewed():
+        then = "a view of this is seen otherwise: use the function without underscore"
         raise no_lowering(name, NotImplementedError(then))
-    args[0].write(made)
+    else:
+        args[0].become(lambda base: _views(base, lowering, made, arrays[1:], options))
     return args[0]
 
 

@@ -151,7 +151,7 @@ class Run:
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
         args, kwargs = unbound(self._module, called)
-        with NoChance(), Tracing(), _without_fast_paths():
+        with NoChance(), Tracing(), _without_fast_paths(), _without_checks():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
         kept = {**self.state, **self._params}
@@ -191,6 +191,18 @@ def _without_fast_paths() -> Generator[None, None, None]:
         yield
     finally:
         mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _without_checks() -> Generator[None, None, None]:
+    """Let distributions not ask for the values of what they are made of."""
+    kind = torch.distributions.Distribution
+    before = kind._validate_args
+    kind.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        kind.set_default_validate_args(before)
 
 
 class _Looked(NamedTuple):

@@ -6,6 +6,7 @@ A view reads from the tensor that it is a view of, and writes there.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,6 +47,9 @@ class Tensor(torch.Tensor):
         super().__init__()
         self.held, self.view_of = array, view
         self.version = 0
+        self._views: list[weakref.ref[Tensor]] = []
+        if view:
+            view.base._views.append(weakref.ref(self))
         self.seen = view.base.current_version() if view else 0
 
     def current_version(self) -> int:
@@ -74,6 +78,18 @@ class Tensor(torch.Tensor):
             base = self.view_of.base
             base.write(self.view_of.write(base.array, array))
             self.seen = base.current_version()
+
+    def is_viewed(self) -> bool:
+        """Whether the user still holds a view of this."""
+        return any(view() is not None for view in self._views)
+
+    def become(self, view: Callable[[Tensor], Tensor]) -> None:
+        """Become a view of what this was, as `transpose_` does."""
+        assert not self.is_viewed(), "views are those of what this was"
+        before = Tensor(self.array, self.view_of)
+        made = view(before)
+        self.held, self.view_of, self.seen = made.held, made.view_of, made.seen
+        self.version += 1
 
     shape = property(lambda self: torch.Size(self.held.shape))
     ndim = property(lambda self: self.held.ndim)
