@@ -323,3 +323,27 @@ def test_what_a_module_keeps_where_nothing_was_is_said_to_be_lost():
     assert src.report.is_verified
     notes = " ".join(src.report.notes)
     assert "Not returned: `seen`, `history.0`, where the module keeps tensors" in notes
+
+
+def attend(x, scale, dropout):
+    y = F.dropout(x * scale, p=dropout, training=True)
+    return y + x
+
+
+class Attended(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.2)
+        self.last = nn.Dropout(0.2)
+
+    def forward(self, x):
+        hidden = self.drop(x)
+        hidden = attend(hidden, 2.0, 0.1) + attend(hidden, 3.0, 0.3)
+        return self.last(hidden)
+
+
+def test_a_local_that_is_called_like_a_function_does_not_keep_it():
+    source = untrace.source(Attended().train())(torch.ones(2, 7))
+    assert source.report.strength == "identical" and source.parity.is_close
+    defined = [line for line in str(source).splitlines() if line.startswith("def drop")]
+    assert defined == ["def dropout(x, key, p):"]
