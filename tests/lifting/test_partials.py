@@ -143,3 +143,21 @@ def test_floats_that_are_bound_to_functions_of_the_user_stay_bound():
     text = recover(lambda x: lax.scan(partial(step, dt=0.1, power=2), x[0], x), X)
     assert "jax.lax.scan(functools.partial(step, dt=0.1), x[0], x)" in text
     assert "def step(carry, x, dt):" in text and "carry + dt * x**2" in text
+
+
+def test_partials_of_partials_are_opened():
+    """JAX puts an object of its own between a `Partial` and the one it is made of."""
+
+    def dense(w, x):
+        return jnp.tanh(w * x)
+
+    def f(w, x):
+        inner = jax.tree_util.Partial(jax.tree_util.Partial(dense), w)
+        y, back = jax.vjp(inner, x)
+        value, forward = jax.linearize(inner, x)
+        return back(y), forward(x), value
+
+    src = untrace.source(f)(X, X)
+    assert src.report.strength == "identical", str(src.report)
+    text = str(src)
+    assert "jax.vjp(dense, x)" in text and "jax.linearize(dense, x)" in text

@@ -738,3 +738,22 @@ def test_looking_for_objects_reads_no_names_where_they_are_not(
     monkeypatch.setattr(colorsys, "made_later", made[0], raising=False)
     assert homes.find_home(object()) is None
     assert homes._find_by_scan(made[0]) == ("colorsys", "made_later")
+
+
+class Holder:
+    """What a library keeps its primitive in."""
+
+    def __init__(self, primitive: Any) -> None:
+        self.primitive = primitive
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError("nothing but `__dict__` is read")
+
+
+HOLDER = Holder(jaxapi.Primitive("held"))
+
+
+def test_primitives_are_found_in_objects_of_modules() -> None:
+    primitive = object.__getattribute__(HOLDER, "__dict__")["primitive"]
+    assert homes.find_primitive_home(primitive) == (__name__, "HOLDER.primitive")
+    assert homes.find_primitive_home(jaxapi.Primitive("lost")) is None

@@ -175,6 +175,7 @@ from untrace.jaxapi.kernels import (
 )
 from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted
+from untrace.jaxapi.made import inner_partial as inner_partial
 from untrace.jaxapi.made import is_converted as is_converted
 from untrace.jaxapi.made import is_linearized as is_linearized
 from untrace.jaxapi.made import is_made as is_made

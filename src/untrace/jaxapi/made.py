@@ -96,7 +96,7 @@ def _read_linearized(frame: types.FrameType) -> Called | None:
     """Read a call of the function that `jax.linearize` returns; of no other `Partial`."""
     values = frame.f_locals
     shim = values["self"]
-    if getattr(shim.fun, "func", None) is not _api._lift_linearized:
+    if not is_linearized(shim):
         return None
     n_residuals = _api._lift_linearized.__code__.co_argcount - len(shim.fun.args)
     return Called(shim, values["args"][n_residuals:], {})
@@ -104,7 +104,16 @@ def _read_linearized(frame: types.FrameType) -> Called | None:
 
 def is_linearized(function: Any) -> bool:
     """Whether a function is what `jax.linearize` returns, without its residuals."""
-    return isinstance(function, _tree_util._HashableCallableShim)
+    is_shim = isinstance(function, _tree_util._HashableCallableShim)
+    return is_shim and getattr(function.fun, "func", None) is _api._lift_linearized
+
+
+def inner_partial(function: Any) -> functools.partial[Any] | None:
+    """Return the `Partial` that another one is made of, by what that holds for it."""
+    if not isinstance(function, _tree_util._HashableCallableShim):
+        return None
+    is_own = isinstance(function.fun, functools.partial) and not is_linearized(function)
+    return function.fun if is_own else None
 
 
 def _read_transposed(frame: types.FrameType) -> Called | None:

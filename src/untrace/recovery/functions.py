@@ -49,6 +49,9 @@ def peel(function: Any) -> Layer | None:
         return Layer("transformed", made, made.function)
     if isinstance(function, type):
         return None
+    partial = jaxapi.inner_partial(function)
+    if partial is not None:
+        return Layer("partial", partial, partial.func)
     call = _plain_method(type(function))
     if call is not None:
         return Layer("method", types.MethodType(call, function), call)

@@ -81,6 +81,8 @@ def find_primitive_home(primitive: Any) -> Home | None:
     """Return where a JAX primitive can be imported from, or None."""
     if primitive not in _PRIMITIVE_HOMES:
         _index_primitives()
+    if primitive not in _PRIMITIVE_HOMES:
+        _look_into_objects(primitive)
     return _PRIMITIVE_HOMES.get(primitive)
 
 
@@ -90,13 +92,40 @@ _PRIMITIVE_HOMES: dict[Any, Home] = {}
 def _index_primitives() -> None:
     best: dict[Any, tuple[Any, ...]] = {}
     for module, name, value in _attributes():
-        if not isinstance(value, jaxapi.Primitive):
+        if not _is(value, jaxapi.Primitive):
             continue
         is_plain = name == value.name.replace("-", "_") + "_p"
         rank = (_module_rank(module), name.startswith("_"), not is_plain, module, name)
         if value not in best or rank < best[value]:
             best[value] = rank
     _PRIMITIVE_HOMES.update({value: rank[-2:] for value, rank in best.items()})
+
+
+def _is(value: Any, kind: type) -> bool:
+    """Whether a value is of a class, without asking it: modules hold anything."""
+    return issubclass(type(value), kind)
+
+
+def _look_into_objects(primitive: Any) -> None:
+    """Find the object or class of a module that has a primitive as an attribute."""
+    homes = [
+        (module, f"{name}.{attribute}")
+        for module, name, holder in _attributes()
+        if not _is(holder, types.ModuleType)
+        for attribute, value in _own_attributes(holder)
+        if value is primitive and is_dotted_name(attribute)
+    ]
+    if homes:
+        _PRIMITIVE_HOMES[primitive] = min(homes, key=_home_rank)
+
+
+def _own_attributes(value: Any) -> list[tuple[str, Any]]:
+    """List what an object or a class itself holds, without running its code."""
+    read = type.__getattribute__ if _is(value, type) else object.__getattribute__
+    try:
+        return list(read(value, "__dict__").items())
+    except (AttributeError, TypeError, RuntimeError):  # it has none, or it changes
+        return []
 
 
 def _module_rank(module: str) -> int:

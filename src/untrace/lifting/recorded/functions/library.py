@@ -209,8 +209,11 @@ def _words(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
     if draft is None:  # it is written from its equations
         texts = [*function.text_lines()]
     else:
-        parts = (part for part in draft.parts() if type(part) is not Ref)
-        texts = [part if type(part) is str else part.text for part in parts]
+        texts = [
+            part.text if isinstance(part, Global) else part
+            for part in draft.parts()
+            if not isinstance(part, Ref)
+        ]
         texts += [*function.after, *[p.default for p in draft.parameters]]
     shown = [_STRING.sub("", text) for text in texts if not is_comment(text)]
     return set(_WORD.findall("\n".join(shown)))
