@@ -11,6 +11,7 @@ import untrace
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 RATE = 0.25
+N_PARTS = 2
 
 
 def recover(function, *args, **options):
@@ -192,3 +193,100 @@ def test_sizes_of_arrays_that_a_function_does_not_see_are_numbers():
     src = untrace.source(outer)(x, x)
     assert src.report.is_verified
     assert "row.sum() / n.shape[0]" in str(src) and "/ 3 + jnp.cos(x)" in str(src)
+
+
+def split(x, n_parts):
+    rows, columns = x.shape
+    x = x.reshape(rows, n_parts, columns // n_parts)
+    return jnp.tanh(x).reshape(rows, columns) + jnp.zeros((rows, columns))
+
+
+def halved(x):
+    wide = jnp.concatenate([x, x], axis=1)
+    n = wide.shape[1]
+    half = n // 2
+    wide = wide[:, half:] * jnp.arange(half)
+    return wide.sum() / n
+
+
+def rolled(x, n_steps, order=2):
+    for _ in range(n_steps):
+        x = x + jnp.tanh(x) ** order
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (
+            lambda x: split(x + 1, N_PARTS),
+            [
+                "N_PARTS = 2",
+                "def split(x, n_parts):",
+                "rows, columns = x.shape",
+                "x.reshape(rows, n_parts, columns // n_parts)",
+                "reshape(rows, columns) + jnp.zeros((rows, columns))",
+                "split(x + 1, N_PARTS)",
+            ],
+        ),
+        (  # columns // n_parts and n_parts are one number
+            lambda x: split(x, 2) + split(x, 4),
+            ["rows, columns = x.shape", "return split(x, 2) + split(x, 4)"],
+        ),
+        (
+            halved,
+            ["n = wide.shape[1]", "half = n // 2", "[:, half:] * jnp.arange(half)"],
+        ),
+        (
+            lambda x: rolled(x, 4) + rolled(x, 5, order=3),
+            [
+                "def rolled(x, n_steps, order=2):",
+                "for _ in range(n_steps):",
+                "jnp.tanh(x) ** order",
+                "return rolled(x, 4) + rolled(x, 5, 3)",
+            ],
+        ),
+    ],
+)
+def test_integers_that_are_of_sizes_and_parameters_keep_their_names(function, lines):
+    text = recover(function, X)
+    for line in lines:
+        assert line in text, text
+
+
+def test_a_size_that_was_taken_of_what_a_variable_held_before_is_that_array_s():
+    def f(x, y):
+        if y.ndim > 1:
+            x = x * 2
+        n, m = x.shape
+        x = y
+        return x.reshape(n * m) + jnp.ones((n * m,)) * n
+
+    text = recover(f, X, X.reshape(12))
+    assert "n, m" not in text and "jnp.ones((12,))" in text
+
+
+def test_shapes_and_dtypes_that_are_passed_are_those_of_arrays():
+    def f(x, y):
+        def body(c, row):
+            return c + jnp.ones(c.shape) * row.sum(), jnp.zeros(x.shape).sum()
+
+        noise = jax.random.normal(jax.random.key(0), x.shape, x.dtype)
+        total, _ = jax.lax.scan(body, noise, y)
+        return total + jnp.full(x.shape, 2.0, dtype=y.dtype)
+
+    text = recover(f, X, X.astype(np.float16))
+    assert "jax.random.normal(jax.random.key(0), x.shape, x.dtype)" in text
+    assert "jnp.ones(c.shape) * row.sum(), jnp.zeros(x.shape).sum()" in text
+    assert "jnp.full(x.shape, 2.0, dtype=y.dtype)" in text
+
+
+def test_numbers_in_comprehensions_have_their_names():
+    def f(xs, decay):
+        kept = [decay * x + (1 - decay) * RATE for x in xs]
+        return kept, sum(RATE * jnp.sum(x) for x in xs)
+
+    text = recover(lambda xs: f(xs, 0.9), [X, X + 1, X * 2])
+    assert "\nRATE = 0.25\n" in text
+    assert "[decay * x + (1 - decay) * RATE for x in xs]" in text
+    assert "sum(RATE * jnp.sum(x) for x in xs)" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Set
 from typing import Any
 
 from untrace.recovery.bytecode import Site
@@ -21,7 +20,7 @@ from untrace.recovery.numbers import (
     say_nothing,
     shaped_arrays,
 )
-from untrace.recovery.record import Call
+from untrace.recovery.record import Body, Call
 from untrace.recovery.snapshots import Snapshots
 
 
@@ -29,7 +28,7 @@ def name_arguments(
     call: Call,
     site: Site,
     frame: types.FrameType,
-    shared: Set[int],
+    body: Body,
     snapshots: Snapshots,
 ) -> None:
     """Note what the caller's code tells about the arguments of a call.
@@ -38,33 +37,27 @@ def name_arguments(
       call: The call.
       site: Where it stands.
       frame: The caller's, which is at the call.
-      shared: The `id` of arrays that are several arguments of the caller.
+      body: Its run.
       snapshots: Copies the containers that its variables hold.
     """
     given = _given(call)
     if not site.is_library:
         call.held = NO_NUMBERS
-    if not site.is_starred and not shared and say_nothing(given, site):
+    if not site.is_starred and not body.shared and say_nothing(given, site):
         return
     flat = flattened(given)
     names = number_names(frame, given, flat)
     call.numbers = only_names(names) if names else ()
-    call.arrays = named_arrays(frame, flat, shared)
+    call.arrays = named_arrays(frame, flat, body.shared)
     if site.is_library:
         return
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.module_names = module_names(names)
     call.constants = constant_arguments(frame, call, given)
-    call.formulas = formulas(frame, given)
-    name_shapes(call, frame)
+    call.formulas = formulas(frame, given, body)
+    call.shaped = shaped_arrays(frame, given)
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
-
-
-def name_shapes(call: Call, frame: types.FrameType) -> None:
-    """Note of which arrays a call in a loop is given the shape; comprehensions are such."""
-    if call.turn:
-        call.shaped = shaped_arrays(frame, _given(call))
 
 
 def _given(call: Call) -> list[Any]:

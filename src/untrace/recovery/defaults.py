@@ -1,4 +1,4 @@
-"""Which parameters of the user's functions have floats as their defaults."""
+"""Which parameters of the user's functions have numbers as their defaults."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def defined_as(frame: types.FrameType) -> types.FunctionType | None:
     return function if function is not None and function.__code__ is code else None
 
 
-def float_defaults(function: types.FunctionType | None) -> Mapping[str, float]:
-    """Return the floats that parameters of a function hold by default, if it is known."""
+def number_defaults(function: types.FunctionType | None) -> Mapping[str, float]:
+    """Return the numbers that parameters of a function hold by default, if it is known."""
     if function is None:
         return _NONE
     values = all_defaults(function)
-    return {name: value for name, value in values.items() if type(value) is float}
+    return {
+        name: value for name, value in values.items() if type(value) in (int, float)
+    }
 
 
 def all_defaults(function: types.FunctionType) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 The position of the call's instruction leads to its expression in the source file. An
 argument there that is arithmetic on numbers and sizes of arrays is evaluated again, with
 what the caller's variables hold, and only counts if it gives the very same number. Integers
-count if an array's size is among what they are computed from, or if they are the module's,
-`HEADS` and `2 * HEADS`.
+count if an array's size or an integer parameter is among what they are computed from, or
+if they are the module's, `HEADS` and `2 * HEADS`. A variable that was assigned once is what
+it was assigned: `batch, length = x.shape`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import operator
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from untrace.recovery.constant_variables import is_constant_variable
@@ -29,7 +30,7 @@ from untrace.recovery.expressions import (
     static_value,
 )
 from untrace.recovery.numbers import flattened, is_any_array
-from untrace.recovery.record import Formula
+from untrace.recovery.record import Body, Formula
 from untrace.recovery.sites import once_per_site
 from untrace.syntax.precedence import SYMBOLS
 
@@ -46,39 +47,54 @@ _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
 
 
-def formulas(frame: types.FrameType, values: Iterable[Any]) -> tuple[Formula, ...]:
-    """Return how the calling expression computes some of the numbers given.
+def formulas(
+    frame: types.FrameType, values: Iterable[Any], body: Body
+) -> tuple[Formula, ...]:
+    """Return how the calling expression computes the numbers given, in order.
+
+    Integers that are equal are one object, wherever they stand, so all that are have to be
+    known. Among the formulas of these are plain numbers, then.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given.
+      body: The run of the function around.
     """
     numbers = [v for v in flattened(values) if type(v) in (int, float)]
     if not numbers:
         return ()
+    arguments = _arguments(frame.f_code, frame.f_lasti)
+    if not any(isinstance(argument, _COMPUTED) for argument in arguments):
+        return ()
     counts = Counter(map(repr, numbers))
     given = {repr(v): v for v in numbers}
-    arguments = _arguments(frame.f_code, frame.f_lasti)
-    found = [_formula(argument, frame, argument, 0) for argument in arguments]
+    caller = _Caller(frame, body)
+    found = [_formula(argument, caller, argument, 0) for argument in arguments]
     made = [f for f in found if f is not None and repr(f.value) in given]
-    written = Counter(map(repr, made))
+    written = Counter(repr(formula.value) for formula in made)
+    telling = {repr(f.value) for f in made if f.is_telling()}
     return tuple(
         [
-            replace(formula, value=given[repr(formula.value)])
+            replace(formula, value=given[key])
             for formula in made
-            if (type(formula.value) is float and formula.symbol)
-            # Integers that are equal are one object, wherever they stand.
-            or (
-                (formula.has_size() or formula.is_modules())
-                and counts[repr(formula.value)] == written[repr(formula)]
-            )
+            if (key := repr(formula.value)) in telling
+            and (counts[key] == written[key] or type(formula.value) is float)
+            and (type(formula.value) is int or formula.symbol)
         ]
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """The frame of the caller, and the run of the function around."""
+
+    frame: types.FrameType
+    body: Body
+
+
 @once_per_site
 def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
-    """Return the arguments of a call that are more than numbers and simple names."""
+    """Return the arguments of a call that may be arithmetic on numbers."""
     node = expression_at(code, lasti)
     if isinstance(node, ast.Call):
         found = [*node.args, *(k.value for k in node.keywords)]
@@ -91,7 +107,7 @@ def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
     else:
         found = []
     items = itertools.chain.from_iterable(map(_items, found))
-    return tuple([e for e in items if isinstance(e, _COMPUTED) and _is_arithmetic(e)])
+    return tuple(filter(_is_arithmetic, items))
 
 
 def _items(node: ast.expr) -> Iterator[ast.expr]:
@@ -136,39 +152,87 @@ def _size(node: ast.Subscript) -> tuple[str, int] | None:
     return (name, sign * index.value) if name else None
 
 
+_Position = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assigned:
+    """What a variable is assigned, in one place only.
+
+    Attributes:
+      value: What; of what is unpacked, the item that it takes.
+      names: All variables that the items are unpacked to.
+    """
+
+    value: ast.expr
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Variables:
+    """The variables of a function.
+
+    Attributes:
+      stores: Where each is given a value.
+      assigned: What those are given that are given a value only once.
+      looping: Where loops give variables a value.
+    """
+
+    stores: dict[str, list[_Position]]
+    assigned: dict[str, _Assigned]
+    looping: frozenset[_Position]
+
+
 @functools.lru_cache(maxsize=256)
-def _assignments(filename: str) -> dict[ast.expr, dict[str, ast.expr]]:
-    """Return, for expressions in functions, what the variables there are assigned once."""
-    found: dict[ast.expr, dict[str, ast.expr]] = {}
+def _functions(filename: str) -> dict[ast.expr, _Variables]:
+    """Return, for expressions in functions, the variables there."""
+    found: dict[ast.expr, _Variables] = {}
     for function in ast.walk(source_tree(filename) or ast.Module([], [])):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            once = dict(_assigned_once(function))
+            variables = _variables(function)
             for node in ast.walk(function):
                 if isinstance(node, ast.expr):
-                    found[node] = once  # the innermost function comes last
+                    found[node] = variables  # the innermost function comes last
     return found
 
 
-def _assigned_once(function: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the variables that a function assigns in one place only, and what."""
-    stores: dict[str, int] = {}
-    values: dict[str, ast.expr] = {}
+def _variables(function: ast.AST) -> _Variables:
+    stores: dict[str, list[_Position]] = {}
+    assigned: dict[str, _Assigned] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            stores[node.id] = stores.get(node.id, 0) + 1
+            stores.setdefault(node.id, []).append(_position(node))
         elif isinstance(node, ast.arg):
-            stores[node.arg] = stores.get(node.arg, 0) + 1
+            stores.setdefault(node.arg, []).append(_position(node))
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-            if isinstance(target, ast.Name):
-                values[target.id] = node.value
-    for name, value in values.items():
-        if stores.get(name) == 1:
-            yield name, value
+            assigned.update(_targets(node.targets[0], node.value))
+    once = {name: one for name, one in assigned.items() if len(stores[name]) == 1}
+    loops = [n for n in ast.walk(function) if isinstance(n, (ast.For, ast.While))]
+    inside = itertools.chain.from_iterable(map(ast.walk, loops))
+    looping = frozenset(_position(n) for n in inside if isinstance(n, ast.Name))
+    return _Variables(stores, once, looping)
+
+
+def _position(node: ast.expr | ast.arg) -> _Position:
+    return node.lineno, node.col_offset
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, _Assigned]]:
+    """Yield the variables of an assignment, with what each takes; items of a shape, too."""
+    if isinstance(target, ast.Name):
+        yield target.id, _Assigned(value)
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Attribute):
+        names = [one.id for one in target.elts if isinstance(one, ast.Name)]
+        if value.attr == "shape" and len(names) == len(target.elts):
+            for axis, name in enumerate(names):
+                item = ast.copy_location(
+                    ast.Subscript(value, ast.Constant(axis)), value
+                )
+                yield name, _Assigned(item, tuple(names))
 
 
 def _formula(
-    node: ast.expr, frame: types.FrameType, around: ast.expr, depth: int
+    node: ast.expr, caller: _Caller, around: ast.expr, depth: int
 ) -> Formula | None:
     """Evaluate arithmetic on numbers; None for all else."""
     if depth > MAX_DEPTH:
@@ -176,11 +240,11 @@ def _formula(
     if isinstance(node, ast.Constant):
         return _number(node.value, is_constant=True)
     if isinstance(node, ast.Name):
-        return _variable(node.id, frame, around, depth)
+        return _variable(node.id, caller, around, depth)
     if isinstance(node, ast.Attribute):
-        return _number(static_value(node, frame))
+        return _number(static_value(node, caller.frame))
     if isinstance(node, ast.Subscript):
-        return _size_of(node, frame)
+        return _size_of(node, caller)
     symbol = SYMBOLS[type(node.op)] if isinstance(node, ast.BinOp) else ""
     if isinstance(node, ast.BinOp) and symbol in _BINARY:
         compute = _BINARY[symbol]
@@ -188,13 +252,13 @@ def _formula(
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         symbol, compute, operands = "-", operator.neg, [node.operand]
     elif isinstance(node, ast.Call) and not node.keywords:
-        name = _math_function(node.func, frame)
+        name = _math_function(node.func, caller.frame)
         if not name:
             return None
         symbol, compute, operands = f"math.{name}", getattr(math, name), node.args
     else:
         return None
-    made = [_formula(operand, frame, around, depth + 1) for operand in operands]
+    made = [_formula(operand, caller, around, depth + 1) for operand in operands]
     known = tuple([one for one in made if one is not None])
     if len(known) < len(made):
         return None
@@ -205,10 +269,17 @@ def _formula(
     return Formula(value, symbol, known) if type(value) in (int, float) else None
 
 
-def _size_of(node: ast.Subscript, frame: types.FrameType) -> Formula | None:
-    """Return a size of an array that a local variable holds."""
+def _size_of(
+    node: ast.Subscript, caller: _Caller, before: _Variables | None = None
+) -> Formula | None:
+    """Return a size of an array that a local variable holds, or held before."""
     name, axis = _size(node) or ("", 0)
-    array = held_by(name, frame) if name and is_local(name, frame) else None
+    if not name or not is_local(name, caller.frame):
+        return None
+    if before is None or len(before.stores.get(name, [])) == 1:
+        array = held_by(name, caller.frame)
+    else:
+        array = _held_before(name, _position(node), caller.body, before)
     if array is None or not is_any_array(array) or not -array.ndim <= axis < array.ndim:
         return None
     size = array.shape[axis]
@@ -217,23 +288,68 @@ def _size_of(node: ast.Subscript, frame: types.FrameType) -> Formula | None:
     return Formula(size, "shape", name=name, is_constant=True, array=array, axis=axis)
 
 
+def _held_before(
+    name: str, position: _Position, body: Body, variables: _Variables
+) -> Any:
+    """Return what a variable held at some position, if it is plain who gave it that."""
+    places = [place for place in variables.stores.get(name, []) if place < position]
+    if len(places) == 1 and name in body.parameters:
+        return body.parameters[name]
+    last = max(places, default=(0, 0))
+    if not places or last in variables.looping:
+        return None
+    for call in body.calls:
+        line = call.place.line if call.place else 0
+        if call.target == name and last[0] <= line <= position[0]:
+            return call.result
+    return None
+
+
 def _variable(
-    name: str, frame: types.FrameType, around: ast.expr, depth: int
+    name: str, caller: _Caller, around: ast.expr, depth: int
 ) -> Formula | None:
     """Return what a variable holds, and how that was computed, if that is plain."""
-    value = held_by(name, frame)
-    is_constant = not is_local(name, frame) or is_constant_variable(frame, name)
-    if type(value) in (int, float) and not is_local(name, frame):
+    value = held_by(name, caller.frame)
+    if type(value) in (int, float) and not is_local(name, caller.frame):
         return Formula(value, name=name, is_constant=True)
+    variables = _functions(caller.frame.f_code.co_filename).get(around)
+    if type(value) is int:
+        return _integer(name, value, caller, variables, depth)
+    is_constant = not is_local(name, caller.frame) or is_constant_variable(
+        caller.frame, name
+    )
     if type(value) is not float or is_constant:
         return _number(value, is_constant)
-    assigned = _assignments(frame.f_code.co_filename).get(around, {}).get(name)
+    assigned = variables.assigned.get(name) if variables is not None else None
     made = (
-        _formula(assigned, frame, around, depth + 1) if assigned is not None else None
+        _formula(assigned.value, caller, around, depth + 1)
+        if assigned is not None
+        else None
     )
     if made is None or not made.symbol or repr(made.value) != repr(value):
         return Formula(value, name=name)
     return Formula(value, "=", (made,), name)
+
+
+def _integer(
+    name: str, value: int, caller: _Caller, variables: _Variables | None, depth: int
+) -> Formula | None:
+    """Return what an integer variable was computed from, if it is of sizes or parameters."""
+    is_constant = is_constant_variable(caller.frame, name)
+    if variables is None or is_constant:
+        return _number(value, is_constant)
+    assigned = variables.assigned.get(name)
+    if assigned is not None and variables.stores[name][0] not in variables.looping:
+        node = assigned.value
+        if isinstance(node, ast.Subscript) and _size(node) is not None:
+            made = _size_of(node, caller, variables)
+        else:
+            made = _formula(node, caller, node, depth + 1)
+        if made is not None and made.value == value and made.is_telling():
+            return Formula(value, "=", (made,), name, names=assigned.names)
+    held = caller.body.parameters.get(name)
+    is_given = type(held) is int and held == value and len(variables.stores[name]) == 1
+    return Formula(value, name=name, is_given=is_given)
 
 
 def _math_function(node: ast.expr, frame: types.FrameType) -> str:

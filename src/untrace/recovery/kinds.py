@@ -16,7 +16,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_recorded
-from untrace.recovery.defaults import defined_as, float_defaults
+from untrace.recovery.defaults import defined_as, number_defaults
 from untrace.recovery.record import is_library
 
 BIND = object()
@@ -102,11 +102,11 @@ class Own:
         """Whether its runs are left out where it is mapped over trees."""
         return self.is_library and self.n_idle_maps >= MIN_IDLE_RUNS
 
-    def float_defaults(self, frame: types.FrameType) -> Mapping[str, float]:
-        """Return the floats that the user's function has as defaults."""
+    def number_defaults(self, frame: types.FrameType) -> Mapping[str, float]:
+        """Return the numbers that the user's function has as defaults."""
         if self.defaults is None:
             self.defined = None if self.is_library else defined_as(frame)
-            self.defaults = float_defaults(self.defined)
+            self.defaults = number_defaults(self.defined)
         return self.defaults
 
 

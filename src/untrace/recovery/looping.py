@@ -8,9 +8,9 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from untrace.recovery.expressions import source_tree
+from untrace.recovery.expressions import held_by, source_tree
 from untrace.recovery.instructions import listing_of
-from untrace.recovery.record import COUNTS_TO, Turn, is_library
+from untrace.recovery.record import COUNTS_TO, COUNTS_TO_LOCAL, Turn, is_library
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import loops_around
 
@@ -51,29 +51,31 @@ def turn_at(loops: tuple[tuple[str, ...], ...], frame: types.FrameType) -> Turn:
         return ()
     values = frame.f_locals
     held = [(n, values[n]) for n in dict.fromkeys(names) if n in values]
+    local = listing_of(frame.f_code).variables
     ends = [
-        (COUNTS_TO + name, value)
+        ((COUNTS_TO_LOCAL if name in local else COUNTS_TO) + name, value)
         for name in _counted_to(frame.f_code, frame.f_lasti)
-        if type(value := frame.f_globals.get(name)) is int
+        if type(value := held_by(name, frame)) is int
     ]
     return tuple(held + ends)
 
 
 @once_per_site
 def _counted_to(code: types.CodeType, lasti: int) -> tuple[str, ...]:
-    """Return the names of the module that loops around an instruction count to.
+    """Return the variables that loops around an instruction count to.
 
     Loops of libraries are left out.
     """
     line, _, column, _ = listing_of(code).positions[lasti // 2]
     if is_library(code) or line is None or column is None:
         return ()
-    found = [
-        name
-        for name, first, last in _ranges(code.co_filename)
-        if first <= (line, column) < last
-    ]
-    return tuple([name for name in found if name not in listing_of(code).variables])
+    return tuple(
+        [
+            name
+            for name, first, last in _ranges(code.co_filename)
+            if first <= (line, column) < last
+        ]
+    )
 
 
 @functools.lru_cache(maxsize=256)

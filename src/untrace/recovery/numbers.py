@@ -27,6 +27,7 @@ MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
 _NUMBERS = frozenset({int, float})
+_DTYPES = frozenset(type(np.dtype(kind)) for kind in "?bhilBHILefdFD")
 _SAY_NOTHING: set[type] = {bool, str, type, type(None), types.FunctionType}
 """Classes whose values are neither numbers nor constant arrays, and hold none."""
 NO_NUMBERS: frozenset[NumberKey] = frozenset()
@@ -192,24 +193,32 @@ def named_containers(
     return [(n, held[n]) for n in names if n in held and _is_container(held[n])]
 
 
-def shaped_arrays(frame: types.FrameType, values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the arrays in local variables whose `.shape` the calling expression passes.
+def shaped_arrays(
+    frame: types.FrameType, values: Iterable[Any]
+) -> tuple[tuple[str, Any], ...]:
+    """Return the arrays in local variables whose `.shape` or `.dtype` is passed.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given.
     """
-    given = [
-        value
-        for value in values
-        if type(value) is tuple and value and all(type(size) is int for size in value)
-    ]
+    given = [value for value in values if _is_shape(value) or type(value) in _DTYPES]
     if not given:
         return ()
-    chains = bytecode.loads(frame.f_code, frame.f_lasti)
-    names = [c.path[0] for c in chains if c.path[1:] == ("shape",) and not c.is_global]
-    held: list[Any] = [frame.f_locals.get(name) for name in names]
-    return tuple([one for one in held if is_any_array(one) and one.shape in given])
+    found: list[tuple[str, Any]] = []
+    for chain in bytecode.loads(frame.f_code, frame.f_lasti):
+        owner, *path = chain.path
+        if chain.is_global or path not in (["shape"], ["dtype"]):
+            continue
+        array = frame.f_locals.get(owner)
+        if is_any_array(array) and getattr(array, path[0]) in given:
+            found.append((path[0], array))
+    return tuple(found)
+
+
+def _is_shape(value: Any) -> bool:
+    is_tuple = type(value) is tuple and bool(value)
+    return is_tuple and all(type(size) is int for size in value)
 
 
 def is_any_array(value: Any) -> bool:

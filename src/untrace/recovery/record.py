@@ -29,6 +29,9 @@ Turn = tuple[tuple[str, Any], ...]
 COUNTS_TO = "range "
 """Stands in a turn before the name of an integer of the module that a loop counts to."""
 
+COUNTS_TO_LOCAL = f"{COUNTS_TO}local "
+"""The same for an integer of the function."""
+
 RETURNED = "return"
 
 
@@ -46,6 +49,8 @@ class Formula:
       is_constant: It stands in the source: no parameter is it, even if that is alike.
       array: The array, for a size of one.
       axis: Which of its sizes that is.
+      names: The variables that take all sizes of the array, if it is assigned to one.
+      is_given: It is an integer that a parameter held.
     """
 
     value: float
@@ -55,12 +60,21 @@ class Formula:
     is_constant: bool = False
     array: Any = field(default=None, repr=False)
     axis: int = 0
+    names: tuple[str, ...] = ()
+    is_given: bool = False
 
-    def has_size(self) -> bool:
-        """Whether the size of an array is among what it was computed from."""
-        return self.symbol == "shape" or any(o.has_size() for o in self.operands)
+    def is_telling(self) -> bool:
+        """Whether it says more than a number: a float that is computed, an integer of names."""
+        if type(self.value) is float and self.symbol:
+            return True
+        return self._has_variable() or self._is_modules()
 
-    def is_modules(self) -> bool:
+    def _has_variable(self) -> bool:
+        """Whether the size of an array or a parameter is among what it was computed from."""
+        is_one = self.symbol == "shape" or self.is_given
+        return is_one or any(o._has_variable() for o in self.operands)
+
+    def _is_modules(self) -> bool:
         """Whether it is an integer of constants alone, at least one of them the module's."""
         parts = list(self._parts())
         is_whole = all(type(one.value) is int and one.is_constant for one in parts)
@@ -180,7 +194,7 @@ class Body(Subject):
       opened: The only call, if this stands for a run of what a transformation made.
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
-      defaults: The floats that parameters of a function of the user hold by default.
+      defaults: The numbers that parameters of a function of the user hold by default.
       shared: The `id` of arrays that are several of its arguments.
       free: What the variables held that it closes over, if it was called by Python.
       defined: The user's function of its module that has its code, if Python called it.
@@ -239,7 +253,8 @@ class Call(Subject):
         several arguments of the caller, by identity.
       containers: The containers among them that local variables of the user hold.
       formulas: How the caller's source computes floats among them.
-      shaped: The arrays whose `.shape` is among them, in a loop of the user.
+      shaped: The arrays whose `.shape` or `.dtype`, by this name, is among them, if the
+        caller is the user's.
       setting: JAX's settings when it was made.
       turn: What the variables of the loops held that it was made in.
     """
@@ -264,7 +279,7 @@ class Call(Subject):
     arrays: tuple[tuple[int, str], ...] = ()
     containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()
-    shaped: tuple[Any, ...] = ()
+    shaped: tuple[tuple[str, Any], ...] = ()
     setting: jaxapi.Setting = ()
     turn: Turn = ()
     said: str = ""  # once somebody has asked

@@ -20,7 +20,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
-from untrace.recovery.argument_names import name_arguments, name_shapes
+from untrace.recovery.argument_names import name_arguments
 from untrace.recovery.around import callers, enters_context, inner_target, locate
 from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
@@ -228,7 +228,8 @@ class Recorder:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
             if back is not None and not is_library(back.f_code):
-                name_shapes(call, back)
+                site = bytecode.site(back.f_code, back.f_lasti)
+                self._read_arguments(call, entry, site, back, body)
         body.calls.append(call)
 
     def _read_site(
@@ -240,12 +241,23 @@ class Recorder:
             call.returns = True
         else:
             call.target = site.target or self._element(site.elements, call)
+        self._read_arguments(call, entry, site, frame, body)
+
+    def _read_arguments(
+        self,
+        call: Call,
+        entry: Entry,
+        site: bytecode.Site,
+        frame: types.FrameType,
+        body: Body,
+    ) -> None:
+        """Read how the code around a call, perhaps a comprehension, names its arguments."""
         call.spelling = site.spelling
         if entry.is_idle:  # nothing that it was given is written
             return
         if entry.is_tree and site.is_library:
             return
-        name_arguments(call, site, frame, body.shared, self._snapshots)
+        name_arguments(call, site, frame, body, self._snapshots)
 
     def _read_inner_site(
         self, call: Call, near: types.FrameType, frame: types.FrameType
@@ -305,7 +317,7 @@ class Recorder:
     def _look_at(self, entry: Entry, own: Own) -> None:
         """Look at what a function was given."""
         frame = entry.frame
-        body = self._body(frame, None, own.parameters, own.float_defaults(frame))
+        body = self._body(frame, None, own.parameters, own.number_defaults(frame))
         body.defined = own.defined
         body.shared = held.shared(body.parameters.values())
         body.free = held.free(frame)
@@ -347,7 +359,7 @@ class Recorder:
         if type(function) is tuple:
             function = running(frame, function)
         if type(kind) is Own:
-            names, defaults = kind.parameters, kind.float_defaults(frame)
+            names, defaults = kind.parameters, kind.number_defaults(frame)
         else:
             names, defaults = parameter_names(code), {}
         body = self._body(frame, function, names, defaults)

@@ -11,6 +11,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
+from untrace.lifting.recorded.calls.tails import dtype_term
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.masked_trees import of_masked
@@ -58,9 +59,8 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
         return _array(value, writer)
     if type(value) is float:  # an object of its own, unlike a small integer
         return _float(value, writer, role)
-    if type(value) is int and id(value) in writer.program.formulas:
-        made = formula_term(writer.program.formulas[id(value)], writer)
-        return made or static_term(value, writer, role)
+    if type(value) is int and (formula := writer.program.formula(value)):
+        return formula_term(formula, writer) or static_term(value, writer, role)
     return _known(value, writer) or _made(value, writer, role)
 
 
@@ -70,7 +70,7 @@ def _float(value: float, writer: Writer, role: str) -> Term:
     found = writer.find_float(value, numbers.variable(value)) if is_held else None
     if found is not None:
         return writer.ref(found)
-    formula = writer.program.formulas.get(id(value))
+    formula = writer.program.formula(value)
     made = formula_term(formula, writer) if formula is not None else None
     return made or static_term(value, writer, role)
 
@@ -103,7 +103,7 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
         return Term([*named], value.expression.level)
     imports = writer.program.lifter.imports
     if isinstance(value, np.dtype):
-        return text_term(spell_dtype(value, imports))
+        return dtype_term(value, writer) or text_term(spell_dtype(value, imports))
     if isinstance(value, jaxapi.PyTreeDef) and value.num_leaves > 1:
         structure = structure_term(value, writer)
         if structure is not None:

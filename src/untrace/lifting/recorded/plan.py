@@ -89,7 +89,6 @@ class Plan:
       levels: Which of the names that they may have functions of libraries have.
       faults: Notes on calls that are no functions of their own by a fault of ours.
       places: Where functions of users and libraries were called, by the id of their code.
-      shapes: Those of arrays that calls in loops of the user took, by where these stand.
       whole: Parameters of libraries' functions that take objects which have no name in
         the callers: they are built there, because the functions need all of them.
       flags: The values that parameters of functions held in all runs, where these are
@@ -153,9 +152,6 @@ class Plan:
     faults: list[str] = field(default_factory=list[str])
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
-    )
-    shapes: dict[Place | None, set[tuple[int, ...]]] = field(
-        default_factory=dict["Place | None", "set[tuple[int, ...]]"]
     )
     whole: set[tuple[int, str]] = field(default_factory=set["tuple[int, str]"])
     flags: dict[tuple[int, str], set[bool]] = field(
@@ -277,16 +273,6 @@ class Plan:
         for name, value in body.parameters.items():
             if type(value) is bool:
                 self.flags.setdefault((id(body.code), name), set()).add(value)
-
-    def has_several_shapes(self, item: Call) -> bool:
-        """Whether a call in a loop took the shapes of unlike arrays in its turns."""
-        if not item.shaped:
-            return False
-        if not self.shapes:
-            for one in _calls(self.recording):
-                for array in one.shaped:
-                    self.shapes.setdefault(one.place, set()).add(array.shape)
-        return len(self.shapes.get(item.place, ())) > 1
 
     def is_called(self, code: types.CodeType) -> bool:
         """Whether the user's own function is called by Python, and not transformed."""

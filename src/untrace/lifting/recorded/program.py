@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
 
@@ -96,7 +97,7 @@ class Program:
         self.open_calls: list[Call] = []
         self.n_trials = 0
         self.tail: Tail | None = None
-        self.shaped: tuple[Any, ...] = ()  # whose shapes the call being written takes
+        self.shaped: tuple[tuple[str, Any], ...] = ()  # of the call being written
         self.n_apart = 0
         self.is_stale = False
         self.references = References()
@@ -108,7 +109,7 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
-        self.formulas: dict[int, Formula] = {}
+        self.formulas: dict[int, deque[Formula]] = {}
         self.arrays: dict[int, str] = {}
         self.scalars: dict[int, int | float] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
@@ -154,6 +155,14 @@ class Program:
         found.sort(key=lambda pair: -pair[0])
         return any(self.plan.lower(item, why) for _, item in found)
 
+    def formula(self, value: float) -> Formula | None:
+        """Return how a number was computed, or the next of those that are one object."""
+        found = self.formulas.get(id(value))
+        if found is None:
+            return None
+        found.rotate(-1)
+        return found[-1]
+
     @contextlib.contextmanager
     def seen_from(self, item: Call) -> Generator[None]:
         """Let numbers, arrays and shapes have the names that they had at a call."""
@@ -162,9 +171,11 @@ class Program:
         others = self.formulas, self.arrays, self.shaped
         numbers.roles, numbers.held = dict(item.numbers), item.held
         numbers.module_names = item.module_names
-        self.formulas = {id(one.value): one for one in item.formulas}
+        self.formulas = {}
+        for one in item.formulas:
+            self.formulas.setdefault(id(one.value), deque()).append(one)
         self.arrays = dict(item.arrays)
-        self.shaped = item.shaped if self.plan.has_several_shapes(item) else ()
+        self.shaped = item.shaped
         try:
             yield
         finally:

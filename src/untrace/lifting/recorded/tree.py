@@ -163,8 +163,8 @@ class Draft(Subject):
     """Where values come from that are to be parts of parameters, by their names."""
     lift: Callable[[tuple[Name, str]], Name] | None = None
     """Names another part of what they come from."""
-    constant: Callable[[int, str], Term | None] = lambda value, name: None
-    """Refers to an integer of the user's module."""
+    counted_to: Callable[[int, str], Term | None] = lambda value, name: None
+    """Refers to an integer that a loop counts to, by what stands in a turn."""
     names: tuple[str, ...] = ()
     """The names that it may have, from short to telling; `name` is one of them."""
     doc: str = ""

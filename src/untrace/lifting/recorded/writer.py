@@ -29,7 +29,16 @@ from untrace.lifting.recorded.tree import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
 from untrace.recovery.quoting import quoted
-from untrace.recovery.record import Body, Call, Place, Target, Turn, is_library
+from untrace.recovery.record import (
+    COUNTS_TO,
+    COUNTS_TO_LOCAL,
+    Body,
+    Call,
+    Place,
+    Target,
+    Turn,
+    is_library,
+)
 from untrace.recovery.user_comments import remarks_at
 from untrace.syntax.names import identifier
 from untrace.syntax.text import comment
@@ -106,6 +115,7 @@ class Writer:
         self.owned: dict[int, int] = {}  # names by identity, as they were made
         self.arguments: dict[tuple[int, str], Name] = {}
         self.floats: dict[int, dict[str, Name]] = {}  # parameters, by what they hold
+        self.integers: dict[tuple[str, int], Name] = {}  # variables, and what they hold
         self.given = Given()
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions
@@ -120,7 +130,7 @@ class Writer:
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
         draft.origins, draft.lift = self._origins, self._lifted
-        draft.constant = program.numbers.named_integer
+        draft.counted_to = self._counted_to
 
     # ---- names ---------------------------------------------------------------------
 
@@ -227,10 +237,35 @@ class Writer:
             writer = writer.parent
         return self.find(id(value)) if n_holders < 2 else None
 
+    def find_integer(self, variable: str, value: int) -> Found | None:
+        """Return the name of a variable of the program, here or around, with this value."""
+        name = self.integers.get((variable, value))
+        if name is not None:
+            return name, ""
+        found = self.parent.find_integer(variable, value) if self.parent else None
+        if found is not None:
+            self.is_closure = found[0].captured = True
+        return found
+
+    def hold_number(self, value: float, variable: str, name: Name) -> None:
+        """Let a name stand for the number that a variable of the program holds."""
+        if type(value) is int:
+            self.integers[variable, value] = name
+        else:
+            self.values.add(id(value), name)
+
     def hold_float(self, value: float, variable: str, name: Name) -> None:
         """Let a parameter stand for the float that a variable of the program holds."""
         self.values.add(id(value), name)
         self.floats.setdefault(id(value), {})[variable] = name
+
+    def _counted_to(self, value: int, variable: str) -> Term | None:
+        """Refer to the integer that a loop of the program counts to."""
+        if not variable.startswith(COUNTS_TO_LOCAL):
+            name = variable.removeprefix(COUNTS_TO)
+            return self.program.numbers.named_integer(value, name)
+        found = self.find_integer(variable.removeprefix(COUNTS_TO_LOCAL), value)
+        return None if found is None else self.ref(found)
 
     def reach(self, origin: Found, is_tree: bool = False) -> Term:
         """Refer to a part of what a name holds that another function defined."""

@@ -1,5 +1,6 @@
-"""Write shapes after those of the leaves that a mapped function was given.
+"""Write shapes and dtypes as those of arrays.
 
+`jnp.zeros(x.shape, x.dtype)` is written so where the program has it so.
 `jax.tree.map(lambda x: x.reshape((-1, *x.shape[2:])), batch)` gives every leaf another
 shape, so its runs have several texts as long as the shapes are numbers. Once they differ,
 they are written again with the last axes of a leaf in place of the numbers.
@@ -50,11 +51,23 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
 
 
 def _spelled_shape(shape: Sequence[Any], writer: Writer) -> Term | None:
-    """Write `x.shape` for a leaf, if the user's code has it in a loop."""
-    for leaf in writer.program.shaped:
-        found = writer.find(id(leaf))
-        if found is not None and tuple(shape) == leaf.shape:
-            return Term([*placed(writer.ref(found), ATOM), ".shape"])
+    """Write `x.shape`, if the user's code has it in the call."""
+    return _attribute("shape", tuple(shape), writer)
+
+
+@optional(gives(None))
+def dtype_term(dtype: Any, writer: Writer) -> Term | None:
+    """Write `x.dtype`, if the user's code has it in the call."""
+    return _attribute("dtype", dtype, writer)
+
+
+def _attribute(name: str, value: Any, writer: Writer) -> Term | None:
+    for attribute, array in writer.program.shaped:
+        if attribute != name or getattr(array, name) != value:
+            continue
+        found = writer.find(id(array))
+        if found is not None:
+            return Term([*placed(writer.ref(found), ATOM), f".{name}"])
     return None
 
 

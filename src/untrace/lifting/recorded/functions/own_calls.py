@@ -257,7 +257,7 @@ def _count_given(
     for n_given in range(len(named), 0, -1):
         name, value = named[n_given - 1]
         default = defaults.get(name.hint)
-        has_default = type(value) is float and repr(value) == repr(default)
+        has_default = type(value) in (int, float) and repr(value) == repr(default)
         if not has_default or name.hint in spelled:
             return n_given
     return 0

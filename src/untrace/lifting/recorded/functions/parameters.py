@@ -54,7 +54,7 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
             is_behind = position > last or name in keywords
             if is_behind and values[name] is defaults.get(name, values):
                 text = spell_float(defaults[name])
-                made = _float_parameter(name, values[name], writer)
+                made = _number_parameter(name, values[name], writer)
                 parameter = Parameter(made, "", name in keywords, text)
                 writer.draft.parameters.append(parameter)
             continue
@@ -116,7 +116,7 @@ def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list
         if not hint and not is_array(value) and type(value) is not tuple:
             hint = "params"
         if type(value) is float:
-            made.append(_float_parameter(hint or name, value, writer))
+            made.append(_number_parameter(hint or name, value, writer))
             continue
         one = Name(identifier(hint or name), True, is_parameter=True)
         writer.define(value, one)
@@ -124,16 +124,17 @@ def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list
     return made
 
 
-def _float_parameter(hint: str, value: float, writer: Writer) -> Name:
-    """Name a float that a function is given."""
+def _number_parameter(hint: str, value: float, writer: Writer) -> Name:
+    """Name a number that a function is given."""
     name = Name(identifier(hint), True, is_parameter=True)
     writer.own(name)
-    writer.hold_float(value, hint, name)
+    hold = writer.hold_float if type(value) is float else writer.hold_number
+    hold(value, hint, name)
     return name
 
 
 def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
-    """Make a parameter of every argument that holds an array, is a float or a function."""
+    """Make a parameter of every argument that holds an array, is a number or a function."""
     made: list[tuple[Name, Any]] = []
     (body,) = item.bodies
     given = _given(item)
@@ -143,8 +144,9 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
             value = followed(value, path)
             if len(path) == 1 and hint in starred(body.code):
                 hint = _name_of_only(path[0], value, body) or hint
-        if type(value) is float:
-            made.append((_float_parameter(hint, value, writer), value))
+        is_users = type(value) is int and not writer.is_library
+        if type(value) is float or is_users:
+            made.append((_number_parameter(hint, value, writer), value))
         elif hint in given and is_passed(value, hint, body.code, writer.program.plan):
             name = Name(identifier(hint), True, is_parameter=True)
             writer.give(value, name)
@@ -177,7 +179,7 @@ def trailing_defaults(
     """Return the defaults of the last parameters; those before them have to be passed."""
     known: dict[str, float] = {}
     for name, value in reversed(made):
-        if type(value) is not float or name.hint not in defaults:
+        if type(value) not in (int, float) or name.hint not in defaults:
             break
         known[name.hint] = defaults[name.hint]
     return known

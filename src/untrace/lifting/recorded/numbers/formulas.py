@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
-from untrace.lifting.recorded.tree import Statement
+from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.optional import gives, optional
@@ -20,7 +20,7 @@ from untrace.syntax.precedence import ATOM, UNARY
 
 @optional(gives(None))
 def formula_term(formula: Formula, writer: Writer) -> Term | None:
-    """Write how a float was computed; None if that depends on nothing with a name."""
+    """Write how a number was computed; None if that depends on nothing with a name."""
     return _term(formula, writer) if _depends(formula, writer) else None
 
 
@@ -68,9 +68,11 @@ def _term(formula: Formula, writer: Writer) -> Term:
 
 
 def _found(formula: Formula, writer: Writer) -> Found | None:
-    if type(formula.value) is not float or formula.is_constant:
-        return None  # small integers are one object wherever they come from
-    return writer.find_float(formula.value, formula.name)
+    if type(formula.value) is int:  # it may be one object wherever it comes from
+        return writer.find_integer(formula.name, formula.value)
+    return (
+        None if formula.is_constant else writer.find_float(formula.value, formula.name)
+    )
 
 
 def _constant(formula: Formula, writer: Writer) -> Term | None:
@@ -82,11 +84,33 @@ def _constant(formula: Formula, writer: Writer) -> Term | None:
 
 
 def _variable(formula: Formula, writer: Writer) -> Term:
-    """Assign a variable at the beginning of the function, where its operands are known."""
-    term = _term(formula.operands[0], writer)
-    name = Name(identifier(formula.name), True)
-    writer.own(name)
-    writer.values.add(id(formula.value), name)
-    writer.draft.statements.insert(writer.n_formulas, Statement(name, term))
-    writer.n_formulas += 1
-    return writer.ref((name, ""))
+    """Assign a variable as soon as its operands are known: at the beginning, if possible."""
+    (operand,) = formula.operands
+    names = formula.names or (formula.name,)
+    made = [Name(identifier(name), True) for name in names]
+    for name in made:
+        writer.own(name)
+    array = _array(operand, writer) if formula.names else None
+    if array is None:
+        term, sizes = _term(operand, writer), (formula.value,)
+    else:
+        term = Term([*placed(writer.ref(array), ATOM), ".shape"])
+        sizes = operand.array.shape
+    for name, hint, size in zip(made, names, sizes):
+        writer.hold_number(size, hint, name)
+    targets = made[0] if array is None else tuple(made)
+    place = _place(term, writer)
+    writer.draft.statements.insert(place, Statement(targets, term))
+    writer.n_formulas += place == writer.n_formulas
+    return writer.ref((made[names.index(formula.name)], ""))
+
+
+def _place(term: Term, writer: Writer) -> int:
+    """Return where an expression can be evaluated: behind all that gives it a value."""
+    used = {id(ref.name) for ref in term.refs()}
+    places = [
+        index
+        for index, statement in enumerate(writer.draft.statements)
+        if any(id(name) in used for name in flat(statement.targets))
+    ]
+    return max([writer.n_formulas, *[place + 1 for place in places]])

@@ -316,10 +316,10 @@ class Header:
         return [f"range({self.run.n_turns})"]
 
     def _rounds(self) -> Term:
-        """Count the turns, to an integer of the user's module if the program does."""
+        """Count the turns, to the integer that the program counts to."""
         end = self.run.n_turns
         name = self.program.counted_to(end)
-        named = self.draft.constant(end, name) if name else None
+        named = self.draft.counted_to(end, name) if name else None
         return Term(["range(", *named.parts, ")"] if named else self._plain_rounds())
 
 

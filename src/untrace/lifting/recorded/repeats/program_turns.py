@@ -33,9 +33,9 @@ class ProgramTurns:
         self._values = {n: v for n, v in known.items() if n not in self._ends}
 
     def counted_to(self, end: int) -> str:
-        """Return the integer of the module that a loop counts to; "" if none is it."""
+        """Return the integer that a loop counts to, as turns have it; "" if none is it."""
         found = [name for name, values in self._ends.items() if values[0] == end]
-        return found[0].removeprefix(COUNTS_TO) if len(found) == 1 else ""
+        return found[0] if len(found) == 1 else ""
 
     def named(self, values: Sequence[Any]) -> str:
         """Return the variable that held these values, one in each turn, or nothing."""
