@@ -71,9 +71,10 @@ def test_report_says_what_was_verified():
     assert " ".join(note.split()) in " ".join(str(src).split())
 
 
-def test_default_writes_numbers():
+def test_default_takes_sizes_from_the_array():
     text = str(untrace.source(attention)(weights(8), X))
-    assert ".reshape(4, 6, 4, 2)" in text
+    assert "batch, length, width = x.shape" in text
+    assert ".reshape(batch, length, 4, width // 4)" in text
     assert "BATCH" not in text
 
 

@@ -101,7 +101,11 @@ def _call(items: Sequence[Call], solve: Solve) -> Call:
     is_same = args is first.args and kwargs is first.kwargs
     if is_same and all(a is b for a, b in zip(bodies, first.bodies)):
         return first
-    return replace(first, args=args, kwargs=kwargs, bodies=bodies)
+    made = replace(first, args=args, kwargs=kwargs, bodies=bodies)
+    if not is_same:  # the numbers that are left may be others than those that are alike
+        made.formulas = tuple([f for f in first.formulas if type(f.value) is float])
+        made.shaped = ()
+    return made
 
 
 def merged(values: Sequence[Any], solve: Solve) -> Any:
