@@ -25,6 +25,7 @@ SLOW = (
     "tests/interpreters/test_nan_origin.py",
     "tests/lifting/test_optional.py",
     "tests/reduction/",
+    "tests/test_documents.py::test_a_failure_is_reduced_from_python",
     "tests/test_house.py::test_types_are_clean",
     "tests/verification/test_endless_text.py",
 )

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 from click.testing import CliRunner
 
+import untrace
 from untrace.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -91,16 +92,34 @@ def expect(wanted: str, got: str) -> None:
         )
 
 
-@pytest.mark.corpus
+def names_of_the_reader() -> dict[str, object]:
+    return {
+        "train_step": lambda state, batch: jnp.log(state - state) * (batch * 0.0),
+        "state": jnp.ones(3),
+        "batch": jnp.ones(3),
+        "untrace": untrace,
+    }
+
+
 def test_a_failure_is_reduced_from_python(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = BLOCKS.findall((DOCS / "reducing.md").read_text())[0][0]
-    names = {
-        "train_step": lambda state, batch: jnp.log(state - state) * (batch * 0.0),
-        "state": jnp.ones(3),
-        "batch": jnp.ones(3),
-    }
-    exec(compile(code, "reducing.md", "exec"), names)
+    (code, _), _ = BLOCKS.findall((DOCS / "reducing.md").read_text())
+    exec(compile(code, "reducing.md", "exec"), names_of_the_reader())
     assert {path.name for path in tmp_path.iterdir()} == {"repro.py", "size.svg"}
+
+
+@pytest.mark.corpus  # the processes of a cluster take minutes to begin on a busy machine
+def test_a_failure_is_reduced_by_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    _, (code, _) = BLOCKS.findall((DOCS / "reducing.md").read_text())
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        code = code.replace("scheduler:8786", cluster.scheduler_address)
+        exec(compile(code, "reducing.md", "exec"), names_of_the_reader())
+    assert [path.name for path in tmp_path.iterdir()] == ["repro.py"]

@@ -12,21 +12,21 @@ from untrace.lifting.recorded.functions.merging_again import MAX_TRIALS, merge_a
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 
 
-def rolled(x, n):
-    return jnp.roll(x, n, axis=0) * jnp.sin(x) + jnp.cos(x) ** n
+def rolled(x, by):
+    return jnp.roll(x, by[0], axis=0) * jnp.sin(x) + jnp.cos(x) ** by[0]
 
 
-def turned(x, n):
-    return jnp.roll(x, n, axis=1) * jnp.tanh(x) + jnp.exp(x) ** n
+def turned(x, by):
+    return jnp.roll(x, by[0], axis=1) * jnp.tanh(x) + jnp.exp(x) ** by[0]
 
 
-def powered(x, n):
-    return jnp.flip(x, axis=1) ** n * jnp.tan(x) + jnp.sqrt(x) ** n
+def powered(x, by):
+    return jnp.flip(x, axis=1) ** by[0] * jnp.tan(x) + jnp.sqrt(x) ** by[0]
 
 
 def program(x):
-    y = powered(rolled(rolled(x, 2), 3), 2)
-    return turned(turned(powered(y, 3), 2), 4)
+    y = powered(rolled(rolled(x, [2]), [3]), [2])
+    return turned(turned(powered(y, [3]), [2]), [4])
 
 
 @pytest.mark.parametrize("bad", ["rolled", "turned", "powered"])
