@@ -83,6 +83,7 @@ RUN = {
 }
 """Which test runs the examples of a page, or compares them with what was run."""
 
+
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_are_run(page: str) -> None:
     text = (DOCS / page).read_text()

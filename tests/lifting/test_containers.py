@@ -237,3 +237,23 @@ def test_attributes_of_a_mapping_are_not_asked_for() -> None:
     src = untrace.source(program)(X)
     assert src.report.strength == "identical"
     assert "without a step" not in str(src)
+
+
+def test_items_in_a_row_are_a_slice():
+    class Curve(NamedTuple):
+        scale: jax.Array
+        rate: jax.Array
+        shift: jax.Array
+        floor: jax.Array
+        weight: jax.Array
+
+    def curve(params, t):
+        scale, rate, shift, floor = params
+        return scale * jnp.exp(-rate * t) + shift * t + floor
+
+    def f(p, ps, t):
+        return curve(p[:4], t) * p.weight + curve(ps[1:], t), jnp.stack(ps[:3])
+
+    ps = [np.float32(i) for i in range(5)]
+    text = str(untrace.source(f)(Curve(*ps), ps, np.ones(3, np.float32)))
+    assert "curve(p[:4], t) * p.weight + curve(ps[1:], t), jnp.stack(ps[:3])" in text

@@ -24,6 +24,7 @@ from untrace.lifting.recorded.naming.values import (
     tree_key,
 )
 from untrace.lifting.recorded.numbers.formulas import formula_term
+from untrace.lifting.recorded.slices import slice_term
 from untrace.lifting.recorded.terms import (
     Global,
     Name,
@@ -146,6 +147,9 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
         tree, arrays = writer.values.tree(value)
         return built(tree, arrays, writer)
     if kind in (tuple, list):
+        part = None if _has_static(value) else slice_term(value, writer)
+        if part is not None:
+            return part
         brackets = "()" if kind is tuple else "[]"
         return display(brackets, [_item(item, role, writer) for item in value])
     if kind is dict:

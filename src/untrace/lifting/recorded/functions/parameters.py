@@ -144,8 +144,9 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
             value = followed(value, path)
             if len(path) == 1 and hint in starred(body.code):
                 hint = _name_of_only(path[0], value, body) or hint
-        is_users = type(value) is int and not writer.is_library
-        if type(value) is float or is_users:
+        # Beside starred parameters, one with a default would have to be given.
+        is_users = not (writer.is_library or starred(body.code))
+        if type(value) is float or (type(value) is int and is_users):
             made.append((_number_parameter(hint, value, writer), value))
         elif hint in given and is_passed(value, hint, body.code, writer.program.plan):
             name = Name(identifier(hint), True, is_parameter=True)
