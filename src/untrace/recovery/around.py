@@ -10,12 +10,13 @@ from untrace import jaxapi
 from untrace.recovery import bytecode
 from untrace.recovery.classifying import (
     is_handed_over,
+    is_ignored,
     is_written_inside,
     passes_on,
     reads_attribute,
 )
 from untrace.recovery.looping import turn_at, turn_of
-from untrace.recovery.record import RETURNED, Place, Target, Turn
+from untrace.recovery.record import RETURNED, Place, Target, Turn, is_library
 
 
 def locate(
@@ -98,6 +99,11 @@ def _passes_on(code: types.CodeType) -> bool:
     """Whether a frame only passes a call on: JAX's, or a context as a decorator."""
     is_scope = code.co_filename in jaxapi.SCOPE_FILES
     return is_scope or reads_attribute(code) or jaxapi.is_wrapper(code)
+
+
+def is_users(code: types.CodeType) -> bool:
+    """Whether code is the user's: no library's, Python's, JAX's, or this package's."""
+    return not (is_library(code) or is_ignored(code.co_filename))
 
 
 def _is_between(code: types.CodeType) -> bool:

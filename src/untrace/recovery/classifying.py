@@ -36,7 +36,7 @@ def recorded(function: Function) -> Function:
 def pass_over(folder: str) -> None:
     """Let code in a folder only pass calls on: what it calls is called by what called it."""
     _PASSED_OVER.append(folder)
-    _is_ignored.cache_clear()
+    is_ignored.cache_clear()
     passes_on.cache_clear()
 
 
@@ -79,7 +79,7 @@ def is_recorded(code: types.CodeType) -> bool:
         return False
     if reads_attribute(code):
         return False
-    return not _is_ignored(code.co_filename)
+    return not is_ignored(code.co_filename)
 
 
 def is_handed_over(code: types.CodeType) -> bool:
@@ -98,7 +98,7 @@ def is_inside_jax(code: types.CodeType) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_ignored(filename: str) -> bool:
+def is_ignored(filename: str) -> bool:
     """Whether a file belongs to Python, NumPy, JAX or this package."""
     if filename.startswith("<"):
         return not filename.startswith(_TYPED)

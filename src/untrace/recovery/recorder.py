@@ -21,7 +21,13 @@ from typing import Any
 from untrace import jaxapi
 from untrace.recovery import bytecode, held
 from untrace.recovery.argument_names import name_arguments
-from untrace.recovery.around import callers, enters_context, inner_target, locate
+from untrace.recovery.around import (
+    callers,
+    enters_context,
+    inner_target,
+    is_users,
+    locate,
+)
 from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import (
@@ -227,7 +233,7 @@ class Recorder:
         else:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
-            if back is not None and not is_library(back.f_code):
+            if back is not None and is_users(back.f_code):
                 site = bytecode.site(back.f_code, back.f_lasti)
                 self._read_arguments(call, entry, site, back, body)
         body.calls.append(call)
