@@ -815,7 +815,7 @@ def total(x):
 
     def f(x):
         log_prob = jnp.cos(x)
-        return layers.total(x)["b"] * log_prob + log_prob
+        return dict(log_prob=layers.total(x)["b"] * log_prob + log_prob)
 
     text = recover(f, X)
     assert "def log_prob" not in text and "log_prob = jnp.cos(x)" in text

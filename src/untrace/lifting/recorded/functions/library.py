@@ -29,7 +29,7 @@ from untrace.recovery.record import Call
 from untrace.syntax.precedence import LAMBDA
 from untrace.syntax.text import STRING, is_comment
 
-_WORD = re.compile(r"(?<![\w.])\w+")
+_WORD = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
 _STRING = re.compile(STRING)
 MAX_LAMBDA = 48  # characters of the expression of a function without a name
 
