@@ -288,5 +288,19 @@ def test_numbers_in_comprehensions_have_their_names():
 
     text = recover(lambda xs: f(xs, 0.9), [X, X + 1, X * 2])
     assert "\nRATE = 0.25\n" in text
-    assert "* x + (1 - decay) * RATE for x in xs]" in text
+    assert "[decay * x + (1 - decay) * RATE for x in xs]" in text
     assert "sum(RATE * jnp.sum(x) for x in xs)" in text
+
+
+def test_numbers_at_the_beginning_of_a_turn_have_their_names():
+    """Python 3.13 assigns the variable of a loop and loads another in one instruction."""
+
+    def f(xs, decay):
+        total = xs[0]
+        for x in xs:
+            total = total + (decay * x + decay)
+        return total, [decay * x for x in xs]
+
+    text = recover(lambda xs: f(xs, 0.9), [X, X + 1, X * 2])
+    assert "total = total + (decay * x + decay)" in text
+    assert "[decay * x for x in xs]" in text

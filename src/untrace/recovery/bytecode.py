@@ -263,13 +263,14 @@ def _at(
 def _loaded_before(listing: Listing, where: Range) -> Chain | None:
     """Return what an instruction before an expression loads for it.
 
-    One that loads two variables stands where the first of them does (Python 3.13).
+    One that loads two variables, or assigns one and loads another, stands where the first
+    of them does (Python 3.13).
     """
     first = next(iter(listing.inside(where)), 0)
     before = listing.instructions[first - 1] if first else None
     if before is None or not isinstance(before.argval, tuple):
         return None
-    is_load = before.opname == "LOAD_FAST_LOAD_FAST"
+    is_load = before.opname in ("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST")
     return Chain((before.argval[-1],), False) if is_load else None
 
 
