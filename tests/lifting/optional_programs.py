@@ -60,6 +60,18 @@ def dense(x, weights, scale):
     return y + jnp.sin(x) * (1 - 0.999)
 
 
+def rolled(x, options):
+    y = jnp.tanh(x) * jnp.cos(x) + jnp.roll(x, options["by"], axis=0) * jnp.sin(x)
+    return y + jnp.exp(-jnp.abs(y))
+
+
+def options(x):
+    """A function that is given numbers which are no arguments of it, and a type."""
+    for each in [{"by": 1}, {"by": 2}, {"by": 3}]:
+        x = rolled(x, each)
+    return x + jnp.ones((4, 4), x.dtype)
+
+
 def layers(params, x):
     """A loop, functions that differ in a number, names, numbers with names."""
     eps = 1e-6
@@ -196,6 +208,7 @@ CASES = {
     "unread": Case(unread, (X,)),
     "layers": Case(layers, ([M, M * 2, M * 3], M)),
     "jitted": Case(jitted, (X,)),
+    "options": Case(options, (M,)),
     "unrolled": Case(unrolled, (X, X, X, X, X)),
     "branches": Case(branches, (X, np.bool_(True), np.int32(3))),
     "step": Case(step, (large_state(), X)),
