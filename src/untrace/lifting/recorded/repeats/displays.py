@@ -210,12 +210,15 @@ def _firsts(
 ) -> Iterator[int]:
     """Yield where the items of the turns may begin: first, or after some of no turn."""
     yield start + 1
+    pending: list[str] = []
     for position in range(start + 1, len(parts) if parts[start] != "{" else 0):
         part = parts[position]
         if type(part) is Ref and id(part.resolved().name) in owners:
             return
-        if part == ", " and _is_balanced(parts[start + 1 : position]):
+        if part == ", " and not pending:
             yield position + 1
+        if not _closes(part, pending):
+            return
 
 
 def _found_at(
@@ -311,13 +314,17 @@ def n_items(item: Sequence[Part]) -> int:
 
 def _is_balanced(item: Sequence[Part]) -> bool:
     """Whether every bracket that is opened in an item is closed there."""
-    text = _QUOTED.sub("", "".join(part for part in item if type(part) is str))
     pending: list[str] = []
-    for char in text:
+    return all(_closes(part, pending) for part in item) and not pending
+
+
+def _closes(part: Part, pending: list[str]) -> bool:
+    """Read the brackets of a part; tell whether it closes none but those pending."""
+    for char in _QUOTED.sub("", part) if type(part) is str else "":
         if char in _OPEN:
             pending.append(char)
-        elif char in _CLOSED and pending[-1:] == [_OPEN[_CLOSED.index(char)]]:
-            pending.pop()
         elif char in _CLOSED:
-            return False
-    return not pending
+            if pending[-1:] != [_OPEN[_CLOSED.index(char)]]:
+                return False
+            pending.pop()
+    return True
