@@ -182,9 +182,15 @@ def positional(function: Any, run: Body) -> list[Any]:
     return [*named, *values[len(names) :]][n_bound:]
 
 
-@functools.lru_cache(maxsize=1024)
 def signature_of(function: types.FunctionType) -> inspect.Signature:
-    """Return the signature of a public function, which is called many times."""
+    """Return the signature of a function; those of JAX are called many times."""
+    code = getattr(function, "__code__", None)
+    is_known = code is not None and is_inside_jax(code)  # others are not kept alive
+    return _known_signature(function) if is_known else inspect.signature(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def _known_signature(function: types.FunctionType) -> inspect.Signature:
     return inspect.signature(function)
 
 
