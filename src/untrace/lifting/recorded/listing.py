@@ -77,12 +77,14 @@ def lift_recorded(
             ):
                 raise
             continue
-        if not (
-            program.is_stale
-            or plan.learn(program.references)
-            or _leave_out(captured, program, listing)
-            or program.plan.learn_merged(program.merged)
-        ):
+        if program.is_stale:
+            continue
+        learnt = (
+            program.has_missed,
+            plan.learn(program.references),
+            _leave_out(captured, program, listing),
+        )
+        if not (any(learnt) or plan.learn_merged(program.merged)):
             if is_strict():
                 checks.check_defined(listing.functions, lifter.is_global)
             return listing, program

@@ -106,7 +106,7 @@ def inline(module: Module) -> None:
         program.references, module.functions, program.drafts, program.write_again
     )
     program.plan.dissolved |= missed
-    program.is_stale |= bool(missed)
+    program.has_missed = bool(missed)
     keep_used(module)
 
 

@@ -99,7 +99,8 @@ class Program:
         self.tail: Tail | None = None
         self.shaped: tuple[tuple[str, Any], ...] = ()  # of the call being written
         self.n_apart = 0
-        self.is_stale = False
+        self.is_stale = False  # what was written cannot be used
+        self.has_missed = False  # it can be shorter
         self.references = References()
         self.written: list[tuple[Call, Term]] = []
         self.unjitted: set[str] = set()

@@ -89,7 +89,8 @@ class References:
     Attributes:
       kept: The calls of a library's functions.
       jitted: The calls of those that it has jitted.
-      paths: The paths of all references, by name.
+      paths: The paths of all references, by name, with how many there are of each.
+      made: What values of functions are computed from, by their names.
       lost: Names that nothing assigns, for what calls do not return any more. Lines that
         refer to them were found to be of no use, or the calls return all of it again.
       left_out: The same, for what is in fields of stand-ins that nothing reads.
@@ -97,7 +98,8 @@ class References:
 
     kept: list[Kept] = field(default_factory=list[Kept])
     jitted: list[Returned] = field(default_factory=list[Returned])
-    paths: dict[Name, set[str]] = field(default_factory=dict[Name, "set[str]"])
+    paths: dict[Name, Counter[str]] = field(default_factory=dict[Name, "Counter[str]"])
+    made: dict[Name, list[Ref]] = field(default_factory=dict[Name, "list[Ref]"])
     lost: list[tuple[Name, Call]] = field(default_factory=list["tuple[Name, Call]"])
     left_out: list[Name] = field(default_factory=list[Name])
 
@@ -106,7 +108,12 @@ class References:
         for part in draft.parts():
             if type(part) is Ref:
                 ref = part.resolved()
-                self.paths.setdefault(ref.name, set()).add(ref.path)
+                self.paths.setdefault(ref.name, Counter())[ref.path] += 1
+        for one in draft.statements:
+            if isinstance(one.targets, Name) and not (one.is_effect or one.loop):
+                self.made[one.targets] = [
+                    part for part in one.term.parts if type(part) is Ref
+                ]
 
 
 def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
@@ -117,16 +124,46 @@ def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
       whole: Calls of which everything is needed, and others of these functions; more
         are added.
     """
-    found: dict[Call, Need] = {}
     missed = {item for name, item in references.lost if name in references.paths}
+    groups: list[list[Returned]] = []
     for group in _by_function([*references.kept, *references.jitted]).values():
         if any(kept.item in whole | missed for kept in group):
             whole.update(kept.item for kept in group)
-            continue
-        need = part_needed(group[0], group, references.paths)
-        if isinstance(need, tuple):
-            found.update({kept.item: need for kept in group})
-    return found
+        else:
+            groups.append(group)
+    left = {name: Counter(paths) for name, paths in references.paths.items()}
+    found: dict[Call, Need] = {}
+    forgotten: set[int] = set()
+    while True:
+        read = {name: [p for p in paths if paths[p]] for name, paths in left.items()}
+        for group in groups:
+            need = part_needed(group[0], group, read)
+            if isinstance(need, tuple):
+                found.update({kept.item: need for kept in group})
+        vain = [ref for kept in references.kept for ref in _in_vain(kept, found)]
+        waiting = [ref for ref in vain if id(ref) not in forgotten]
+        if not waiting:
+            return found
+        forgotten |= set(map(id, waiting))
+        for ref in waiting:  # which grows by what is computed for nothing else
+            known = ref.resolved()
+            paths = left.get(known.name, Counter())  # loops have names of their own
+            paths[known.path] -= 1
+            if not any(paths.values()):
+                waiting += references.made.get(known.name, [])
+
+
+def _in_vain(kept: Kept, found: Mapping[Call, Need]) -> list[Ref]:
+    """Return what a function returns that no call of it needs, where that is plain."""
+    need, result = found.get(kept.item), kept.draft.result
+    if not isinstance(need, tuple) or result is None or type(kept.result) is not tuple:
+        return []
+    before, *parts = [*result.parts, ""]
+    members, commas = parts[:-2:2], parts[1:-2:2]
+    if before != "(" or len(members) != len(need) or {*commas} - {", "}:
+        return []
+    pairs = zip(members, need)
+    return [part for part, n in pairs if n is False and isinstance(part, Ref)]
 
 
 @optional(gives(True))
