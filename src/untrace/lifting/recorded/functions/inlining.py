@@ -36,21 +36,28 @@ def inline_single_calls(
       write_again: Writes the text of functions whose trees have changed.
 
     Returns:
-      The calls of which that is so, but that could not be.
+      The calls of which that is so, but that could not be, and of what was written in
+      their functions.
     """
-    left: set[Call] = set()
+    left: dict[Call, Kept] = {}
+    inside: dict[Draft, list[Kept]] = {}
     while True:
         lines = [line for function in functions for line in function.text_lines()]
         groups = called_once(references, lines)
         groups = [group for group in groups if group[0].item not in left]
         if not groups:
-            return left
+            missed = list(left.values())
+            for kept in missed:  # which grows
+                missed += inside.get(kept.draft, [])
+            return {kept.item for kept in missed}
         shown = {id(one) for f in functions if f in drafts for one in drafts[f].all()}
         for group in groups:
             failed = [kept for kept in group if not inline(kept)]
             if any(k.home.is_lambda or id(k.home) in shown for k in failed):
-                left |= {kept.item for kept in group}
+                left.update({kept.item: kept for kept in group})
             else:
+                for kept in group:
+                    inside.setdefault(kept.home, []).append(kept)
                 references.kept[:] = [k for k in references.kept if k not in group]
         write_again(functions)
 
