@@ -429,6 +429,18 @@ def test_equivalent_is_told_in_sentences_with_lines():
     assert "2 plain `jit` wrappers are opened.\n3 dead equations are gone.\n" in text
 
 
+def halved(x):
+    return jnp.tanh(x) * 0.5
+
+
+def doubled(x):
+    return x * 2.0
+
+
+def shifted(x):
+    return x + 1.0
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -448,6 +460,16 @@ def test_equivalent_is_told_in_sentences_with_lines():
             jax.jit(lambda x: x + 1, donate_argnums=0),
             jax.jit(lambda x: x + 1, donate_argnums=0),
             "",
+        ),
+        (
+            lambda x: jax.jit(halved)(jnp.sin(x)),
+            lambda x: jax.jit(lambda t: halved(t))(jnp.sin(x)),
+            "Jitted functions have other names for JAX: `halved` is `<lambda>`",
+        ),
+        (  # one is opened, and another one added elsewhere
+            lambda x: doubled(jax.jit(shifted)(jax.jit(halved)(x))),
+            lambda x: jax.jit(doubled)(jax.jit(shifted)(halved(x))),
+            "1 plain `jit` wrapper is opened: `halved`",
         ),
     ],
 )

@@ -158,10 +158,10 @@ def _counted(before: _Census, after: _Census) -> Iterator[str]:
         after = _without_computing(after)
     opened = _more(before.wrappers, after.wrappers)
     added = _more(after.wrappers, before.wrappers)
-    are_paired = len(before.names) == len(after.names)
-    renamed = list(zip(before.names, after.names)) if are_paired else []
-    if len(opened) == len(added):  # they stand in the same order
-        renamed += zip(opened, added)
+    renamed = _renamed(before.names, after.names)
+    exchanged = _renamed(before.wrappers, after.wrappers)
+    if len(opened) == len(added) == len(exchanged):  # in their places
+        renamed += exchanged
         opened = added = []
     for items, others, text in (
         (opened, [], "plain `jit` wrapper{s} {is_} opened"),
@@ -179,10 +179,19 @@ def _counted(before: _Census, after: _Census) -> Iterator[str]:
             is_, s = ("is", "") if n == 1 else ("are", "s")
             named = _named(more) if shows else ""
             yield f"{n} {text.format(s=s, is_=is_)}{named}"
-    pairs = {(a.what[0], b.what[0]): None for a, b in renamed if a.what != b.what}
+    pairs = {(a.what[0], b.what[0]): None for a, b in renamed}
     if pairs:
         shown = ", ".join(f"`{a}` is `{b}`" for a, b in [*pairs][:MAX_NAMED])
         yield f"Jitted functions have other names for JAX: {shown}"
+
+
+def _renamed(
+    before: Sequence[_Item], after: Sequence[_Item]
+) -> list[tuple[_Item, _Item]]:
+    """Pair those that differ, if there are as many before as after."""
+    if len(before) != len(after):
+        return []
+    return [(a, b) for a, b in zip(before, after) if a.what != b.what]
 
 
 def _without_computing(census: _Census) -> _Census:
