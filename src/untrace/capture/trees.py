@@ -12,7 +12,7 @@ import builtins
 import collections
 import collections.abc
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,17 +199,18 @@ def plain(
     keep_types: bool,
     keep_numbers: bool = True,
     of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
-    in_modules: bool = False,
+    in_modules: bool | Set[type] = False,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
 
     Arrays are appended to `found`. What is no array and holds none becomes None, and a
     tuple `()`; children of classes that are None are left out, so that a tree keeps its
     description when another library has split its arrays from the rest. Mappings become
-    dicts, and modules of flax.nnx, too, objects of libraries that only wrap what they hold
-    that, and other classes NamedTuples, unless types are to be kept. Numbers stay in classes, `State(0, x)`,
-    unless they are not to be kept; those in modules of equinox, which splits them from
-    arrays, do so only `in_modules`. `of_leaves` may know a tree, numbered from 0, for a flat list of its
+    dicts, and modules of flax.nnx, too, objects of libraries that only wrap what they
+    hold that, and other classes NamedTuples, unless types are to be kept. Numbers stay
+    in classes, `State(0, x)`, unless they are not to be kept; those in modules of
+    equinox, which splits them from arrays, do so only `in_modules`: all, or those of
+    some classes. `of_leaves` may know a tree, numbered from 0, for a flat list of its
     leaves.
     """
     made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves, in_modules)
@@ -225,7 +226,7 @@ class _Plain:
     keep_types: bool
     keep_numbers: bool
     of_leaves: Callable[[Sequence[Any]], Tree | None]
-    in_modules: bool
+    in_modules: bool | Set[type]
 
     def tree(self, value: Any, in_class: bool) -> Tree:
         """Describe a value; numbers only in classes."""
@@ -261,7 +262,7 @@ class _Plain:
             )
         except Exception:  # such as that of a state of equinox that has been used up
             return Node("none", None, (), ())
-        in_class = self.keep_numbers and (self.in_modules or not is_module(value))
+        in_class = self.keep_numbers and (self._is_whole(kind) or not is_module(value))
         start = len(self.found)
         children = tuple([self.tree(part, in_class) for _, part in flat])
         entries = [path[0] for path, _ in flat]
@@ -290,6 +291,11 @@ class _Plain:
             if held is not None:
                 return held
         return Node("replaced", kind, tuple(keys), tuple(c for _, c in pairs))
+
+    def _is_whole(self, kind: type) -> bool:
+        """Whether the numbers of a module are kept."""
+        modules = self.in_modules
+        return modules if isinstance(modules, bool) else kind in modules
 
     def _of_flat(self, children: tuple[Tree, ...], start: int) -> Tree | None:
         """Return the tree that a flat list holds the leaves of, if that is known."""
@@ -378,8 +384,11 @@ def _is_nothing(tree: Tree) -> bool:
 
 
 def _unboxed(field: str, child: Tree) -> Tree | None:
-    """Return what a library's object holds, if it only wraps one array or one tree."""
-    if field == "value" and isinstance(child, Leaf):
+    """Return what a library's object holds, if it only wraps one array or one tree.
+
+    A number may be an array where another function takes it.
+    """
+    if field == "value" and (isinstance(child, Leaf) or child.kind == "number"):
         return child
     if field == "states" and isinstance(child, Node) and child.kind == "tuple":
         return child.children[0] if len(child.children) == 1 else None

@@ -32,15 +32,22 @@ class Descriptions:
       shapes: What flat lists of leaves stand for.
       keep_types: Whether classes are kept.
       unread: Fields of stand-ins that are left out.
+      numbered: Modules whose numbers are described, too.
     """
 
     def __init__(
-        self, known: Known, shapes: Shapes, keep_types: bool, unread: Set[Field]
+        self,
+        known: Known,
+        shapes: Shapes,
+        keep_types: bool,
+        unread: Set[Field],
+        numbered: Set[type],
     ) -> None:
         self._known = known
         self._shapes = shapes
         self._keep_types = keep_types
         self._unread = unread
+        self._numbered = numbered
 
     def __call__(self, value: Any) -> Described:
         """Describe a value and list its arrays."""
@@ -60,6 +67,13 @@ class Descriptions:
             state = self._shapes.state
             return self._shapes.tree(leaves)
 
-        tree = plain(value, is_array, arrays, self._keep_types, of_leaves=of_leaves)
+        tree = plain(
+            value,
+            is_array,
+            arrays,
+            self._keep_types,
+            of_leaves=of_leaves,
+            in_modules=self._numbered,
+        )
         self._known[id(value), state] = value, (tree, arrays)
         return tree, arrays

@@ -35,6 +35,7 @@ from untrace.lifting.recorded.functions.needs import (
 )
 from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
+from untrace.lifting.recorded.naming.traced_numbers import classes_of_traced_numbers
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
 from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import Body, Call, Place, Target, is_library
@@ -94,6 +95,7 @@ class Plan:
       flags: The values that parameters of functions held in all runs, where these are
         bools.
       varying: Attributes of a library's classes that are arrays in some objects.
+      numbered: Modules that pass their numbers as arrays somewhere.
       unread: Fields of stand-ins that the program has no need for.
       prunes: Whether these are left out.
       mergeable: Names of functions that become one where they differ in numbers; None
@@ -158,6 +160,7 @@ class Plan:
         default_factory=dict["tuple[int, str]", "set[bool]"]
     )
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
+    numbered: set[type] = field(init=False)
     unread: set[Field] = field(default_factory=set[Field])
     prunes: bool = True
     mergeable: Set[str] | None = None
@@ -173,6 +176,9 @@ class Plan:
     has_passed: bool = False
     n_rounds: int = 0
     n_widened: int = 0
+
+    def __post_init__(self) -> None:
+        self.numbered = classes_of_traced_numbers(self.recording)
 
     def roots(self) -> list[Body]:
         """List the runs that are in no other: the recording, and what was traced apart."""

@@ -117,7 +117,11 @@ class Program:
         self.runs = Runs(plan)
         self.shapes = Shapes()
         self.describe = Descriptions(
-            plan.described, self.shapes, options.keep_types, plan.unread
+            plan.described,
+            self.shapes,
+            options.keep_types,
+            plan.unread,
+            plan.numbered,
         )
         self.customs: dict[Any, Term] = {}
         self.open_customs: list[int] = []

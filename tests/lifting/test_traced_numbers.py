@@ -1,0 +1,91 @@
+"""Numbers in modules of equinox are arrays inside `jax.jit`, and settings elsewhere."""
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+
+TEXT = """
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+class Constant(eqx.Module):
+    value: float
+
+    def __call__(self, x):
+        return self.value
+
+class Decay(eqx.Module):
+    scale: float
+
+    def __call__(self, x):
+        return jnp.exp(-x / self.scale)
+
+class Product(eqx.Module):
+    first: eqx.Module
+    second: eqx.Module
+
+    def __call__(self, x):
+        return self.first(x) * self.second(x)
+
+class Process(eqx.Module):
+    kernel: eqx.Module
+    x: jax.Array
+
+    @jax.jit
+    def at(self, z):
+        return self.kernel(self.x) + self.kernel(z)
+
+    @eqx.filter_jit
+    def filtered(self, z):
+        return self.kernel(self.x) - self.kernel(z)
+"""
+
+
+@pytest.fixture
+def layers(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "layers_of_modules.py").write_text(TEXT)
+    monkeypatch.syspath_prepend(str(folder))
+    yield importlib.import_module("layers_of_modules")
+    del sys.modules["layers_of_modules"]
+
+
+def recovered(f):
+    src = untrace.source(f)(X, X)
+    assert src.report.is_verified, str(src.report)
+    assert not any("equations" in note for note in src.report.notes)
+    return str(src)
+
+
+def test_numbers_of_modules_are_passed_to_a_jitted_method(layers):
+    def predict(x, z):
+        process = layers.Process(layers.Decay(2.0), x)
+        return process.at(z) * process.kernel(z)
+
+    text = recovered(predict)
+    assert "at(Process(kernel=Decay(2.0), x=x), z)" in text
+    assert "self_.kernel.scale" in text
+
+
+def test_boxed_numbers_are_what_boxed_arrays_are(layers):
+    def predict(x, z):
+        kernel = layers.Product(layers.Constant(1.5), layers.Decay(2.0))
+        return layers.Process(kernel, x).at(z)
+
+    text = recovered(predict)
+    assert "Product(first=1.5, second=Decay(2.0))" in text
+
+
+def test_numbers_stay_settings_where_equinox_splits_them(layers):
+    def predict(x, z):
+        return layers.Process(layers.Decay(2.0), x).filtered(z)
+
+    assert "Decay" not in recovered(predict)
