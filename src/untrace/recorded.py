@@ -40,6 +40,7 @@ from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
 MAX_ROUNDS = 6
+MAX_INSIDE = 2  # calls inside a function that are lowered because of one failure
 FROM_EQUATIONS = "Written from its equations, not from the calls that were made"
 """How the note that says so begins; what follows is why."""
 
@@ -181,10 +182,17 @@ def _lower(lines: Sequence[str], why: str, plan: Plan, program: Program) -> bool
       plan: What is known about the program.
       program: As it was written.
 
+    What fails in one way again and again inside a function may come of what it is given:
+    then its call is written so.
+
     Returns:
       Whether there is one.
     """
+    failure = why, tuple(lines[1:])
+    plan.failures[failure] += 1
     tried = lines[:1] if plan.lowered else lines
+    if plan.failures[failure] > MAX_INSIDE and lines[1:]:
+        tried = lines[1:]
     return any(program.lower_line(line, why) for line in tried) or plan.widen(why)
 
 

@@ -3,10 +3,13 @@
 import importlib
 import sys
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import untrace
+from untrace.lifting.recorded import plan
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 
@@ -89,3 +92,18 @@ def test_numbers_stay_settings_where_equinox_splits_them(layers):
         return layers.Process(layers.Decay(2.0), x).filtered(z)
 
     assert "Decay" not in recovered(predict)
+
+
+def test_a_call_whose_argument_is_written_wrong_is_the_only_loss(layers, monkeypatch):
+    monkeypatch.setattr(plan, "classes_of_traced_numbers", lambda recording: set())
+
+    def predict(x, z):
+        a = jnp.sin(x) + jnp.cos(z)
+        b = layers.Process(layers.Decay(2.0), x).at(a)
+        return jax.nn.softmax(b * a)
+
+    src = untrace.source(predict)(X, X)
+    assert src.report.is_verified
+    assert "jax.nn.softmax(b * a)" in str(src)
+    (note,) = [n for n in src.report.notes if "from its equations" in n]
+    assert note.startswith("`at` (test_traced_numbers.py:")

@@ -103,6 +103,11 @@ class Place:
     depth: int
     code: types.CodeType = field(compare=False, repr=False)
 
+    @property
+    def shown(self) -> str:
+        """The file, without its folder, and the line."""
+        return f"{os.path.basename(self.filename)}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
@@ -296,9 +301,7 @@ class Call(Subject):
         name = getattr(made, "__name__", "") or getattr(made, "name", "")
         if not (isinstance(name, str) and name):
             name = self.bodies[0].subject if self.bodies else type(made).__name__
-        if place is None:
-            return name
-        return f"{name}, {os.path.basename(place.filename)}:{place.line}"
+        return name if place is None else f"{name}, {place.shown}"
 
     @property
     def is_own(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import types
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -107,6 +108,7 @@ class Plan:
       passes_functions: Whether functions are passed to the user's functions.
       has_passed: Whether some were.
       n_rounds: How often it was written without being proved.
+      failures: How often it failed in which way, called from which lines.
       n_widened: How often a call around one that was lowered was lowered, too.
     """
 
@@ -175,6 +177,9 @@ class Plan:
     passes_functions: bool = True
     has_passed: bool = False
     n_rounds: int = 0
+    failures: Counter[tuple[str, tuple[str, ...]]] = field(
+        default_factory=Counter["tuple[str, tuple[str, ...]]"]
+    )
     n_widened: int = 0
 
     def __post_init__(self) -> None:
@@ -430,7 +435,7 @@ def place_of(item: Call) -> str:
     place = item.place
     if place is None or place.filename.startswith(OWN_FOLDER):
         return ""
-    return f"{os.path.basename(place.filename)}:{place.line}"
+    return place.shown
 
 
 def makers(body: Body, array: Any, around: tuple[Call, ...] = ()) -> tuple[Call, ...]:

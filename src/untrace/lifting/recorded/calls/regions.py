@@ -41,7 +41,7 @@ from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost
-from untrace.recovery.record import Call
+from untrace.recovery.record import Call, is_library
 from untrace.stages import staged
 from untrace.syntax.names import identifier
 
@@ -190,7 +190,7 @@ def write_region(item: Call, writer: Writer) -> None:
     rename(item.result, item.target, writer)
     why = program.plan.lowered.get(item)
     if why is not None and not _binds_libraries_alone(item):
-        where = place_of(item)
+        where = _users_place(item, writer) or place_of(item)
         shown = f"`{_name(item)}`" + (f" ({where})" if where else "")
         program.lifter.note(f"{shown} is written from its equations: {why}")
 
@@ -268,6 +268,14 @@ def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) ->
     return module_function(lifter, block, name, build)
 
 
+def _users_place(item: Call, writer: Writer) -> str:
+    """Say where the user's code called what made a call; "" if that is not known."""
+    around = [call.place for call in writer.program.open_calls]
+    places = [*around, *writer.trail, item.place]
+    users = [p for p in places if p is not None and not is_library(p.code)]
+    return users[-1].shown if users else ""
+
+
 def _name(item: Call) -> str:
     """Name what was called."""
     function = item.function
@@ -275,6 +283,8 @@ def _name(item: Call) -> str:
         name = item.bodies[0].code.co_name
     elif isinstance(function, jaxapi.Transformed):
         name = function.maker[1]
+        inner = innermost(function.function) if name == "jit" else None
+        name = function_name(inner) if inner is not None else name
     elif isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)):
         name = function_name(innermost(function) or function.fun)
     else:
