@@ -139,3 +139,43 @@ def test_trees_that_hold_nothing_in_each_other_s_places():
         return MASKS.update(model, lambda x: x * 2.0, lambda x: jnp.sin(x))
 
     assert "filled(" in recover(step, model)
+
+
+GROUPS = library(
+    """
+class Key:
+    pass
+
+FIRST, SECOND = Key(), Key()
+
+class Contact(NamedTuple):
+    distance: jax.Array
+    normal: jax.Array
+
+def groups(x):
+    a = jnp.sin(x) * 2 + jnp.cos(x)
+    b = jnp.exp(a) - jnp.tanh(x)
+    return {
+        FIRST: Contact(jnp.sin(a) * b, jnp.cos(b) + a),
+        SECOND: Contact(jnp.cos(a) * b, jnp.cos(b) + x),
+    }
+
+def collided(groups, x):
+    total = 0.0
+    for key, contact in groups.items():
+        a = jnp.sin(contact.distance) * 2 + jnp.cos(x)
+        total += jnp.exp(a) - jnp.tanh(contact.normal) + jnp.cos(a) + jnp.sin(a)
+    return total
+"""
+)
+
+
+def test_dicts_with_keys_that_have_no_text():
+    def f(x):
+        return GROUPS.collided(GROUPS.groups(x), x) + GROUPS.collided(
+            GROUPS.groups(x * x), x
+        )
+
+    source = untrace.source(f)(X)
+    assert source.report.is_verified and source.report.notes == ()
+    assert "def groups(x):" in str(source)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.capture.dict_keys import is_plain_key
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
 from untrace.lifting.recorded.calls.tails import dtype_term
 from untrace.lifting.recorded.dict_parts import of_dicts
@@ -153,9 +154,7 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
         brackets = "()" if kind is tuple else "[]"
         return display(brackets, [_item(item, role, writer) for item in value])
     if kind is dict:
-        return _of_dicts(value, writer) or dict_term(
-            [(k, writer.value(item)) for k, item in value.items()]
-        )
+        return _of_dicts(value, writer) or _dict(value, writer)
     if kind is slice:
         items = [value.start, value.stop, value.step]
         return call(text_term("slice"), [writer.value(item) for item in items])
@@ -167,6 +166,14 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
     if kind is np.bool_ and writer.in_library:  # JAX treats both alike
         value = bool(value)
     return static_term(value, writer)
+
+
+def _dict(value: dict[Any, Any], writer: Writer) -> Term:
+    unknown = [key for key in value if not is_plain_key(key)]
+    if unknown:
+        kind = type(unknown[0]).__name__
+        raise Unwritable(f"a dict has a key of type {kind}")
+    return dict_term([(key, writer.value(item)) for key, item in value.items()])
 
 
 def _of_dicts(value: dict[Any, Any], writer: Writer) -> Term | None:
