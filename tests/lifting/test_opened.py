@@ -34,6 +34,9 @@ def _primitive(
 
 unbatched_p = _primitive("unbatched", lambda x, *, why: x)
 softened_p = _primitive("softened", lambda x, *, by: jnp.tanh(x * by) + jnp.sin(x))
+foreign_p = _primitive(
+    "foreign", lambda x: jax.ffi.ffi_call("nowhere", jax.typeof(x))(jnp.sin(x))
+)
 lied_p = _primitive("lied", lambda x: x, lambda x: x * 2)
 
 
@@ -45,6 +48,16 @@ def recover(function: Callable[..., Any], *args: Any, **options: Any) -> str:
 
 def body(text: str) -> str:
     return text[text.index("def f") :].split("\n\n\ndef example_args")[0]
+
+
+def test_what_calls_compiled_code_of_a_library_is_imported() -> None:
+    def f(x: Any) -> Any:
+        return foreign_p.bind(jnp.cos(x)) * 2.0
+
+    src = untrace.source(f)(X)
+    assert src.report.strength == "identical"
+    assert "import foreign_p\n" in str(src)
+    assert "return foreign_p.bind(jnp.cos(x)) * 2.0" in str(src)
 
 
 def test_what_does_nothing_vanishes() -> None:

@@ -154,6 +154,7 @@ from untrace.jaxapi.jaxprs import (
     new_var,
     scan_sizes,
     split_jaxpr,
+    sub_jaxprs_of,
     var_behind,
 )
 from untrace.jaxapi.kernel_calls import KERNEL_HOME as KERNEL_HOME
@@ -246,8 +247,6 @@ from untrace.jaxapi.rules import (
     follows_rules,
     is_perturbable,
     lost_capture,
-    sub_jaxprs,
-    sub_jaxprs_of,
     without_known_residuals,
 )
 from untrace.jaxapi.settings import MANAGERS as MANAGERS
@@ -495,7 +494,6 @@ __all__ = [
     "split_jaxpr",
     "stand_in_for",
     "static_arguments",
-    "sub_jaxprs",
     "sub_jaxprs_of",
     "taking_leaves",
     "tangent_choices",

@@ -28,7 +28,7 @@ from jax._src.interpreters import mlir as _mlir
 from untrace.jaxapi.avals import same_aval
 from untrace.jaxapi.comparing import array_key
 from untrace.jaxapi.evaluation import eval_jaxpr
-from untrace.jaxapi.jaxprs import JaxprLiteral, Tracer, split_jaxpr
+from untrace.jaxapi.jaxprs import JaxprLiteral, Tracer, split_jaxpr, sub_jaxprs_of
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
 
@@ -182,6 +182,8 @@ def _implementation(
         body, _ = split_jaxpr(jaxpr)
         if body.effects or len(jaxpr.out_avals) != len(out_avals):
             return None
+        if _calls_foreign_code(body):
+            return None
         if not all(map(same_aval, jaxpr.out_avals, out_avals)):
             return None
         if getattr(primitive.impl, "func", None) is _dispatch.apply_primitive:
@@ -191,6 +193,14 @@ def _implementation(
     except Exception:  # code of a library, which may want other things than tracers
         return None
     return jaxpr if is_same else None
+
+
+def _calls_foreign_code(body: Any) -> bool:
+    """Whether a jaxpr calls compiled code, which only the library makes known to XLA."""
+    if any(eqn.primitive.name == "ffi_call" for eqn in body.eqns):
+        return True
+    inner = [split_jaxpr(part)[0] for part in sub_jaxprs_of(body.eqns)]
+    return any(map(_calls_foreign_code, inner))
 
 
 @_remembered

@@ -6,7 +6,7 @@ the ends of binders; jax 0.12 keeps the sizes of a `scan` as trees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from jax._src import core as _core
@@ -44,6 +44,14 @@ def split_jaxpr(jaxpr: Any) -> tuple[Any, list[Any]]:
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr.jaxpr, list(jaxpr.consts)
     return jaxpr, []
+
+
+def sub_jaxprs_of(eqns: Iterable[Any]) -> Iterator[Any]:
+    """Yield the jaxprs in the params of equations."""
+    for eqn in eqns:
+        for param in eqn.params.values():
+            items = param if isinstance(param, tuple) else (param,)
+            yield from (item for item in items if is_jaxpr(item))
 
 
 def close_jaxpr(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:

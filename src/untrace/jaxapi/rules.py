@@ -30,6 +30,7 @@ from untrace.jaxapi.jaxprs import (
     close_jaxpr,
     is_jaxpr,
     split_jaxpr,
+    sub_jaxprs_of,
     var_behind,
 )
 from untrace.jaxapi.tracing import trace_flat
@@ -64,7 +65,7 @@ def _is_small(jaxpr: Any) -> bool:
         count += len(body.eqns)
         if any(eqn.primitive.name == "call_exported" for eqn in body.eqns):
             return False  # it may hold any number of them
-        stack += sub_jaxprs(body)
+        stack += sub_jaxprs_of(body.eqns)
     return count <= SMALL_FUNCTION
 
 
@@ -241,7 +242,7 @@ def _lost(jaxpr: Any, is_seen: Callable[[Any], bool], walked: set[int]) -> Any:
         if isinstance(const, Tracer) and not is_seen(var_behind(const)):
             return const
     callers = [eqn for eqn in body.eqns if not library_of(eqn.primitive)]
-    inner = list(_jaxprs_in(callers))
+    inner = list(sub_jaxprs_of(callers))
     if not inner:
         return None
     own = {*body.invars, *body.constvars}
@@ -252,23 +253,6 @@ def _lost(jaxpr: Any, is_seen: Callable[[Any], bool], walked: set[int]) -> Any:
 
     found = (_lost(each, is_seen_inside, walked) for each in inner)
     return next((tracer for tracer in found if tracer is not None), None)
-
-
-def sub_jaxprs(body: Any) -> Iterator[Any]:
-    """List the jaxprs in the params of the equations of a jaxpr."""
-    return _jaxprs_in(body.eqns)
-
-
-def sub_jaxprs_of(eqns: Iterable[Any]) -> Iterator[Any]:
-    """List the jaxprs in the params of equations."""
-    return _jaxprs_in(eqns)
-
-
-def _jaxprs_in(eqns: Iterable[Any]) -> Iterator[Any]:
-    for eqn in eqns:
-        for param in eqn.params.values():
-            items = param if isinstance(param, tuple) else (param,)
-            yield from (item for item in items if is_jaxpr(item))
 
 
 class CustomVJPForward(NamedTuple):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from untrace import jaxapi
+from untrace.folder import OWN_FOLDER
 from untrace.optional import Subject
 
 Target = str | tuple["Target", ...] | None
@@ -107,6 +108,12 @@ class Place:
     def shown(self) -> str:
         """The file, without its folder, and the line."""
         return f"{os.path.basename(self.filename)}:{self.line}"
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is in the user's code, and in no library's."""
+        is_own = self.filename.startswith(OWN_FOLDER)
+        return not (is_own or is_library(self.code))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class LostRules:
         for eqn in body.eqns:
             if eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call"):
                 self._rules(eqn, (*around, own), names)
-        for inner in jaxapi.sub_jaxprs(body):
+        for inner in jaxapi.sub_jaxprs_of(body.eqns):
             self._jaxpr(inner, (*around, own), names)
 
     def _rules(self, eqn: Any, around: tuple[set[Any], ...], names: list[str]) -> None:

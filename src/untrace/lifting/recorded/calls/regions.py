@@ -41,7 +41,7 @@ from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost
-from untrace.recovery.record import Call, is_library
+from untrace.recovery.record import Call
 from untrace.stages import staged
 from untrace.syntax.names import identifier
 
@@ -272,7 +272,7 @@ def _users_place(item: Call, writer: Writer) -> str:
     """Say where the user's code called what made a call; "" if that is not known."""
     around = [call.place for call in writer.program.open_calls]
     places = [*around, *writer.trail, item.place]
-    users = [p for p in places if p is not None and not is_library(p.code)]
+    users = [place for place in places if place is not None and place.is_users]
     return users[-1].shown if users else ""
 
 
