@@ -11,7 +11,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
-from untrace.lifting.recorded.calls.tails import dtype_term
+from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.masked_trees import of_masked
@@ -114,6 +114,9 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
         if array is not None:
             return writer.program.constant(array)
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
+    limit = limit_term(value, writer)
+    if limit is not None:
+        return limit
     text = spell_limit(value, imports) or spell(value, imports)
     numbers = writer.program.numbers
     return numbers.term(value, text, role, writer.in_library) or text_term(text)

@@ -110,6 +110,7 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
+        self.item: Call | None = None  # the call being written
         self.formulas: dict[int, deque[Formula]] = {}
         self.arrays: dict[int, str] = {}
         self.scalars: dict[int, int | float] = {}
@@ -170,6 +171,7 @@ class Program:
         numbers = self.numbers
         before = numbers.roles, numbers.held, numbers.module_names
         others = self.formulas, self.arrays, self.shaped
+        around, self.item = self.item, item
         numbers.roles, numbers.held = dict(item.numbers), item.held
         numbers.module_names = item.module_names
         self.formulas = {}
@@ -182,6 +184,7 @@ class Program:
         finally:
             numbers.roles, numbers.held, numbers.module_names = before
             self.formulas, self.arrays, self.shaped = others
+            self.item = around
 
     # ---- what the user wants to see the inside of ----------------------------------
 
