@@ -1,6 +1,7 @@
 """Sizes, parts of shapes and limits of types come back as the user has written them."""
 
 import inspect
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -116,6 +117,72 @@ def test_a_function_comes_back_as_it_is(function, args):
     assert inspect.getsource(function) in str(src)
     if function is with_heads:
         assert inspect.getsource(split_heads) in str(src)
+
+
+def test_static_arguments_have_their_names():
+    def steps(x, n_steps):
+        return jax.lax.fori_loop(0, n_steps, lambda _, y: y + jnp.sin(y) / n_steps, x)
+
+    jitted = jax.jit(steps, static_argnames="n_steps")
+    for src in (
+        untrace.source(steps, static_argnames="n_steps")(X, n_steps=5),
+        untrace.source(lambda x: jitted(x, n_steps=5))(X),
+    ):
+        assert src.report.is_verified
+        assert "N_STEPS = 5" in str(src)
+        assert "(0, N_STEPS, lambda _, y: y + jnp.sin(y) / N_STEPS, x)" in str(src)
+    both = untrace.source(lambda x: jitted(x, n_steps=5) + jitted(x, n_steps=6))(X)
+    assert both.report.is_verified and "N_STEPS" not in str(both)
+
+
+HEADS = 2
+
+
+def of_heads(w, x):
+    n, t, d = x.shape
+    y = (x @ w).reshape(n, t, HEADS, d // HEADS)
+    return y.reshape(n, t, d).sum()
+
+
+def main(w, x):
+    return of_heads(w, x)
+
+
+def test_sizes_with_names_are_of_the_integers_of_the_module():
+    src = untrace.source(main, symbolic=True)(W, X)
+    assert src.report.is_verified and "\n\ndef main(w, x):\n" in str(src)
+    assert "y = (x @ w).reshape(N, T, HEADS, D // HEADS)" in str(src)
+
+
+def test_sizes_have_their_names_in_the_annotations_of_all_functions():
+    pytest.importorskip("jaxtyping")
+    text = str(untrace.source(main, annotate="jaxtyping")(W, X))
+    assert 'def of_heads(w: Float[Array, "8 8"], x: Float[Array, "n t d"])' in text
+    text = str(untrace.source(main, annotate="jaxtyping", symbolic=True)(W, X))
+    for name in ("of_heads", "main"):
+        shown = f'def {name}(w: Float[Array, "d d"], x: Float[Array, "n t d"])'
+        assert shown in text
+
+
+class Five(NamedTuple):
+    a: object
+    b: object
+    c: object
+    d: object
+    e: object
+
+
+def test_fields_that_are_named_one_by_one_keep_their_names():
+    def by_name(p):
+        q = (p.a, p.b, p.c, p.d)
+        return jnp.stack(q)
+
+    def by_slice(p):
+        return jnp.stack(p[:4])
+
+    five = Five(*(X + i for i in range(5)))
+    assert "    q = (p.a, p.b, p.c, p.d)\n" in str(untrace.source(by_name)(five))
+    assert "    return jnp.stack(p[:4])\n" in str(untrace.source(by_slice)(five))
 
 
 def test_turns_of_other_sizes_are_no_loop():

@@ -87,15 +87,20 @@ class Formula:
 
     def _is_modules(self) -> bool:
         """Whether it is an integer of constants alone, at least one of them the module's."""
-        parts = list(self._parts())
+        parts = list(self.parts())
         is_whole = all(type(one.value) is int and one.is_constant for one in parts)
-        return is_whole and any(one.name and not one.symbol for one in parts)
+        return is_whole and any(one.is_of_module() for one in parts)
 
-    def _parts(self) -> Iterator[Formula]:
+    def is_of_module(self) -> bool:
+        """Whether it is a constant of the module."""
+        return self.is_constant and bool(self.name) and not self.symbol
+
+    def parts(self) -> Iterator[Formula]:
+        """Yield the numbers that it is computed from in the end."""
         if not self.operands:
             yield self
         for operand in self.operands:
-            yield from operand._parts()
+            yield from operand.parts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +208,10 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
+def _no_factors() -> dict[int, str]:
+    return {}
+
+
 @dataclass(eq=False, slots=True)
 class Body(Subject):
     """One run of a function: parameters, calls and result.
@@ -282,6 +291,7 @@ class Call(Subject):
       shaped: The arrays whose `.shape` or `.dtype`, by this name, is among them, or limits
         of whose type (`finfo`) are, if the caller is the user's.
       shape_parts: The parts of shapes of arrays that shapes among them are made of.
+      factors: The names of the module's integers that sizes with names are computed from.
       setting: JAX's settings when it was made.
       turn: What the variables of the loops held that it was made in.
     """
@@ -308,6 +318,7 @@ class Call(Subject):
     formulas: tuple[Formula, ...] = ()
     shaped: tuple[tuple[str, Any], ...] = ()
     shape_parts: tuple[ShapePart, ...] = ()
+    factors: Mapping[int, str] = field(default_factory=_no_factors)
     setting: jaxapi.Setting = ()
     turn: Turn = ()
     said: str = ""  # once somebody has asked

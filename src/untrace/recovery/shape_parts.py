@@ -68,7 +68,7 @@ def _parts(items: Sequence[ast.expr], frame: types.FrameType) -> Iterator[ShapeP
         if not isinstance(item, ast.Starred):
             position += 1
             continue
-        part = _part(item.value, position, frame) if _is_shape(item.value) else None
+        part = _part(item.value, position, frame)
         if part is None:  # where the next ones stand is unknown
             return
         yield part
@@ -76,6 +76,8 @@ def _parts(items: Sequence[ast.expr], frame: types.FrameType) -> Iterator[ShapeP
 
 
 def _part(node: ast.expr, position: int, frame: types.FrameType) -> ShapePart | None:
+    if not _is_shape(node):
+        return None
     ends: tuple[int | None, int | None] = (None, None)
     if isinstance(node, ast.Subscript):
         assert isinstance(node.slice, ast.Slice)

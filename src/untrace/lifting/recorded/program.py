@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
@@ -110,6 +111,11 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
+        # Shapes with the names of dimensions, by the `id` of inputs.
+        self.named_sizes: dict[int, Sequence[Any]] = {}
+        self.main_code: types.CodeType | None = (
+            None  # of the function that the user gave
+        )
         self.item: Call | None = None  # the call being written
         self.formulas: dict[int, deque[Formula]] = {}
         self.arrays: dict[int, str] = {}

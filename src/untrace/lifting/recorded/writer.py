@@ -119,6 +119,10 @@ class Writer:
         self.of_turns: dict[
             tuple[str, tuple[int, ...]], Name
         ] = {}  # by arrays of a turn
+        self.sizes_taken: dict[
+            int, Sequence[Any]
+        ] = {}  # as variables, by `id` of arrays
+        self.dropped: frozenset[str] = frozenset()  # parameters that hold no arrays
         self.given = Given()
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from untrace.lifting.recorded.naming.values import Found
+from untrace.lifting.recorded.numbers.numbers import constant_name
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import Writer
@@ -81,11 +82,23 @@ def _found(formula: Formula, writer: Writer) -> Found | None:
 
 
 def _constant(formula: Formula, writer: Writer) -> Term | None:
-    """Name a constant of the user's module, `1 - TAU`."""
-    if not (formula.is_constant and formula.name) or writer.in_library:
+    """Name a constant of the user's module, `1 - TAU`, or an argument that is static."""
+    is_static = formula.is_given and _is_static(formula.name, writer)
+    if not (formula.is_constant or is_static) or writer.in_library:
+        return None
+    name = constant_name(formula.name) if is_static else formula.name
+    if not name:
         return None
     text = spell_float(formula.value)
-    return writer.program.numbers.constant(formula.value, text, formula.name)
+    return writer.program.numbers.constant(formula.value, text, name)
+
+
+def _is_static(name: str, writer: Writer) -> bool:
+    """Whether an argument is no parameter here, since it is known when JAX traces."""
+    around: Writer | None = writer
+    while around is not None and name not in around.dropped:
+        around = around.parent
+    return around is not None
 
 
 def _turn_key(name: str, formula: Formula) -> tuple[str, tuple[int, ...]]:
@@ -130,6 +143,8 @@ def _variable(formula: Formula, writer: Writer) -> Term:
             break
         writer.draft.statements.insert(place, statement)
         return writer.ref((made[names.index(formula.name)], ""))
+    if array is not None:
+        writer.sizes_taken[id(operand.array)] = names
     for name, hint, size in zip(made, names, sizes):
         writer.hold_number(size, hint, name)
     place = _place(term, writer)
