@@ -168,7 +168,8 @@ def test_tuples_are_passed_whole():
 
 
 def masked(x):
-    return jnp.where(x > 1, x, jnp.finfo(x.dtype).min)
+    dtype = x.dtype
+    return jnp.where(x > 1, x, jnp.finfo(dtype).min)
 
 
 def guarded(x):

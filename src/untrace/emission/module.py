@@ -21,6 +21,7 @@ from untrace.lifting.spelling.sidecar import packed_lines, unpacker_function
 from untrace.printable import printable
 from untrace.syntax.formatting import format_source
 from untrace.syntax.layout import lay_out
+from untrace.syntax.tables import with_tables
 from untrace.syntax.text import docstring, quote
 
 # Known only when the file is saved.
@@ -97,7 +98,7 @@ def emit(listing: Listing) -> Module:
         text = "\n".join(lay_out(lines))
         imports = "\n".join(lay_out(lifter.imports.lines(text)))
         body = f"{imports}\n{text}"
-    body = _checked(body.strip("\n") + "\n")
+    body = _checked(with_tables(body.strip("\n") + "\n"))
     names = {key: name for key, (name, _) in listing.classes.items()}
     stored = dict(lifter.constants.stored)
     return Module(

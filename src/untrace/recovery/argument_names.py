@@ -8,6 +8,7 @@ from typing import Any
 from untrace.recovery.bytecode import Site
 from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
+from untrace.recovery.limits import limited_arrays
 from untrace.recovery.numbers import (
     NO_NUMBERS,
     flattened,
@@ -21,6 +22,7 @@ from untrace.recovery.numbers import (
     shaped_arrays,
 )
 from untrace.recovery.record import Body, Call
+from untrace.recovery.shape_parts import shape_parts
 from untrace.recovery.snapshots import Snapshots
 
 
@@ -54,8 +56,10 @@ def name_arguments(
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.module_names = module_names(names)
     call.constants = constant_arguments(frame, call, given)
-    call.formulas = formulas(frame, given, body)
-    call.shaped = shaped_arrays(frame, given)
+    call.shape_parts = shape_parts(frame)
+    sizes = [size for part in call.shape_parts for size in part.sizes]
+    call.formulas = formulas(frame, given, body, sizes)
+    call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
 

@@ -117,6 +117,14 @@ def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
 _BEFORE_CALLS = ("CACHE", "KW_NAMES", "PRECALL", "PUSH_NULL")
 
 
+def has_slice(code: types.CodeType) -> bool:
+    """Whether a function takes slices of anything."""
+    return any(
+        one.opname in ("BUILD_SLICE", "BINARY_SLICE") or isinstance(one.argval, slice)
+        for one in instructions_of(code)[0]
+    )
+
+
 @optional(makes(dict))
 def unpacked(code: types.CodeType) -> Mapping[str, Target]:
     """Return the parameters that a function unpacks, with the names that it uses."""

@@ -18,18 +18,22 @@ from untrace.recovery.sites import once_per_site
 def is_constant_variable(frame: types.FrameType, name: str) -> bool:
     """Whether a local variable, or one that is closed over, only holds constants."""
     code = frame.f_code
-    owner = _owner(frame, name) if name in listing_of(code).free else code
-    return owner is not None and name in _constant_variables(owner, 0)
+    if name in listing_of(code).free:
+        owner = owner_of(frame, name)
+        if owner is None:
+            return False
+        code = owner.f_code
+    return name in _constant_variables(code, 0)
 
 
-def _owner(frame: types.FrameType, name: str) -> types.CodeType | None:
+def owner_of(frame: types.FrameType, name: str) -> types.FrameType | None:
     """Return the running function whose variable one closes over; None if none is it."""
     inner, back = frame.f_code, frame.f_back
     while back is not None:
         code = back.f_code
         is_around = inner.co_qualname.startswith(f"{code.co_qualname}.<locals>.")
         if is_around and name in code.co_cellvars:
-            return code if code.co_filename == inner.co_filename else None
+            return back if code.co_filename == inner.co_filename else None
         back = back.f_back
     return None
 

@@ -11,27 +11,33 @@ it was assigned: `batch, length = x.shape`.
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import math
 import operator
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from untrace.recovery.constant_variables import is_constant_variable
+from untrace.recovery.constant_variables import is_constant_variable, owner_of
 from untrace.recovery.expressions import (
     expression_at,
     held_by,
     is_local,
-    source_tree,
     static_value,
 )
+from untrace.recovery.instructions import listing_of
 from untrace.recovery.numbers import flattened, is_any_array
 from untrace.recovery.record import Body, Formula
 from untrace.recovery.sites import once_per_site
+from untrace.recovery.variables import (
+    Position,
+    Variables,
+    position_of,
+    size_taken,
+    variables_around,
+)
 from untrace.syntax.precedence import SYMBOLS
 
 MAX_DEPTH = 8
@@ -48,7 +54,7 @@ _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
 
 
 def formulas(
-    frame: types.FrameType, values: Iterable[Any], body: Body
+    frame: types.FrameType, values: Iterable[Any], body: Body, sizes: Sequence[int] = ()
 ) -> tuple[Formula, ...]:
     """Return how the calling expression computes the numbers given, in order.
 
@@ -59,6 +65,7 @@ def formulas(
       frame: The caller's, which is at the call.
       values: What the call was given.
       body: The run of the function around.
+      sizes: Those among them that are written as parts of shapes.
     """
     numbers = [v for v in flattened(values) if type(v) in (int, float)]
     if not numbers:
@@ -72,6 +79,7 @@ def formulas(
     found = [_formula(argument, caller, argument, 0) for argument in arguments]
     made = [f for f in found if f is not None and repr(f.value) in given]
     written = Counter(repr(formula.value) for formula in made)
+    written.update(map(repr, sizes))
     telling = {repr(f.value) for f in made if f.is_telling()}
     return tuple(
         [
@@ -134,101 +142,8 @@ def _is_arithmetic(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return type(node.value) in (int, float)
     if isinstance(node, ast.Subscript):
-        return _size(node) is not None
+        return size_taken(node) is not None
     return isinstance(node, (ast.Name, ast.Attribute))
-
-
-def _size(node: ast.Subscript) -> tuple[str, int] | None:
-    """Return the variable and the axis in `x.shape[-1]`; None if it is no such."""
-    owner, index = node.value, node.slice
-    if not isinstance(owner, ast.Attribute) or owner.attr != "shape":
-        return None
-    sign = 1
-    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
-        sign, index = -1, index.operand
-    if not isinstance(index, ast.Constant) or type(index.value) is not int:
-        return None
-    name = owner.value.id if isinstance(owner.value, ast.Name) else ""
-    return (name, sign * index.value) if name else None
-
-
-_Position = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Assigned:
-    """What a variable is assigned, in one place only.
-
-    Attributes:
-      value: What; of what is unpacked, the item that it takes.
-      names: All variables that the items are unpacked to.
-    """
-
-    value: ast.expr
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Variables:
-    """The variables of a function.
-
-    Attributes:
-      stores: Where each is given a value.
-      assigned: What those are given that are given a value only once.
-      looping: Where loops give variables a value.
-    """
-
-    stores: dict[str, list[_Position]]
-    assigned: dict[str, _Assigned]
-    looping: frozenset[_Position]
-
-
-@functools.lru_cache(maxsize=256)
-def _functions(filename: str) -> dict[ast.expr, _Variables]:
-    """Return, for expressions in functions, the variables there."""
-    found: dict[ast.expr, _Variables] = {}
-    for function in ast.walk(source_tree(filename) or ast.Module([], [])):
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            variables = _variables(function)
-            for node in ast.walk(function):
-                if isinstance(node, ast.expr):
-                    found[node] = variables  # the innermost function comes last
-    return found
-
-
-def _variables(function: ast.AST) -> _Variables:
-    stores: dict[str, list[_Position]] = {}
-    assigned: dict[str, _Assigned] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            stores.setdefault(node.id, []).append(_position(node))
-        elif isinstance(node, ast.arg):
-            stores.setdefault(node.arg, []).append(_position(node))
-        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-            assigned.update(_targets(node.targets[0], node.value))
-    once = {name: one for name, one in assigned.items() if len(stores[name]) == 1}
-    loops = [n for n in ast.walk(function) if isinstance(n, (ast.For, ast.While))]
-    inside = itertools.chain.from_iterable(map(ast.walk, loops))
-    looping = frozenset(_position(n) for n in inside if isinstance(n, ast.Name))
-    return _Variables(stores, once, looping)
-
-
-def _position(node: ast.expr | ast.arg) -> _Position:
-    return node.lineno, node.col_offset
-
-
-def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, _Assigned]]:
-    """Yield the variables of an assignment, with what each takes; items of a shape, too."""
-    if isinstance(target, ast.Name):
-        yield target.id, _Assigned(value)
-    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Attribute):
-        names = [one.id for one in target.elts if isinstance(one, ast.Name)]
-        if value.attr == "shape" and len(names) == len(target.elts):
-            for axis, name in enumerate(names):
-                item = ast.copy_location(
-                    ast.Subscript(value, ast.Constant(axis)), value
-                )
-                yield name, _Assigned(item, tuple(names))
 
 
 def _formula(
@@ -270,16 +185,16 @@ def _formula(
 
 
 def _size_of(
-    node: ast.Subscript, caller: _Caller, before: _Variables | None = None
+    node: ast.Subscript, caller: _Caller, before: Variables | None = None
 ) -> Formula | None:
     """Return a size of an array that a local variable holds, or held before."""
-    name, axis = _size(node) or ("", 0)
+    name, axis = size_taken(node) or ("", 0)
     if not name or not is_local(name, caller.frame):
         return None
     if before is None or len(before.stores.get(name, [])) == 1:
         array = held_by(name, caller.frame)
     else:
-        array = _held_before(name, _position(node), caller.body, before)
+        array = _held_before(name, position_of(node), caller.body, before)
     if array is None or not is_any_array(array) or not -array.ndim <= axis < array.ndim:
         return None
     size = array.shape[axis]
@@ -289,16 +204,17 @@ def _size_of(
 
 
 def _held_before(
-    name: str, position: _Position, body: Body, variables: _Variables
+    name: str, position: Position, body: Body, variables: Variables
 ) -> Any:
     """Return what a variable held at some position, if it is plain who gave it that."""
     places = [place for place in variables.stores.get(name, []) if place < position]
     if len(places) == 1 and name in body.parameters:
         return body.parameters[name]
     last = max(places, default=(0, 0))
-    if not places or last in variables.looping:
+    if not places or last in variables.turning:
         return None
-    for call in body.calls:
+    is_again = last in variables.looping  # the last turn gave it what it holds
+    for call in reversed(body.calls) if is_again else body.calls:
         line = call.place.line if call.place else 0
         if call.target == name and last[0] <= line <= position[0]:
             return call.result
@@ -312,7 +228,7 @@ def _variable(
     value = held_by(name, caller.frame)
     if type(value) in (int, float) and not is_local(name, caller.frame):
         return Formula(value, name=name, is_constant=True)
-    variables = _functions(caller.frame.f_code.co_filename).get(around)
+    variables = variables_around(caller.frame.f_code.co_filename).get(around)
     if type(value) is int:
         return _integer(name, value, caller, variables, depth)
     is_constant = not is_local(name, caller.frame) or is_constant_variable(
@@ -332,24 +248,42 @@ def _variable(
 
 
 def _integer(
-    name: str, value: int, caller: _Caller, variables: _Variables | None, depth: int
+    name: str, value: int, caller: _Caller, variables: Variables | None, depth: int
 ) -> Formula | None:
     """Return what an integer variable was computed from, if it is of sizes or parameters."""
     is_constant = is_constant_variable(caller.frame, name)
-    if variables is None or is_constant:
+    owner = variables.owner(name) if variables is not None else None
+    if owner is None or is_constant:
         return _number(value, is_constant)
-    assigned = variables.assigned.get(name)
-    if assigned is not None and variables.stores[name][0] not in variables.looping:
+    if owner is not variables or name in listing_of(caller.frame.f_code).free:
+        outer = _outer(name, caller)
+        made = _integer(name, value, outer, owner, depth) if outer is not None else None
+        return replace(made or Formula(value, name=name), is_outer=True)
+    assigned = owner.assigned.get(name)
+    if assigned is not None:
         node = assigned.value
-        if isinstance(node, ast.Subscript) and _size(node) is not None:
-            made = _size_of(node, caller, variables)
+        if isinstance(node, ast.Subscript) and size_taken(node) is not None:
+            made = _size_of(node, caller, owner)
         else:
             made = _formula(node, caller, node, depth + 1)
         if made is not None and made.value == value and made.is_telling():
-            return Formula(value, "=", (made,), name, names=assigned.names)
+            in_loop = owner.stores[name][0] in owner.looping
+            names = assigned.names
+            return Formula(value, "=", (made,), name, names=names, in_loop=in_loop)
     held = caller.body.parameters.get(name)
-    is_given = type(held) is int and held == value and len(variables.stores[name]) == 1
+    is_given = type(held) is int and held == value and len(owner.stores[name]) == 1
     return Formula(value, name=name, is_given=is_given)
+
+
+def _outer(name: str, caller: _Caller) -> _Caller | None:
+    """Return the running function whose variable is closed over, if it is one."""
+    frame = owner_of(caller.frame, name)
+    if frame is None:
+        return None
+    code = frame.f_code
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    held = {name: held_by(name, frame) for name in parameters}
+    return _Caller(frame, Body(None, code, held))
 
 
 def _math_function(node: ast.expr, frame: types.FrameType) -> str:

@@ -52,6 +52,8 @@ class Formula:
       axis: Which of its sizes that is.
       names: The variables that take all sizes of the array, if it is assigned to one.
       is_given: It is an integer that a parameter held.
+      in_loop: It is a variable that a loop gives a value in each turn.
+      is_outer: It is a variable of a function around.
     """
 
     value: float
@@ -63,12 +65,21 @@ class Formula:
     axis: int = 0
     names: tuple[str, ...] = ()
     is_given: bool = False
+    in_loop: bool = False
+    is_outer: bool = False
 
     def is_telling(self) -> bool:
         """Whether it says more than a number: a float that is computed, an integer of names."""
         if type(self.value) is float and self.symbol:
             return True
         return self._has_variable() or self._is_modules()
+
+    def arrays(self) -> Iterator[Any]:
+        """Yield the arrays whose sizes it is computed from."""
+        if self.symbol == "shape":
+            yield self.array
+        for operand in self.operands:
+            yield from operand.arrays()
 
     def _has_variable(self) -> bool:
         """Whether the size of an array or a parameter is among what it was computed from."""
@@ -77,15 +88,35 @@ class Formula:
 
     def _is_modules(self) -> bool:
         """Whether it is an integer of constants alone, at least one of them the module's."""
-        parts = list(self._parts())
+        parts = list(self.parts())
         is_whole = all(type(one.value) is int and one.is_constant for one in parts)
-        return is_whole and any(one.name and not one.symbol for one in parts)
+        return is_whole and any(one.is_of_module() for one in parts)
 
-    def _parts(self) -> Iterator[Formula]:
+    def is_of_module(self) -> bool:
+        """Whether it is a constant of the module."""
+        return self.is_constant and bool(self.name) and not self.symbol
+
+    def parts(self) -> Iterator[Formula]:
+        """Yield the numbers that it is computed from in the end."""
         if not self.operands:
             yield self
         for operand in self.operands:
-            yield from operand._parts()
+            yield from operand.parts()
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePart:
+    """A part of the shape of an array, `*x.shape[start:stop]`, at a position in another."""
+
+    array: Any
+    start: int | None
+    stop: int | None
+    position: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that it is."""
+        return tuple(self.array.shape[self.start : self.stop])
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +220,10 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
+def _no_factors() -> dict[int, str]:
+    return {}
+
+
 @dataclass(eq=False, slots=True)
 class Body(Subject):
     """One run of a function: parameters, calls and result.
@@ -265,8 +300,10 @@ class Call(Subject):
         several arguments of the caller, by identity.
       containers: The containers among them that local variables of the user hold.
       formulas: How the caller's source computes floats among them.
-      shaped: The arrays whose `.shape` or `.dtype`, by this name, is among them, if the
-        caller is the user's.
+      shaped: The arrays whose `.shape` or `.dtype`, by this name, is among them, or limits
+        of whose type (`finfo`) are, if the caller is the user's.
+      shape_parts: The parts of shapes of arrays that shapes among them are made of.
+      factors: The names of the module's integers that sizes with names are computed from.
       setting: JAX's settings when it was made.
       turn: What the variables of the loops held that it was made in.
     """
@@ -292,6 +329,8 @@ class Call(Subject):
     containers: tuple[tuple[str, Any], ...] = ()
     formulas: tuple[Formula, ...] = ()
     shaped: tuple[tuple[str, Any], ...] = ()
+    shape_parts: tuple[ShapePart, ...] = ()
+    factors: Mapping[int, str] = field(default_factory=_no_factors)
     setting: jaxapi.Setting = ()
     turn: Turn = ()
     said: str = ""  # once somebody has asked

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_MODULE_NAMES = ("jax", "jnp", "np", "functools", "collections", "main", "self")
+_MODULE_NAMES = ("jax", "jnp", "np", "functools", "collections", "self")
 _FUNCTION_NAMES = ("example_args", "tracing_context")
 _PRIMITIVE_NAMES = ("convert_element_type_p", "copy_p", "jit_p")
 """Those that helpers use, or that are looked for in finished texts."""

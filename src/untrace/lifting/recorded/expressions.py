@@ -12,7 +12,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.capture.dict_keys import is_plain_key
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
-from untrace.lifting.recorded.calls.tails import dtype_term
+from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.masked_trees import of_masked
@@ -29,6 +29,7 @@ from untrace.lifting.recorded.slices import slice_term
 from untrace.lifting.recorded.terms import (
     Global,
     Name,
+    Part,
     Term,
     call,
     dict_term,
@@ -40,7 +41,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
-from untrace.lifting.sizes import Scale, Size
+from untrace.lifting.sizes import Dimension, Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.lifting.spelling.limits import spell_limit
 from untrace.recovery.functions import is_function
@@ -100,9 +101,8 @@ def shape_term(value: Any, writer: Writer) -> Term:
 def static_term(value: Any, writer: Writer, role: str = "") -> Term:
     """Write a value that is no array."""
     if isinstance(value, (Size, Scale)):
-        parts = value.expression.parts
-        named = [p if isinstance(p, str) else Global(p.name) for p in parts]
-        return Term([*named], value.expression.level)
+        parts = [_size_part(part, writer) for part in value.expression.parts]
+        return Term(parts, value.expression.level)
     imports = writer.program.lifter.imports
     if isinstance(value, np.dtype):
         return dtype_term(value, writer) or text_term(spell_dtype(value, imports))
@@ -115,9 +115,23 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
         if array is not None:
             return writer.program.constant(array)
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
+    limit = limit_term(value, writer)
+    if limit is not None:
+        return limit
     text = spell_limit(value, imports) or spell(value, imports)
     numbers = writer.program.numbers
     return numbers.term(value, text, role, writer.in_library) or text_term(text)
+
+
+def _size_part(part: str | Dimension, writer: Writer) -> Part:
+    """Write a part of a size: a dimension, or text, which may be the module's integer."""
+    if not isinstance(part, str):
+        return Global(part.name)
+    item = writer.program.item
+    known = item.factors if item is not None and not writer.in_library else {}
+    name = next((name for value, name in known.items() if str(value) == part), "")
+    made = writer.program.numbers.named_integer(int(part), name) if name else None
+    return part if made is None else made.parts[0]
 
 
 def _converted(value: Any) -> np.ndarray | None:

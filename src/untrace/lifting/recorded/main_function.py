@@ -26,6 +26,7 @@ from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.writer import Forms, Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.classifying import is_handed_over, passes_on
+from untrace.recovery.defaults import all_defaults
 from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, Call, is_library
@@ -72,7 +73,11 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
             program.modules.add(parameter.name)
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
         draft.parameters.append(Parameter(made, "", is_keyword))
+    shown = [values[p.name] for p in captured.parameters]
+    program.named_sizes.update(_named_sizes(captured, shown))
     run = _main_run(whole, root)
+    program.main_code = run.code
+    writer.dropped = _static_names(run, captured)
     if run is not root and whole is None and _is_made_here(captured):
         program.plan.dissolved.add(_calls(root)[0])
     draft.doc = docstring_of(run.code)
@@ -86,9 +91,8 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         decorators.append(program.home_term(("jax", "jit")))
     draft.decorators = decorators
     named = {p.name: values[p.name.hint] for p in draft.parameters}
-    shown = [values[p.name] for p in captured.parameters]
     known = _with_function(run, captured)
-    annotate(draft, named, result, writer, known, shown, _named_sizes(captured, shown))
+    annotate(draft, named, result, writer, known, shown)
     program.finish(draft)
     made_function = program.render(draft)
     made_function.again = lambda: program.render(draft)
@@ -115,6 +119,14 @@ def _with_function(run: Body, captured: Captured) -> Body:
     function = innermost(given)
     is_that = function is not None and function.__code__ is run.code
     return replace(run, defined=function) if is_that else run
+
+
+def _static_names(run: Body, captured: Captured) -> frozenset[str]:
+    """Return the parameters that got static arguments, and not what they are by default."""
+    function = _with_function(run, captured).defined
+    defaults = all_defaults(function) if function is not None else {}
+    left = {parameter.name for parameter in captured.parameters} | defaults.keys()
+    return frozenset(run.parameters.keys() - left)
 
 
 def _named_sizes(captured: Captured, shown: Sequence[Any]) -> dict[int, Sequence[Any]]:

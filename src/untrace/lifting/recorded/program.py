@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
@@ -110,6 +111,12 @@ class Program:
         self.lifter = lifter
         lifter.constants.keeps_jax = True
         self.options = options
+        # Shapes with the names of dimensions, by the `id` of inputs.
+        self.named_sizes: dict[int, Sequence[Any]] = {}
+        self.main_code: types.CodeType | None = (
+            None  # of the function that the user gave
+        )
+        self.item: Call | None = None  # the call being written
         self.formulas: dict[int, deque[Formula]] = {}
         self.arrays: dict[int, str] = {}
         self.scalars: dict[int, int | float] = {}
@@ -174,6 +181,7 @@ class Program:
         numbers = self.numbers
         before = numbers.roles, numbers.held, numbers.module_names
         others = self.formulas, self.arrays, self.shaped
+        around, self.item = self.item, item
         numbers.roles, numbers.held = dict(item.numbers), item.held
         numbers.module_names = item.module_names
         self.formulas = {}
@@ -186,6 +194,7 @@ class Program:
         finally:
             numbers.roles, numbers.held, numbers.module_names = before
             self.formulas, self.arrays, self.shaped = others
+            self.item = around
 
     # ---- what the user wants to see the inside of ----------------------------------
 

@@ -14,6 +14,7 @@ from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.terms import Term, placed
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
+from untrace.recovery.bytecode import has_slice
 from untrace.recovery.record import is_library_class
 from untrace.syntax.precedence import ATOM
 
@@ -38,6 +39,8 @@ def slice_term(value: Sequence[Any], writer: Writer) -> Term | None:
     fields = getattr(whole, "_fields", None)
     if fields and (len(value) < MIN_FIELDS or is_library_class(type(whole))):
         return None  # the stand-in may have less fields
+    if fields and not _may_slice(writer):
+        return None  # the names of fields say more
     keys = (
         [f".{f}" for f in fields] if fields else [f"[{i}]" for i in range(len(whole))]
     )
@@ -48,3 +51,12 @@ def slice_term(value: Sequence[Any], writer: Writer) -> Term | None:
         return None
     bounds = f"[{start or ''}:{'' if stop == len(paths) else stop}]"
     return Term([*placed(writer.ref((name, container)), ATOM), bounds])
+
+
+def _may_slice(writer: Writer) -> bool:
+    """Whether the program has a slice in the function whose call is written."""
+    item, runs = writer.program.item, writer.program.open_runs
+    if item is not None and item.place is not None:
+        return has_slice(item.place.code)
+    code = runs[-1].code if runs else writer.program.main_code
+    return code is None or has_slice(code)

@@ -116,6 +116,13 @@ class Writer:
         self.arguments: dict[tuple[int, str], Name] = {}
         self.floats: dict[int, dict[str, Name]] = {}  # parameters, by what they hold
         self.integers: dict[tuple[str, int], Name] = {}  # variables, and what they hold
+        self.of_turns: dict[
+            tuple[str, tuple[int, ...]], Name
+        ] = {}  # by arrays of a turn
+        self.sizes_taken: dict[
+            int, Sequence[Any]
+        ] = {}  # as variables, by `id` of arrays
+        self.dropped: frozenset[str] = frozenset()  # parameters that hold no arrays
         self.given = Given()
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions
@@ -406,9 +413,7 @@ class Writer:
         statement = Statement(names, term, self.program.has_effects(item))
         statement.is_tuple = type(written.result) is tuple
         statement.row = row_of(written)
-        statement.site = item.place
-        statement.trail = (*self.trail, item.place)
-        statement.turn = (*item.turn, *self.turn)
+        self.stand_with(item, statement)
         statement.roles = {key[1]: role for key, role in item.numbers}
         if self.program.options.types:
             types = short_types(item.result)
@@ -421,6 +426,12 @@ class Writer:
         self.draft.statements.append(statement)
         self.program.written.append((item, term))
         return statement
+
+    def stand_with(self, item: Call, statement: Statement) -> None:
+        """Let a statement stand where a call was made, in the same turn of a loop."""
+        statement.site = item.place
+        statement.trail = (*self.trail, item.place)
+        statement.turn = (*item.turn, *self.turn)
 
     def define(self, value: Any, name: Name) -> None:
         """Let a name of this function stand for a value."""

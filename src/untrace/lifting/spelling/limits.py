@@ -30,14 +30,20 @@ def spell_limit(value: Any, imports: Imports) -> str:
     if type(value) is float:
         found = _of_python().get(value)
         return f"float({_spelled(*found, imports)})" if found is not None else ""
+    limit = limit_of(value)
+    return _spelled(*limit, imports) if limit is not None else ""
+
+
+def limit_of(value: Any) -> tuple[np.dtype[Any], str] | None:
+    """Return the type that a number of NumPy is a limit of, and which one."""
     if not isinstance(value, np.generic) or not jnp.issubdtype(
         value.dtype, jnp.floating
     ):
-        return ""
+        return None
     for name, limit in _limits(value.dtype):
         if type(limit) is type(value) and limit == value:
-            return _spelled(value.dtype, name, imports)
-    return ""
+            return value.dtype, name
+    return None
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.arguments import plain_arguments
-from untrace.lifting.recorded.calls.tails import reshaped_term
+from untrace.lifting.recorded.calls.tails import reshaped_terms
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import (
     Term,
@@ -119,9 +119,9 @@ def method_term(item: Call, writer: Writer) -> Term:
     name = item.function.name
     function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
     kwargs = jaxapi.without_method_defaults(name, item.kwargs)
-    sizes = reshaped_term(rest, writer) if name == "reshape" else None
+    sizes = reshaped_terms(rest, writer) if name == "reshape" else None
     if sizes is not None and not kwargs:
-        return call(function, [sizes])
+        return call(function, sizes)
     return call(function, plain_arguments(rest, kwargs, writer))
 
 

@@ -15,8 +15,10 @@ from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Term, display, placed
 from untrace.lifting.recorded.tree import Tail
 from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling.limits import limit_of
 from untrace.optional import gives, optional
-from untrace.recovery.record import Body
+from untrace.recovery.limits import LIMIT
+from untrace.recovery.record import Body, ShapePart
 from untrace.syntax.precedence import ATOM
 
 
@@ -34,6 +36,10 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
     if type(shape) not in (tuple, list):
         return None
     spelled, tail = _spelled_shape(shape, writer), writer.program.tail
+    items = shape_items(shape, writer) if spelled is None else []
+    if items:
+        is_one = len(items) == 1 < len(shape)
+        return _without_star(items[0]) if is_one else display("()", items)
     if spelled is not None or tail is None:
         return spelled
     for leaf in tail.leaves:
@@ -55,15 +61,63 @@ def _spelled_shape(shape: Sequence[Any], writer: Writer) -> Term | None:
     return _attribute("shape", tuple(shape), writer)
 
 
+def shape_items(shape: Sequence[Any], writer: Writer) -> list[Term]:
+    """The items of `(*x.shape[:-1], n)`, if the user's code has it in the call."""
+    item = writer.program.item
+    parts = [
+        part
+        for part in (item.shape_parts if item is not None else ())
+        if part.sizes
+        and tuple(shape[part.position :][: len(part.sizes)]) == part.sizes
+        and writer.find(id(part.array)) is not None
+    ]
+    items: list[Term] = []
+    position = 0
+    for part in parts:
+        if part.position < position:
+            return []  # those of two shapes
+        items += map(writer.value, shape[position : part.position])
+        items.append(_star(part, writer))
+        position = part.position + len(part.sizes)
+    return [*items, *map(writer.value, shape[position:])] if items else []
+
+
+def _star(part: ShapePart, writer: Writer) -> Term:
+    found = writer.find(id(part.array))
+    assert found is not None
+    ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
+    axes = f"[{':'.join(ends)}]" if any(ends) else ""
+    return Term(["*", *placed(writer.ref(found), ATOM), f".shape{axes}"])
+
+
+def _without_star(item: Term) -> Term:
+    return Term(item.parts[1:]) if item.parts[0] == "*" else item
+
+
 @optional(gives(None))
 def dtype_term(dtype: Any, writer: Writer) -> Term | None:
     """Write `x.dtype`, if the user's code has it in the call."""
     return _attribute("dtype", dtype, writer)
 
 
-def _attribute(name: str, value: Any, writer: Writer) -> Term | None:
+@optional(gives(None))
+def limit_term(value: Any, writer: Writer) -> Term | None:
+    """Write `jnp.finfo(x.dtype).min`, if the user's code has it in the call."""
+    limit = (
+        limit_of(value) if any(n == LIMIT for n, _ in writer.program.shaped) else None
+    )
+    if limit is None:
+        return None
+    dtype = _attribute("dtype", limit[0], writer, LIMIT)
+    finfo = f"{writer.program.lifter.imports.module('jax.numpy')}.finfo"
+    return dtype and Term([f"{finfo}(", *dtype.parts, f").{limit[1]}"])
+
+
+def _attribute(
+    name: str, value: Any, writer: Writer, given_as: str = ""
+) -> Term | None:
     for attribute, array in writer.program.shaped:
-        if attribute != name or getattr(array, name) != value:
+        if attribute != (given_as or name) or getattr(array, name) != value:
             continue
         found = writer.find(id(array))
         if found is not None:
@@ -72,7 +126,10 @@ def _attribute(name: str, value: Any, writer: Writer) -> Term | None:
 
 
 @optional(gives(None))
-def reshaped_term(sizes: Sequence[Any], writer: Writer) -> Term | None:
+def reshaped_terms(sizes: Sequence[Any], writer: Writer) -> list[Term] | None:
     """Write the sizes of `x.reshape(...)`, which may be one tuple, in the same way."""
     is_tuple = len(sizes) == 1 and isinstance(sizes[0], (tuple, list))
-    return tail_term(sizes[0] if is_tuple else tuple(sizes), writer)
+    if not is_tuple and (items := shape_items(sizes, writer)):
+        return items
+    term = tail_term(sizes[0] if is_tuple else tuple(sizes), writer)
+    return None if term is None else [term]

@@ -9,7 +9,6 @@ types stays without annotations, as does a parameter whose type has no short nam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -56,7 +55,6 @@ def annotate(
     writer: Writer,
     run: Body,
     shown: Sequence[Any],
-    sizes: Sizes = MappingProxyType({}),
 ) -> None:
     """Say the types of a function's parameters and result, as it is asked for.
 
@@ -67,11 +65,10 @@ def annotate(
       writer: The writer of the function.
       run: The run that it is written from.
       shown: What the parameters held that are sure to stay.
-      sizes: Shapes with the names that dimensions have, by the `id` of arrays.
     """
     options = writer.program.options
     if options.annotate == "jaxtyping":
-        _annotate(draft, values, result, writer, run, sizes)
+        _annotate(draft, values, result, writer, run)
     elif options.types:
         draft.types = signature_types(shown, result)
     elif options.shows_comments:
@@ -86,10 +83,14 @@ def _annotate(
     result: Any,
     writer: Writer,
     run: Body,
-    sizes: Sizes,
 ) -> None:
-    """Annotate a function for jaxtyping."""
+    """Annotate a function for jaxtyping.
+
+    Sizes have the names that the user annotated, else those of `symbolic=True`, else those
+    of the variables that take them here, `b, t, d = x.shape`.
+    """
     known = annotations_of(run)
+    sizes = writer.sizes_taken | writer.program.named_sizes
 
     def annotation(value: Any, name: str) -> str:
         given = known.get(name)

@@ -77,6 +77,7 @@ def define(
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
         dropped |= static_names(body) - kept - bound.keys()
+    inner.dropped = frozenset(dropped)
     if body in program.open_runs:  # the one that it is called in, for want of its own
         raise Unwritable(f"`{body.code.co_name}` was not run where it calls itself")
     program.open_runs.append(body)

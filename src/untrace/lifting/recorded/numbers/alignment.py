@@ -103,7 +103,15 @@ def _call(items: Sequence[Call], solve: Solve) -> Call:
         return first
     made = replace(first, args=args, kwargs=kwargs, bodies=bodies)
     if not is_same:  # the numbers that are left may be others than those that are alike
-        made.formulas = tuple([f for f in first.formulas if type(f.value) is float])
+        made.formulas = tuple(
+            [f for f in first.formulas if type(f.value) is float or f.is_of_module()]
+        )
+        made.factors = {
+            int(one.value): one.name
+            for formula in first.formulas
+            for one in formula.parts()
+            if type(one.value) is int and one.is_of_module()
+        }
         made.shaped = ()
     return made
 

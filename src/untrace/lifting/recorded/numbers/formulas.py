@@ -7,7 +7,10 @@ that depend on no parameter, no array and no constant of the user's module stay 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from untrace.lifting.recorded.naming.values import Found
+from untrace.lifting.recorded.numbers.numbers import constant_name
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import Writer
@@ -68,6 +71,9 @@ def _term(formula: Formula, writer: Writer) -> Term:
 
 
 def _found(formula: Formula, writer: Writer) -> Found | None:
+    if formula.in_loop:
+        name = writer.of_turns.get(_turn_key(formula.name, formula))
+        return None if name is None else (name, "")
     if type(formula.value) is int:  # it may be one object wherever it comes from
         return writer.find_integer(formula.name, formula.value)
     return (
@@ -76,15 +82,41 @@ def _found(formula: Formula, writer: Writer) -> Found | None:
 
 
 def _constant(formula: Formula, writer: Writer) -> Term | None:
-    """Name a constant of the user's module, `1 - TAU`."""
-    if not (formula.is_constant and formula.name) or writer.in_library:
+    """Name a constant of the user's module, `1 - TAU`, or an argument that is static."""
+    is_static = formula.is_given and _is_static(formula.name, writer)
+    if not (formula.is_constant or is_static) or writer.in_library:
+        return None
+    name = constant_name(formula.name) if is_static else formula.name
+    if not name:
         return None
     text = spell_float(formula.value)
-    return writer.program.numbers.constant(formula.value, text, formula.name)
+    return writer.program.numbers.constant(formula.value, text, name)
+
+
+def _is_static(name: str, writer: Writer) -> bool:
+    """Whether an argument is no parameter here, since it is known when JAX traces."""
+    around: Writer | None = writer
+    while around is not None and name not in around.dropped:
+        around = around.parent
+    return around is not None
+
+
+def _turn_key(name: str, formula: Formula) -> tuple[str, tuple[int, ...]]:
+    return name, tuple(map(id, formula.arrays()))
 
 
 def _variable(formula: Formula, writer: Writer) -> Term:
-    """Assign a variable as soon as its operands are known: at the beginning, if possible."""
+    """Assign a variable as soon as its operands are known: at the beginning, if possible.
+
+    That of a function around is assigned there, that of a turn of a loop in that turn.
+    """
+    if formula.is_outer:
+        outer = _outer(formula, writer)
+        if outer is None:
+            return writer.number(formula.value)
+        _variable(replace(formula, is_outer=False), outer)
+        found = writer.find_integer(formula.name, int(formula.value))
+        return writer.ref(found) if found else writer.number(formula.value)
     (operand,) = formula.operands
     names = formula.names or (formula.name,)
     made = [Name(identifier(name), True) for name in names]
@@ -96,13 +128,51 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     else:
         term = Term([*placed(writer.ref(array), ATOM), ".shape"])
         sizes = operand.array.shape
+    targets = made[0] if array is None else tuple(made)
+    if formula.in_loop:
+        for name, hint in zip(made, names):
+            writer.of_turns[_turn_key(hint, formula)] = name
+        item = writer.program.item
+        assert item is not None
+        statement = Statement(targets, term)
+        writer.stand_with(item, statement)
+        statement.site = item.place, formula.name  # not the place of the call itself
+        place = max(_place(term, writer), _turn_start(statement, writer))
+        for following in writer.draft.statements[place:]:
+            statement.trail = following.trail  # in the order of the source
+            break
+        writer.draft.statements.insert(place, statement)
+        return writer.ref((made[names.index(formula.name)], ""))
+    if array is not None:
+        writer.sizes_taken[id(operand.array)] = names
     for name, hint, size in zip(made, names, sizes):
         writer.hold_number(size, hint, name)
-    targets = made[0] if array is None else tuple(made)
     place = _place(term, writer)
     writer.draft.statements.insert(place, Statement(targets, term))
     writer.n_formulas += place == writer.n_formulas
     return writer.ref((made[names.index(formula.name)], ""))
+
+
+def _outer(formula: Formula, writer: Writer) -> Writer | None:
+    """Return what writes the function around in which the arrays of a formula are known."""
+    arrays = list(formula.arrays())
+    around = writer if arrays else writer.parent
+    while around is not None:
+        if all(around.values.find(id(array)) is not None for array in arrays):
+            return around
+        around = around.parent
+    return None
+
+
+def _turn_start(statement: Statement, writer: Writer) -> int:
+    """Return where the turn of a loop begins that is being written."""
+    held = [(name, id(value)) for name, value in statement.turn]
+    start = len(writer.draft.statements)
+    for before in reversed(writer.draft.statements):
+        if [(name, id(value)) for name, value in before.turn] != held:
+            break
+        start -= 1
+    return start
 
 
 def _place(term: Term, writer: Writer) -> int:

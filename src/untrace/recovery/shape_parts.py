@@ -1,0 +1,107 @@
+"""Parts of shapes that the caller's source passes on: `(*x.shape[:-1], n)`.
+
+Such a shape may also be a sum, `x.shape[:-1] + (n,)`, or the arguments of `reshape`.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from untrace.recovery.expressions import expression_at, held_by, is_local
+from untrace.recovery.numbers import is_any_array
+from untrace.recovery.record import ShapePart
+from untrace.recovery.sites import once_per_site
+
+
+def shape_parts(frame: types.FrameType) -> tuple[ShapePart, ...]:
+    """Return the parts of shapes that a call is given.
+
+    Args:
+      frame: The caller's, which is at the call.
+    """
+    found: list[ShapePart] = []
+    for items in _shapes(frame.f_code, frame.f_lasti):
+        found += _parts(items, frame)
+    return tuple(found)
+
+
+@once_per_site
+def _shapes(code: types.CodeType, lasti: int) -> tuple[tuple[ast.expr, ...], ...]:
+    """Return the items of the shapes that a call is given a part of another one in."""
+    node = expression_at(code, lasti)
+    if not isinstance(node, ast.Call):
+        return ()
+    given = [*node.args, *(k.value for k in node.keywords)]
+    shapes = [tuple(node.args), *(tuple(_items(one)) for one in given)]
+    return tuple([items for items in shapes if any(map(_is_part, items))])
+
+
+def _items(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the items of a tuple, or of a sum of tuples; parts of shapes have a star."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        yield from node.elts
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield from _items(node.left)
+        yield from _items(node.right)
+    elif _is_shape(node):
+        yield ast.Starred(node)
+
+
+def _is_part(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred) and _is_shape(node.value)
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """Whether an expression is `x.shape` or a slice of it."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice) and _is_shape(node.value)
+    is_attribute = isinstance(node, ast.Attribute) and node.attr == "shape"
+    return is_attribute and isinstance(node.value, ast.Name)
+
+
+def _parts(items: Sequence[ast.expr], frame: types.FrameType) -> Iterator[ShapePart]:
+    position = 0
+    for item in items:
+        if not isinstance(item, ast.Starred):
+            position += 1
+            continue
+        part = _part(item.value, position, frame)
+        if part is None:  # where the next ones stand is unknown
+            return
+        yield part
+        position += len(part.sizes)
+
+
+def _part(node: ast.expr, position: int, frame: types.FrameType) -> ShapePart | None:
+    if not _is_shape(node):
+        return None
+    ends: tuple[int | None, int | None] = (None, None)
+    if isinstance(node, ast.Subscript):
+        assert isinstance(node.slice, ast.Slice)
+        try:
+            lower, upper = map(_end, (node.slice.lower, node.slice.upper))
+        except ValueError:
+            return None
+        if node.slice.step is not None:
+            return None
+        ends, node = (lower, upper), node.value
+    assert isinstance(node, ast.Attribute)
+    assert isinstance(node.value, ast.Name)
+    name = node.value.id
+    array = held_by(name, frame) if is_local(name, frame) else None
+    return ShapePart(array, *ends, position) if is_any_array(array) else None
+
+
+def _end(node: ast.expr | None) -> int | None:
+    """Return a number that stands in the source.
+
+    Raises:
+      ValueError: If it is an expression.
+    """
+    value: Any = None if node is None else ast.literal_eval(node)
+    if value is not None and type(value) is not int:
+        raise ValueError
+    return value

@@ -1,0 +1,137 @@
+"""Which variables a function of the source has, and what each is assigned."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from untrace.recovery.expressions import source_tree
+
+
+def size_taken(node: ast.Subscript) -> tuple[str, int] | None:
+    """Return the variable and the axis in `x.shape[-1]`; None if it is no such."""
+    owner, index = node.value, node.slice
+    if not isinstance(owner, ast.Attribute) or owner.attr != "shape":
+        return None
+    sign = 1
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
+        sign, index = -1, index.operand
+    if not isinstance(index, ast.Constant) or type(index.value) is not int:
+        return None
+    name = owner.value.id if isinstance(owner.value, ast.Name) else ""
+    return (name, sign * index.value) if name else None
+
+
+Position = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """What a variable is assigned, in one place only.
+
+    Attributes:
+      value: What; of what is unpacked, the item that it takes.
+      names: All variables that the items are unpacked to.
+    """
+
+    value: ast.expr
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The variables of a function.
+
+    Attributes:
+      stores: Where each is given a value.
+      assigned: What those are given that are given a value only once.
+      looping: Where loops give variables a value.
+      turning: Where a loop gives its own variables the next one.
+      outer: Those of the function around.
+    """
+
+    stores: dict[str, list[Position]]
+    assigned: dict[str, Assigned]
+    looping: frozenset[Position]
+    turning: frozenset[Position]
+    outer: Variables | None = None
+
+    def owner(self, name: str) -> Variables | None:
+        """The variables, these or those of a function around, that one is among."""
+        found: Variables | None = self
+        while found is not None and name not in found.stores:
+            found = found.outer
+        return found
+
+
+@functools.lru_cache(maxsize=256)
+def variables_around(filename: str) -> dict[ast.expr, Variables]:
+    """Return, for expressions in functions, the variables there."""
+    found: dict[ast.expr, Variables] = {}
+    _collect(source_tree(filename) or ast.Module([], []), None, found)
+    return found
+
+
+def _collect(
+    around: ast.AST, variables: Variables | None, found: dict[ast.expr, Variables]
+) -> None:
+    for node in _own(around):
+        if isinstance(node, ast.expr) and variables is not None:
+            found[node] = variables
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            _collect(node, _variables(node, variables), found)
+
+
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield what belongs to a function, without what belongs to functions in it."""
+    waiting = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _variables(function: ast.AST, outer: Variables | None) -> Variables:
+    stores: dict[str, list[Position]] = {}
+    assigned: dict[str, Assigned] = {}
+    own = list(_own(function))
+    for node in own:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores.setdefault(node.id, []).append(position_of(node))
+        elif isinstance(node, ast.arg):
+            stores.setdefault(node.arg, []).append(position_of(node))
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            assigned.update(_targets(node.targets[0], node.value))
+    once = {name: one for name, one in assigned.items() if len(stores[name]) == 1}
+    loops = [n for n in own if isinstance(n, (ast.For, ast.While))]
+    inside = itertools.chain.from_iterable(map(ast.walk, loops))
+    heads = [n.target for n in loops if isinstance(n, ast.For)]
+    turning = itertools.chain.from_iterable(map(ast.walk, heads))
+    return Variables(stores, once, _names_among(inside), _names_among(turning), outer)
+
+
+def _names_among(nodes: Iterable[ast.AST]) -> frozenset[Position]:
+    return frozenset(position_of(n) for n in nodes if isinstance(n, ast.Name))
+
+
+def position_of(node: ast.expr | ast.arg) -> Position:
+    """The line and the column of a node."""
+    return node.lineno, node.col_offset
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, Assigned]]:
+    """Yield the variables of an assignment, with what each takes; items of a shape, too."""
+    if isinstance(target, ast.Name):
+        yield target.id, Assigned(value)
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Attribute):
+        names = [one.id for one in target.elts if isinstance(one, ast.Name)]
+        if value.attr == "shape" and len(names) == len(target.elts):
+            for axis, name in enumerate(names):
+                item = ast.copy_location(
+                    ast.Subscript(value, ast.Constant(axis)), value
+                )
+                yield name, Assigned(item, tuple(names))

@@ -1,0 +1,207 @@
+"""Sizes, parts of shapes and limits of types come back as the user has written them."""
+
+import inspect
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 48, dtype=np.float32).reshape(2, 3, 8)
+W = np.eye(8, dtype=np.float32)
+
+
+def in_turns(xs):
+    out = 0.0
+    for x in xs:
+        b, t, d = x.shape
+        y = x.reshape(b * t, d)
+        out = out + jnp.mean(y @ y.T) / t
+    return out
+
+
+def from_the_beginning(xs):
+    total = 0.0
+    for x in xs:
+        n = x.shape[0]
+        m = n * 2
+        total = total + jnp.sum(x) / m + n
+    return total
+
+
+def of_what_a_loop_begins_with(w, x):
+    b, t, d = x.shape
+    n = b * t
+    for _ in range(3):
+        y = x.reshape(n, d) @ w
+        x = y.reshape(b, t, d) + 1
+    return x
+
+
+def closed_over(x):
+    n, t, d = x.shape
+
+    def body(carry, row):
+        return carry + row.reshape(t * d).sum() / (t + n), None
+
+    out, _ = jax.lax.scan(body, 0.0, x)
+    return out
+
+
+def in_a_lambda(x):
+    t = x.shape[1]
+    return jax.vmap(lambda r: r.reshape(t, 2, 4))(x)
+
+
+def of_both_functions(x):
+    t = x.shape[1]
+
+    def halved(r):
+        d = r.shape[-1]
+        return r.reshape(t, 2, d // 2)
+
+    return jax.vmap(halved)(x)
+
+
+def starred(x, w):
+    y = x.reshape(-1, x.shape[-1]) @ w
+    return y.reshape(*x.shape[:-1], w.shape[1])
+
+
+def split_heads(x, n):
+    x = x.reshape(*x.shape[:-1], n, x.shape[-1] // n)
+    return x.swapaxes(-2, -3)
+
+
+def with_heads(x):
+    return split_heads(x, 2)
+
+
+def parts_of_shapes(x):
+    y = jnp.zeros((*x.shape[:-1], 3)) + jnp.ones((1, *x.shape))[0, ..., :3]
+    z = jnp.reshape(x, (*x.shape[:-1], 2, -1))
+    return y, z, jnp.ones(x.shape[1:]), jnp.ones((*x.shape, 1))
+
+
+def limits(x):
+    y = jnp.maximum(x, jnp.finfo(x.dtype).tiny)
+    return jnp.where(x > 0.5, y + jnp.finfo(x.dtype).eps, jnp.finfo(x.dtype).min)
+
+
+def limits_of_types(x):
+    return jnp.where(x > 0.5, x, jnp.finfo(jnp.float32).min)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (in_turns, ([X, X + 1],)),
+        (from_the_beginning, ([X, X + 1],)),
+        (of_what_a_loop_begins_with, (W, X)),
+        (closed_over, (X,)),
+        (in_a_lambda, (X,)),
+        (of_both_functions, (X,)),
+        (starred, (X, np.ones((8, 5), np.float32))),
+        (with_heads, (X,)),
+        (parts_of_shapes, (X,)),
+        (limits, (X,)),
+        (limits_of_types, (X,)),
+    ],
+)
+def test_a_function_comes_back_as_it_is(function, args):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    assert inspect.getsource(function) in str(src)
+    if function is with_heads:
+        assert inspect.getsource(split_heads) in str(src)
+
+
+def test_static_arguments_have_their_names():
+    def steps(x, n_steps):
+        return jax.lax.fori_loop(0, n_steps, lambda _, y: y + jnp.sin(y) / n_steps, x)
+
+    jitted = jax.jit(steps, static_argnames="n_steps")
+    for src in (
+        untrace.source(steps, static_argnames="n_steps")(X, n_steps=5),
+        untrace.source(lambda x: jitted(x, n_steps=5))(X),
+    ):
+        assert src.report.is_verified
+        assert "N_STEPS = 5" in str(src)
+        assert "(0, N_STEPS, lambda _, y: y + jnp.sin(y) / N_STEPS, x)" in str(src)
+    both = untrace.source(lambda x: jitted(x, n_steps=5) + jitted(x, n_steps=6))(X)
+    assert both.report.is_verified and "N_STEPS" not in str(both)
+
+
+HEADS = 2
+
+
+def of_heads(w, x):
+    n, t, d = x.shape
+    y = (x @ w).reshape(n, t, HEADS, d // HEADS)
+    return y.reshape(n, t, d).sum()
+
+
+def main(w, x):
+    return of_heads(w, x)
+
+
+def test_sizes_with_names_are_of_the_integers_of_the_module():
+    src = untrace.source(main, symbolic=True)(W, X)
+    assert src.report.is_verified and "\n\ndef main(w, x):\n" in str(src)
+    assert "y = (x @ w).reshape(N, T, HEADS, D // HEADS)" in str(src)
+
+
+def test_sizes_have_their_names_in_the_annotations_of_all_functions():
+    pytest.importorskip("jaxtyping")
+    text = str(untrace.source(main, annotate="jaxtyping")(W, X))
+    assert 'def of_heads(w: Float[Array, "8 8"], x: Float[Array, "n t d"])' in text
+    text = str(untrace.source(main, annotate="jaxtyping", symbolic=True)(W, X))
+    for name in ("of_heads", "main"):
+        shown = f'def {name}(w: Float[Array, "d d"], x: Float[Array, "n t d"])'
+        assert shown in text
+
+
+class Five(NamedTuple):
+    a: object
+    b: object
+    c: object
+    d: object
+    e: object
+
+
+def test_fields_that_are_named_one_by_one_keep_their_names():
+    def by_name(p):
+        q = (p.a, p.b, p.c, p.d)
+        return jnp.stack(q)
+
+    def by_slice(p):
+        return jnp.stack(p[:4])
+
+    five = Five(*(X + i for i in range(5)))
+    assert "    q = (p.a, p.b, p.c, p.d)\n" in str(untrace.source(by_name)(five))
+    assert "    return jnp.stack(p[:4])\n" in str(untrace.source(by_slice)(five))
+
+
+def test_turns_of_other_sizes_are_no_loop():
+    src = untrace.source(in_turns)([X, X[:1]])
+    assert src.report.strength == "identical", str(src.report)
+
+
+def test_a_limit_that_a_variable_holds_is_that_of_the_array():
+    def masked(x):
+        lowest = jnp.finfo(x.dtype).min
+        return jnp.where(x > 0.5, x, lowest)
+
+    src = untrace.source(masked)(X)
+    assert "return jnp.where(x > 0.5, x, jnp.finfo(x.dtype).min)" in str(src)
+
+
+def test_a_sum_of_shapes_is_one_shape():
+    def spread(x):
+        return jnp.broadcast_to(x[..., :1], x.shape[:2] + (5,))  # noqa: RUF005
+
+    src = untrace.source(spread)(X)
+    assert "jnp.broadcast_to(x[..., :1], (*x.shape[:2], 5))" in str(src)

@@ -1,0 +1,58 @@
+"""Arrays of more than a dozen elements are not written one number a line."""
+
+import ast
+
+import numpy as np
+import pytest
+
+import untrace
+from untrace.syntax.formatting import format_source
+from untrace.syntax.tables import MAX_COLUMN, with_tables
+
+ROW = np.random.default_rng(0).normal(size=20).astype(np.float32)
+SQUARE = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
+
+
+def scaled(x):
+    return (x * ROW).sum() + (SQUARE @ x[:8]).sum()
+
+
+def longest_column(text):
+    longest = column = 0
+    for line in text.split("\n"):
+        item = line.strip()
+        is_number = (
+            item.endswith(",") and item[:-1].lstrip("-").replace(".", "").isdigit()
+        )
+        column = column + 1 if is_number else 0
+        longest = max(longest, column)
+    return longest
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+@pytest.mark.parametrize("inputs", ["drawn", "given"])
+def test_numbers_of_constants_and_inputs_stand_in_full_lines(level, inputs):
+    src = untrace.source(scaled, level=level, example_inputs=inputs)(ROW)
+    body = src.module.body
+    assert src.report.is_verified
+    assert longest_column(body) <= MAX_COLUMN
+    assert max(map(len, body.split("\n"))) <= 88
+    assert format_source(body) == body
+
+
+def test_a_program_is_the_same_afterwards():
+    numbers = ", ".join(str(n / 7) for n in range(30))
+    rows = ", ".join(f"[{numbers}]" for _ in range(3))
+    text = format_source(
+        f"a = {{'b': f([{numbers}]), 'c': [{rows}]}}\n\n\n"
+        f"def g(x=[{numbers}]):\n    return x, [{numbers}, 'a']\n"
+    )
+    made = with_tables(text)
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(text))
+    assert format_source(made) == made
+    assert made.count("# fmt: skip") == 1  # what is no table, and what has others in it
+
+
+def test_short_arrays_stay_as_they_are():
+    text = format_source(f"a = f([{', '.join(str(n / 7) for n in range(12))}])\n")
+    assert with_tables(text) == text
