@@ -434,6 +434,15 @@ def test_bags_of_embeddings_are_those_of_torch(mode):
     assert found.is_close, found
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["mean", "sum", "max"])
+def test_bags_of_several_sizes_are_those_of_torch(mode, last):
+    bag = torch.nn.EmbeddingBag(5, 3, mode=mode, include_last_offset=last)
+    offsets = torch.tensor([0, 2, 2, 5, 6])  # one is empty
+    found = compare(bag, torch.tensor([1, 2, 3, 3, 0, 4]), offsets)
+    assert found.is_close and not found.skipped, found
+
+
 def test_arrays_are_drawn_anew_for_each_key():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Dropout(0.5))
