@@ -97,7 +97,8 @@ def test_assignments_of_one_variable_to_another_are_read():
         d = (c, b)
         e = f = b
         a, b = b, a
-        g = a if c else b
+        empty = ()
+        g = a if c else b or empty
         c = c
         return c, d, e, f, g
 

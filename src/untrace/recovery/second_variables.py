@@ -40,8 +40,10 @@ def _found(code: types.CodeType, start: int) -> Iterator[SecondVariable]:
     for instruction in instructions_of(code)[0][start:]:
         name, held = instruction.opname, instruction.argval
         is_store = name in ("STORE_FAST", "STORE_FAST_LOAD_FAST")
-        stored = held[0] if type(held) is tuple else held
-        if is_store and loaded and not instruction.is_jump_target:
-            yield SecondVariable(str(stored), loaded, instruction.offset)
         is_load = name.startswith("LOAD_FAST") or name == "STORE_FAST_LOAD_FAST"
-        loaded = (held[-1] if type(held) is tuple else str(held)) if is_load else ""
+        names: tuple[str, ...] = ()
+        if is_store or is_load:  # of others it is a constant, perhaps a tuple
+            names = held if type(held) is tuple else (str(held),)
+        if is_store and loaded and not instruction.is_jump_target:
+            yield SecondVariable(names[0], loaded, instruction.offset)
+        loaded = names[-1] if is_load else ""
