@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.recovery.instructions import instructions_of
@@ -41,9 +41,10 @@ def _found(code: types.CodeType, start: int) -> Iterator[SecondVariable]:
         name, held = instruction.opname, instruction.argval
         is_store = name in ("STORE_FAST", "STORE_FAST_LOAD_FAST")
         is_load = name.startswith("LOAD_FAST") or name == "STORE_FAST_LOAD_FAST"
-        names: tuple[str, ...] = ()
-        if is_store or is_load:  # of others it is a constant, perhaps a tuple
-            names = held if type(held) is tuple else (str(held),)
+        if not (is_store or is_load):  # what it holds may be any constant
+            loaded = ""
+            continue
+        names: Sequence[str] = held if type(held) is tuple else (str(held),)
         if is_store and loaded and not instruction.is_jump_target:
             yield SecondVariable(names[0], loaded, instruction.offset)
         loaded = names[-1] if is_load else ""
