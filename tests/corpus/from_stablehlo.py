@@ -5,21 +5,25 @@
     python -m tests.corpus.from_stablehlo --corpus harness --via export --verbose
     python -m tests.corpus.from_stablehlo --corpus packages --timeout 120
     python -m tests.corpus.from_stablehlo --corpus harness --source api
+    python -m tests.corpus.from_stablehlo --corpus harness --values --records FILE
 
 Every case is lowered by JAX, its text (or its exported bytes) is read, and the jaxpr is
 lowered again. Where that is not the same StableHLO, both modules run at the arguments of
 the case; with `--values` they always do. With `--source` what is read is written as source
-of that level, and verified.
+of that level, and verified. With `--records` every outcome is appended to a file, and cases
+of which it holds one are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import json
 import sys
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -65,6 +69,7 @@ class How(NamedTuple):
     is_valued: bool = False
     level: str = ""
     timeout_s: float = 300
+    known: frozenset[str] = frozenset()  # cases that are not run again
 
 
 def compared(name: str, function: Any, args: tuple[Any, ...], how: How) -> Outcome:
@@ -151,6 +156,8 @@ def values_of(reading: Any, given: list[Any] | None) -> str:
 def of_harness(step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th case of JAX's harness."""
     for case in harness.sampled(step, offset):
+        if case.fullname in how.known:
+            continue
         args = tuple(case.dyn_args_maker(np.random.RandomState(0)))
         yield compared(case.fullname, case.dyn_fun, args, how)
 
@@ -158,6 +165,8 @@ def of_harness(step: int, offset: int, how: How) -> Iterator[Outcome]:
 def of_programs(step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th documented program, derivative or batch."""
     for case in programs.chosen(kinds="", step=step, offset=offset):
+        if case.name in how.known:
+            continue
         with case.context():
             yield compared(case.name, case.function, case.args, how)
 
@@ -166,7 +175,7 @@ def of_packages(step: int, offset: int, how: How) -> Iterator[Outcome]:
     """Compare every `step`-th program of the packages, each package in its own process."""
     command = ["-m", "tests.corpus.from_stablehlo", "--via", how.via]
     command += ["--values"] * how.is_valued + ["--source", how.level] * bool(how.level)
-    cases = chosen(step=step, offset=offset)
+    cases = [c for c in chosen(step=step, offset=offset) if c.name not in how.known]
     for answer in apart.answers(command, cases, how.timeout_s):
         yield Outcome(*answer)
 
@@ -185,6 +194,23 @@ def outcomes(name: str, step: int, offset: int, how: How) -> Iterator[Outcome]:
             yield outcome
 
 
+def recorded(name: str, options: argparse.Namespace, how: How) -> Iterator[Outcome]:
+    """Yield the outcomes of a corpus; with `--records`, first those of earlier runs."""
+    if not options.records:
+        yield from outcomes(name, options.step, options.offset, how)
+        return
+    records = Path(options.records)
+    lines = records.read_text().splitlines() if records.exists() else []
+    earlier = [Outcome(*json.loads(line)) for line in lines]
+    yield from earlier
+    how = how._replace(known=frozenset(one.name for one in earlier))
+    with records.open("a") as file:
+        for outcome in outcomes(name, options.step, options.offset, how):
+            file.write(json.dumps(outcome) + "\n")
+            file.flush()
+            yield outcome
+
+
 def main() -> None:
     """Print what is not good, and counts of verdicts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -196,6 +222,7 @@ def main() -> None:
     parser.add_argument("--source", choices=["lax", "api"], default="", help="level")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a program")
     parser.add_argument("--verbose", action="store_true", help="print every case")
+    parser.add_argument("--records", help="append outcomes to this file; go on with it")
     parser.add_argument("--case", action="append", help="only this one of a package")
     options = parser.parse_args()
     how = How(options.via, options.values, options.source, options.timeout)
@@ -210,7 +237,7 @@ def main() -> None:
         sources: collections.Counter[str] = collections.Counter()
         start = time.time()
         with limited(0):
-            for outcome in outcomes(name, options.step, options.offset, how):
+            for outcome in recorded(name, options, how):
                 counts[outcome.verdict] += 1
                 values[outcome.values] += 1
                 sources[outcome.source.partition(":")[0]] += 1

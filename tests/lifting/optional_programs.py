@@ -175,7 +175,9 @@ def of_library(params, x):
 
 
 def average(x, decay):
-    return decay * jnp.sin(x) + (1 - decay) * x
+    before = x
+    x = jnp.sin(x)
+    return decay * x + (1 - decay) * before
 
 
 def closures(x, tree, slots):

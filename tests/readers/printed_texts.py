@@ -22,7 +22,10 @@ RELEASES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
 def texts(release: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and the jaxprs of the programs that a release printed."""
+    """Yield the names and the jaxprs of the programs that a release printed.
+
+    Those of `meshes/0.4.30` are for several devices.
+    """
     parts = re.split(r"^# (\w+)\n", (FOLDER / f"{release}.txt").read_text(), flags=re.M)
     yield from zip(parts[1::2], parts[2::2])
 

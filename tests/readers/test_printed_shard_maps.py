@@ -1,5 +1,7 @@
 """Printed jaxprs of `shard_map` are read on a mesh without devices."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from jax.sharding import AbstractMesh, AxisType
 
 import untrace
 from tests.corpus.parsed import compared
+from tests.readers.printed_texts import FOLDER, texts
 from untrace.verification.compare import compare
 
 MESH = AbstractMesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
@@ -157,3 +160,53 @@ def test_devices_of_the_mesh_of_a_function_are_those_that_are_entered():
     mesh = jax.make_mesh((1,), ("S",), axis_types=(jax.sharding.AxisType.Auto,))
     with jax.set_mesh(mesh):
         assert untrace.parse(JITTED).eqns[0].params["ctx_mesh"] is mesh
+
+
+OLD = sorted(f"meshes/{path.stem}" for path in (FOLDER / "meshes").glob("*.txt"))
+
+
+@pytest.mark.parametrize("release", OLD)
+def test_programs_for_several_devices_of_old_releases_are_read(release):
+    print_meshes = importlib.import_module("tests.readers.print_meshes")
+    found = dict(texts(release))
+    assert found.keys() == print_meshes.PROGRAMS.keys()
+    x = print_meshes.X
+    for name, text in found.items():
+        read = untrace.parse(text)
+        given = {(8, 4): x, (): np.float32(2)}
+        args = [given[aval.shape] for aval in read.in_avals]
+        mesh = print_meshes.ONE if name == "one_device" else print_meshes.MESH
+        with jax.set_mesh(mesh):
+            made = jax.jit(untrace.load(text))(*args)
+        wanted = print_meshes.PROGRAMS[name](x)
+        np.testing.assert_array_equal(np.asarray(made), np.asarray(wanted), name)
+
+
+@pytest.mark.parametrize("name", ["gradient", "constraint", "shardings_of_jit"])
+def test_source_of_programs_for_several_devices_is_verified(name):
+    source = untrace.source(dict(texts(OLD[-1]))[name])
+    assert source.report.strength == "identical"
+
+
+def test_shardings_over_meshes_are_read_back():
+    sharding = jax.NamedSharding(MESH, P("x", None))
+
+    def function(x):
+        x = lax.with_sharding_constraint(jnp.sin(x), sharding)
+        return jax.jit(jnp.cos, in_shardings=sharding, out_shardings=sharding)(x)
+
+    jaxpr = jax.make_jaxpr(function)(X)
+    assert compare(jaxpr, untrace.parse(str(jaxpr))) is None
+
+
+def test_what_a_pmap_was_is_said():
+    text = """{ lambda ; a:f32[4,3]. let
+        b:f32[4,3] = xla_pmap[
+          axis_name=i
+          axis_size=4
+          call_jaxpr={ lambda ; c:f32[3]. let d:f32[3] = psum[axes=('i',)] c in (d,) }
+        ] a
+      in (b,) }"""
+    with pytest.raises(untrace.ParseError, match=r"line 2.*`jax\.pmap`") as raised:
+        untrace.parse(text)
+    assert "jax.vmap(f, axis_name=" in str(raised.value)

@@ -4,6 +4,8 @@ import ast
 import io
 import tokenize
 
+from untrace.syntax.names import identifier  # which spells `input` as `input_`
+
 MARKS = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -76,7 +78,7 @@ def _own_names(function):
 
 def share_of_names(model, generated):
     """Which part of the names that hold tensors comes back."""
-    wanted = names(model_source(model)) - integers(model)
+    wanted = {*map(identifier, names(model_source(model)) - integers(model))}
     missing = wanted - names(functions(generated))
     return 1 - len(missing) / len(wanted), sorted(missing)
 
@@ -94,6 +96,8 @@ def integers(model):
 
 
 def _is_shape(value):
+    if isinstance(value, ast.Subscript):  # x.shape[0]
+        value = value.value
     text = ast.unparse(value)
     return text.endswith((".shape", ".size()")) or ".size(" in text or "diff" in text
 

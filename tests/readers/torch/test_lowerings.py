@@ -285,6 +285,45 @@ def test_layer_of_attention_is_that_of_torch(options):
     assert found.is_close, found
 
 
+class Centred(nn.Module):
+    """What is normalised has the mean 0, and so has each linear map of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.BatchNorm1d(8)
+        self.map = nn.Linear(8, 8, bias=False)
+        self.second = nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return self.second(self.map(self.first(x)))
+
+
+@pytest.mark.parametrize(
+    "planted, is_close",
+    [(0.0, True), (3e-6, False), (1e-4, False)],
+)
+def test_a_mean_of_nothing_but_rounding_is_told_from_an_error(planted, is_close):
+    torch.manual_seed(0)
+    read = program.read(Centred().train(), (torch.randn(64, 8) * 3 + 1,), {}, "centred")
+
+    def function(*args):
+        out, buffers = read.function(*args)
+        second = buffers["second"]
+        second = {**second, "running_mean": second["running_mean"] + planted}
+        return out, {**buffers, "second": second}
+
+    found = parity.compare(read, function)
+    mean = next(
+        error
+        for error in found.buffers
+        if error.name == 'buffers["second"]["running_mean"]'
+    )
+    assert mean.relative > 1e-2  # there is no digit to be compared
+    assert found.is_close is is_close, found
+    assert "nothing but rounding" in str(found) or not is_close
+    assert ("DIFFERENT" in str(found)) is not is_close
+
+
 DRAWS = {
     "in_place": lambda x: (
         torch.empty_like(x).normal_() * torch.zeros_like(x).normal_(1, 2)
@@ -393,6 +432,15 @@ def test_bags_of_embeddings_are_those_of_torch(mode):
     bag = torch.nn.EmbeddingBag(5, 3, mode=mode)
     found = compare(bag, torch.tensor([[1, 2], [3, 0]]))
     assert found.is_close, found
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["mean", "sum", "max"])
+def test_bags_of_several_sizes_are_those_of_torch(mode, last):
+    bag = torch.nn.EmbeddingBag(5, 3, mode=mode, include_last_offset=last)
+    offsets = torch.tensor([0, 2, 2, 5, 6])  # one is empty
+    found = compare(bag, torch.tensor([1, 2, 3, 3, 0, 4]), offsets)
+    assert found.is_close and not found.skipped, found
 
 
 def test_arrays_are_drawn_anew_for_each_key():

@@ -81,6 +81,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     if run is not root and whole is None and _is_made_here(captured):
         program.plan.dissolved.add(_calls(root)[0])
     draft.doc = docstring_of(run.code)
+    draft.code = None if is_library(run.code) else run.code
     program.is_wrapper = run is not root and is_library(run.code)
     writer.unpack_parameters(values, run.code)
     _write_calls(calls, writer)

@@ -19,6 +19,7 @@ from untrace.lifting.recorded.functions.merging import merge_alike
 from untrace.lifting.recorded.functions.numbered_keys import close_keys
 from untrace.lifting.recorded.functions.optional_functions import merge_optional
 from untrace.lifting.recorded.functions.outermost import opened
+from untrace.lifting.recorded.naming.second_names import give_second_names
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.printing import text_so_far
 from untrace.lifting.recorded.program import MAX_IN_LOOP, Program
@@ -58,6 +59,7 @@ FUNCTION_PASSES: dict[str, Callable[[Draft, Program], None]] = {
     "unpack rows": lambda draft, program: unpack_rows(draft),
     "reroll": reroll,
     "fold": lambda draft, program: finish(draft),
+    "second names": lambda draft, program: give_second_names(draft),
 }
 """What is done to the tree of each function."""
 

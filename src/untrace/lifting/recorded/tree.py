@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -179,6 +180,8 @@ class Draft(Subject):
     """Whether some of its numbers became parameters, by their places in its text."""
     is_lambda: bool = False
     """It was written as a lambda, in the expression of another function."""
+    code: types.CodeType | None = None
+    """The user's function that it is."""
 
     @property
     def subject(self) -> str:

@@ -14,6 +14,7 @@ import jax
 
 from untrace.jaxapi import printed
 from untrace.readers.jaxprs.making import Making
+from untrace.readers.jaxprs.shard_maps import read_mesh
 from untrace.readers.jaxprs.syntax import Call, Equation, Name, Raw
 
 Change = Callable[[Equation, Making], Equation]
@@ -158,6 +159,70 @@ def _remat(eqn: Equation, builder: Making) -> Equation:
     return eqn._replace(primitive=known[0], params=params)
 
 
+def _shard_map(eqn: Equation, builder: Making) -> Equation:
+    """`shard_map` listed the axes of each dimension, and those that it leaves to XLA.
+
+    What it knew of replication is not in the types, as it is today: it is not checked.
+    """
+    params = dict(eqn.params)
+    if "manual_axes" in params:
+        params["newly_manual_axes"] = params.pop("manual_axes")
+    if "in_names" in params:
+        automatic = _members(params.pop("auto", None))
+        mesh = read_mesh(params.get("mesh"))
+        names = mesh.axis_names if mesh is not None else ()
+        manual = [name for name in names if name not in automatic]
+        found = (frozenset(manual),)
+        params["newly_manual_axes"] = Call("frozenset", found, {}, eqn.at)
+        params["check_vma"] = False
+        for old, new in (("in_names", "in_specs"), ("out_names", "out_specs")):
+            params[new] = tuple([_spec(one, eqn.at) for one in params.pop(old, ())])
+        params.pop("check_rep", None)
+        params.pop("rewrite", None)
+    return eqn._replace(params=params)
+
+
+def _spec(names: Any, at: int) -> Any:
+    """Return the `PartitionSpec` that says which axes each dimension is split by."""
+    if not isinstance(names, dict):
+        return names
+    known: dict[Any, Any] = names  # pyright: ignore[reportUnknownVariableType]
+    n_axes = 1 + max([key for key in known if type(key) is int], default=-1)
+    return Call("P", tuple([known.get(axis) for axis in range(n_axes)]), {}, at)
+
+
+def _members(value: Any) -> frozenset[Any]:
+    """Return what is in `frozenset({...})`."""
+    return frozenset().union(*value.args) if isinstance(value, Call) else frozenset()
+
+
+def _ungrouped(name: str) -> Change:
+    """Return what leaves out the groups of devices, which were None, and renames."""
+
+    def change(eqn: Equation, builder: Making) -> Equation:
+        params = dict(eqn.params)
+        if params.get("axis_index_groups", 0) is None:
+            del params["axis_index_groups"]
+        return eqn._replace(primitive=name, params=params)
+
+    return change
+
+
+def _sharding_constraint(eqn: Equation, builder: Making) -> Equation:
+    """The mesh around a constraint was in `resource_env`."""
+    params = {"context_mesh": Call("Mesh", (), {}, eqn.at), "layout": None}
+    params |= {k: v for k, v in eqn.params.items() if k != "resource_env"}
+    return eqn._replace(params=params)
+
+
+def _pmap(eqn: Equation, builder: Making) -> Equation:
+    builder.fail(
+        "`xla_pmap`, which was `jax.pmap`, is no primitive any more",
+        eqn.at,
+        "Print the jaxpr of `jax.vmap(f, axis_name=...)`, which computes the same.",
+    )
+
+
 _REMAT = ("remat2", "checkpoint", "remat")
 _UNSORTED = {"indices_are_sorted": False, "unique_indices": False}
 _DROPPED = Name("GatherScatterMode.FILL_OR_DROP", 0)
@@ -203,5 +268,13 @@ CHANGES: dict[str, Change] = {
     "sort": _filled("sort", is_stable=True, num_keys=1),
     "top_k": _top_k,
     "device_put": _device_put,
+    # programs for each device
+    "shard_map": _shard_map,
+    "xla_pmap": _pmap,
+    "psum2": _renamed("psum"),
+    "pbroadcast": _ungrouped("pvary"),
+    "pvary": _ungrouped("pvary"),
+    "psum_invariant": _ungrouped("psum_invariant"),
+    "sharding_constraint": _sharding_constraint,
 }
 """What makes an equation one of today's, by the name of its primitive."""

@@ -59,6 +59,9 @@ _ENUMS = {
 _PRESETS = frozenset(jax.lax.DotAlgorithmPreset.__members__)
 """Precisions that are printed without their class; the others stand in pairs, with it."""
 
+_USUAL_MEMORY = ("device", "unpinned_host")
+"""That of accelerators, and what that of the CPU was called."""
+
 _JAXPRS = (Block, Blocks, Name, Printed, Raw, type(None))
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-FX]+")
@@ -107,7 +110,7 @@ class Params:
             self._builder.fail(
                 f"`{param}` of `{eqn.primitive}` must be a jaxpr", eqn.at
             )
-        if param == "ctx_mesh" and isinstance(value, Raw | Call):
+        if param in ("ctx_mesh", "context_mesh") and isinstance(value, Call):
             return self.context_mesh(value, eqn)
         maker = _MAKERS.get(type(value))
         if maker is not None:
@@ -116,12 +119,16 @@ class Params:
             return printed.PARAM_CLASSES[_ENUMS[param]](value)
         return value
 
-    def context_mesh(self, value: Raw | Call, eqn: Equation) -> Any:
+    def context_mesh(self, value: Call, eqn: Equation) -> Any:
         """Return the mesh that a function was traced in, with its devices."""
         mesh = read_mesh(value)
-        if mesh is None or (isinstance(value, Raw) and value.text.startswith("Abs")):
+        if value.name == "Mesh" and not value.args:
+            return unprinted.EMPTY_MESH
+        if mesh is None or value.name == "AbstractMesh":
             return value if mesh is None else mesh
         found = with_devices(mesh)
+        if found is None and eqn.primitive == "sharding_constraint":
+            return unprinted.EMPTY_MESH  # its sharding has the mesh, too
         if found is None:
             self._builder.fail(
                 f"the devices of the mesh `ctx_mesh` of `{eqn.primitive}` are not printed",
@@ -179,6 +186,10 @@ class Params:
                 return found
         if value.name == "PyTreeDef":
             return self._tree(value)
+        if value.name in ("frozenset", "set"):
+            return self._set(value)
+        if value.name == "NamedSharding":
+            return self._sharding(value, param, eqn)
         if value.name == "PRNGImpl" and isinstance(value.kwargs.get("tag"), str):
             return printed.key_implementation(value.kwargs["tag"])
         if value.name.endswith("Device") and param == "devices":
@@ -198,6 +209,26 @@ class Params:
             return kind(*args, **kwargs)
         except (TypeError, ValueError) as error:
             self._builder.fail(f"this is no `{value.name}`: {error}", value.at)
+
+    def _set(self, value: Call) -> Any:
+        """Return a set; an empty one is printed as `frozenset({})`, `set()`, ..."""
+        try:
+            return frozenset().union(*value.args)
+        except TypeError:
+            self._builder.fail(f"this is no `{value.name}`", value.at)
+
+    def _sharding(self, value: Call, param: str, eqn: Equation) -> Any:
+        """Return a sharding over a mesh without devices; the node if it is none."""
+        mesh = read_mesh(value.kwargs.get("mesh"))
+        spec = self.value(value.kwargs.get("spec"), param, eqn)
+        if mesh is None or not isinstance(spec, jax.sharding.PartitionSpec):
+            return value
+        memory = getattr(value.kwargs.get("memory_kind"), "text", "device")
+        kind = None if memory in _USUAL_MEMORY else memory
+        try:
+            return jax.sharding.NamedSharding(mesh, spec, memory_kind=kind)
+        except (TypeError, ValueError) as error:
+            self._builder.fail(f"this is no `NamedSharding`: {error}", value.at)
 
     def _tree(self, value: Call) -> Any:
         """Return the structure of plain containers; the node of any other."""

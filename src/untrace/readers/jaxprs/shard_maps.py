@@ -5,7 +5,6 @@ A mesh is printed without its devices, and so it has none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +15,8 @@ from jax.sharding import AbstractMesh, AxisType, Mesh
 from untrace.jaxapi import printed, shard_maps
 from untrace.readers.jaxprs.bodies import resolved
 from untrace.readers.jaxprs.making import Making
-from untrace.readers.jaxprs.syntax import Call, Equation, Raw
+from untrace.readers.jaxprs.syntax import Call, Equation, Name
 
-_AXIS = r"'([^']*)': (\d{1,9})"
-_MESH = re.compile(
-    rf"(?:Abstract)?Mesh\(({_AXIS}(?:, {_AXIS})*), axis_types=\(([\w, ]*)\)\)"
-)
 NEEDED = ("check_vma", "in_specs", "jaxpr", "mesh", "newly_manual_axes", "out_specs")
 
 
@@ -36,16 +31,16 @@ def made(eqn: Equation, inputs: list[Any], builder: Making) -> tuple[Any, ...]:
         builder.fail(
             f"what `{missing[0]}` of `shard_map` is, is not printed",
             eqn.at,
-            "Releases of JAX before 0.8 print other params of `shard_map`.",
         )
     mesh = read_mesh(eqn.params["mesh"])
     if mesh is None:
         builder.fail("this mesh of `shard_map` is not understood", eqn.at)
     rest = {k: v for k, v in eqn.params.items() if k not in ("jaxpr", "mesh")}
     params = builder.params.read(eqn._replace(params=rest), {})
-    manual = _names(params["newly_manual_axes"])
+    manual = params["newly_manual_axes"]
     block = resolved(eqn.params["jaxpr"], dict(builder.shared))
-    if manual is None or block is None or not manual <= {*mesh.axis_names}:
+    is_set = isinstance(manual, frozenset)
+    if not is_set or block is None or not manual <= {*mesh.axis_names}:
         builder.fail("this `shard_map` is not understood", eqn.at)
     checks = params["check_vma"] is True
     avals = [atom.aval for atom in inputs]
@@ -60,22 +55,32 @@ def made(eqn: Equation, inputs: list[Any], builder: Making) -> tuple[Any, ...]:
 
 
 def read_mesh(value: Any) -> AbstractMesh | None:
-    """Read a mesh as JAX prints it.
+    """Read a mesh as JAX prints it; None if it has no axes, or is none.
 
-    >>> read_mesh(Raw("AbstractMesh('x': 4, axis_types=(Auto,))", 0)).shape_tuple
+    >>> axes = {"axis_types": (Name("Auto", 0),)}
+    >>> read_mesh(Call("AbstractMesh", (("x", 4),), axes, 0)).shape_tuple
     (('x', 4),)
     """
-    found = _MESH.fullmatch(value.text) if isinstance(value, Raw) else None
-    if found is None:
+    if not isinstance(value, Call) or value.name not in ("Mesh", "AbstractMesh"):
         return None
-    axes = re.findall(_AXIS, found[1])
-    kinds = [word for word in re.split(r"[ ,]+", found[found.re.groups]) if word]
+    axes = [axis for axis in value.args if _is_axis(axis)]
+    # Before 0.5 there were no other types of axes.
+    kinds = value.kwargs.get("axis_types", (Name("Auto", value.at),) * len(axes))
+    words = [getattr(kind, "text", "") for kind in kinds or ()]
     known: Mapping[str, AxisType] = AxisType.__members__
-    if len(kinds) != len(axes) or not {*kinds} <= {*known}:
+    is_whole = len(axes) == len(value.args) == len(words) > 0
+    if not is_whole or not {*words} <= {*known}:
         return None
     names, sizes = zip(*axes)
-    types = tuple(known[kind] for kind in kinds)
-    return AbstractMesh(tuple(map(int, sizes)), names, axis_types=types)
+    types = tuple(known[word] for word in words)
+    return AbstractMesh(sizes, names, axis_types=types)
+
+
+def _is_axis(value: Any) -> bool:
+    """Whether a value is the name and the size of an axis."""
+    if type(value) is not tuple or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        return False
+    return type(value[0]) is str and type(value[1]) is int and 0 < value[1] < 10**9  # pyright: ignore[reportUnknownVariableType]
 
 
 def with_devices(mesh: AbstractMesh) -> Mesh | None:
@@ -87,11 +92,3 @@ def with_devices(mesh: AbstractMesh) -> Mesh | None:
         return None
     devices = np.asarray(jax.devices()[:1]).reshape(mesh.axis_sizes)
     return Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
-
-
-def _names(value: Any) -> frozenset[str] | None:
-    """Return the axes in `frozenset({...})`."""
-    if not isinstance(value, Call) or value.name != "frozenset":
-        return None
-    found = frozenset(*value.args)
-    return found if all(isinstance(name, str) for name in found) else None

@@ -15,7 +15,7 @@ _ARRAY = re.compile(
     r"\[(?P<shape>[^\[\]]*)\](?:\{(?P<note>[^{}]*)\})?"
 )
 _SHARDED = re.compile(r"([^,@()]+)(?:@(\w+|\([\w, ]+\)))?(?:,|\Z)")
-_VARYING = re.compile(r"V:(\w+|\([\w, ]+\))")
+_VARYING = re.compile(r"V:(\w+|\([\w, ]+\))|(\w+(?:,\w+)*)")  # 0.7 had no `V:`
 _REFERENCE = re.compile(r"(?:Ref|AbstractRef)(?:<[^<>]*>)?\{(?P<content>.*)\}")
 _SYMBOLIC = re.compile(r"(?:[A-Za-z_]\w{0,30}|\d{1,9}|\^[1-9]\b|[-+*(), ]){1,100}")
 _SHORT = re.compile(r"(bf|f|i|u|c)(\d\w*)")
@@ -81,8 +81,9 @@ class Types:
         if array is None:
             raise ValueError(f"`{text}` is no type that is known")
         note = array["note"] or ""
-        axes = _VARYING.fullmatch(note) if self._axes else None
-        if axes is None and note not in ("", "weak_type=True", "weak_type"):
+        is_weak = note in ("weak_type=True", "weak_type")
+        axes = _VARYING.fullmatch(note) if self._axes and not is_weak else None
+        if axes is None and note and not is_weak:
             raise ValueError(f"the mesh that `{text}` varies over is not printed")
         if array["dtype"] == "key":
             dtype = printed.key_dtype(array["mark"] or "")
@@ -90,13 +91,16 @@ class Types:
             dtype = dtype_named(array["dtype"])
         if dtype is None:
             raise ValueError(f"there is no type of elements `{array['dtype']}`")
-        is_weak = bool(array["weak"] or (note and not axes))
+        is_weak = is_weak or bool(array["weak"])
         memory = "" if array["dtype"] == "key" else array["mark"] or ""
         try:
-            text, parts = self._parts(array["shape"])
+            written, _, named = array["shape"].partition(";")
+            if named and not self._axes:
+                raise ValueError(f"the mesh of `{named}` in `{text}` is not printed")
+            text, parts = self._parts(written)
             shape = self.shape(text)
             found = printed.array_type(shape, dtype, is_weak, memory, parts)
-            return found if axes is None else self._varying(found, axes[1])
+            return found if axes is None else self._varying(found, axes[1] or axes[2])
         except KeyError:
             raise ValueError(f"there is no memory `{memory}`") from None
 

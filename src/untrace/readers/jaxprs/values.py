@@ -145,7 +145,7 @@ def _blocks(parser: Cursor) -> Blocks | None:
         if parser.is_name():
             found.append(Name(parser.word, parser.start))
             parser.advance()
-        elif parser.word == ",":
+        elif parser.word == "," or (parser.word == "{" and not parser.begins_block()):
             return None
         else:
             found.append(parser.block())
@@ -286,13 +286,15 @@ def _call(parser: Cursor, name: str, at: int) -> Any:
     with parser.nested():
         parser.advance()
         parser.skip_lines()
+        if parser.word == ",":  # `Mesh(, axis_types=())` has no axes
+            parser.advance()
         while parser.word != ")":
             if parser.is_name() and parser.next == "=":
                 key = parser.word
                 parser.advance(2)
                 kwargs[key] = _value(parser)
             else:
-                args.append(_value(parser))
+                args.append(_argument(parser))
             parser.skip_lines()
             if parser.word == ",":
                 parser.advance()
@@ -307,6 +309,15 @@ def _call(parser: Cursor, name: str, at: int) -> Any:
         except (OverflowError, TypeError):
             parser.fail(f"this is no `{name}`")
     return Call(name, tuple(args), kwargs, at)
+
+
+def _argument(parser: Cursor) -> Any:
+    """Read an argument; that of a mesh, `'x': 4`, is a pair."""
+    value = _value(parser)
+    if parser.word == ":" and type(value) is str:
+        parser.advance()
+        return value, _value(parser)
+    return value
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}

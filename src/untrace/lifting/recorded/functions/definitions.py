@@ -188,6 +188,7 @@ def _see(name: Name, term: Term) -> None:
 def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
+    draft.code = None if is_library(body.code) else body.code
     passed_parameters(body, dropped, writer)
     writer.unpack_parameters(body.parameters, body.code)
     writer.body(body.calls)

@@ -79,6 +79,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         setting=body.setting,
     )
     inner.given = Given(body)
+    draft.code = None if inner.is_library else body.code
     made = own_parameters(item, inner)
     program.open_calls.append(item)
     inner.unpack_parameters(body.parameters, body.code)

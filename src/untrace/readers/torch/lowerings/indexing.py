@@ -159,13 +159,26 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: Any = None,
 ) -> Any:
-    is_other = max_norm is not None or padding_idx is not None
-    if offsets is not None or is_other or input.ndim != 2:
-        raise NotImplementedError("bags of several sizes")
+    if max_norm is not None:
+        raise NotImplementedError("max_norm changes the weight in place")
+    if padding_idx is not None:
+        raise NotImplementedError("bags of which some words are left out")
     rows = weight[input]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[..., None]
-    return {"mean": jnp.mean, "sum": jnp.sum, "max": jnp.max}[mode](rows, axis=1)
+    if offsets is None:
+        return {"mean": jnp.mean, "sum": jnp.sum, "max": jnp.max}[mode](rows, axis=1)
+    n_bags = offsets.shape[0] - include_last_offset
+    places = jnp.arange(input.shape[0])
+    bags = jnp.searchsorted(offsets[:n_bags], places, side="right") - 1
+    if mode == "max":
+        largest = jax.ops.segment_max(rows, bags, n_bags)
+        return jnp.where(jnp.isneginf(largest), 0, largest)  # of an empty bag
+    total = jax.ops.segment_sum(rows, bags, n_bags)
+    if mode == "sum":
+        return total
+    count = jax.ops.segment_sum(jnp.ones_like(rows[:, :1]), bags, n_bags)
+    return total / jnp.maximum(count, 1)
 
 
 @lowering("one_hot")

@@ -1,0 +1,108 @@
+"""A value keeps the second variable that the user gave it: `residual = x`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+from untrace.recovery.second_variables import second_variables
+
+X = np.linspace(0.1, 1.0, 9, dtype=np.float32).reshape(3, 3)
+
+
+def norm(x):
+    return x - x.mean()
+
+
+def block(x, w):
+    residual = x
+    x = norm(x)
+    x = jnp.tanh(x @ w)
+    x = residual + x
+    residual = x
+    x = jnp.sin(norm(x))
+    return residual + x
+
+
+def skipping(x, w):
+    start = x
+    for _ in range(3):
+        x = jnp.tanh(x @ w)
+    return x + start
+
+
+def several(x, w):
+    kept = x
+    x, y = jnp.sin(x), jnp.cos(w)
+    other, x = x, x * y
+    return kept + x * other
+
+
+def of_library_names(x, w):
+    x = jax.nn.silu(x)
+    input = x
+    x = jax.nn.standardize(x @ w)
+    return x + input
+
+
+def in_function(x, w):
+    return block(x, w) * 2
+
+
+CASES = {
+    block: ["residual = x", "x = norm(x)", "residual = x"],
+    in_function: ["residual = x", "x = norm(x)", "residual = x"],
+    skipping: ["start = x", "for _ in range(3):"],
+    several: ["kept = x"],
+    of_library_names: ["input_ = x", "x = jax.nn.standardize"],
+}
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
+def test_second_variables_come_back(function):
+    source = untrace.source(function)(X, X)
+    assert source.report.strength == "identical", source.report
+    text = source.module.body
+    at = -1
+    for line in CASES[function]:
+        at = text.find(line, at + 1)
+        assert at >= 0, text
+    assert "x_2" not in text
+
+
+def test_what_is_not_read_again_has_no_second_variable():
+    def function(x):
+        before = x
+        x = jnp.sin(x)
+        return x, before.shape
+
+    text = str(untrace.source(lambda x: function(x)[0])(X))
+    assert "before" not in text
+
+
+def test_what_a_function_inside_reads_stays():
+    def function(x):
+        before = x
+        x = jnp.sin(x)
+        return jax.lax.map(lambda row: row + before[0], x)
+
+    source = untrace.source(function)(X)
+    assert source.report.is_verified
+
+
+def test_assignments_of_one_variable_to_another_are_read():
+    def function(a, b):
+        c = a
+        d = (c, b)
+        e = f = b
+        a, b = b, a
+        empty = ()
+        g = a if c else b or empty
+        c = c
+        return c, d, e, f, g
+
+    found = [(one.name, one.first) for one in second_variables(function.__code__)]
+    assert ("c", "a") in found
+    assert "d" not in dict(found)
+    assert "g" not in dict(found)
