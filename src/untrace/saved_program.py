@@ -126,4 +126,15 @@ def _called_name(text: str) -> str | None:
         ):
             named = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
             return next((name for name in named if name in functions), None)
-    return None
+    return _shown_name(tree)
+
+
+def _shown_name(tree: ast.Module) -> str | None:
+    """Find the function that the main block of a file shows: the last that it names."""
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if "example_args" not in defined:
+        return None
+    main = tree.body[-1]
+    shown = {node.id for node in ast.walk(main) if isinstance(node, ast.Name)}
+    shown.discard("example_args")
+    return next((name for name in reversed(defined) if name in shown), None)

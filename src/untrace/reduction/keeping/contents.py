@@ -53,7 +53,7 @@ class Contains(Keep):
         return f"The program has no {missing}. It has: {', '.join(known)}."
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
-        return scripts.contains_lines(name, self.names)
+        return scripts.contains_lines(name, self.names, program)
 
     def check_imports(self) -> tuple[str, ...]:
         return ("import fnmatch", "import jax")

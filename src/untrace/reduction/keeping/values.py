@@ -333,7 +333,7 @@ class Differs(RunningKeep):
     ) -> str:
         if any(outcome.status != "ok" for outcome in outcomes):
             return super().explain(outcomes, program)
-        errors = [relative_error(x, y) for x, y in _pairs(outcomes)]
+        errors = [relative_error(x, y) for x, y in pairs(outcomes)]
         largest = max((e for e in errors if e is not None), default=0.0)
         n_bad = sum(error is None for error in errors)
         also = f"; {n_bad} outputs are not finite alike" if n_bad else ""
@@ -369,7 +369,7 @@ class Differs(RunningKeep):
 
     def _differences(self, outcomes: Sequence[Outcome]) -> list[float | None]:
         """List the errors of outputs that differ; None where only one is finite."""
-        errors = [relative_error(x, y) for x, y in _pairs(outcomes)]
+        errors = [relative_error(x, y) for x, y in pairs(outcomes)]
         large = [e for e in errors if e is not None and e > self.rtol]
         uneven = [e for e in errors if e is None]
         if self.finite is None:
@@ -395,7 +395,8 @@ def relative_error(one: Any, other: Any) -> float | None:
     return gap / scale if scale else (float("inf") if gap else 0.0)
 
 
-def _pairs(outcomes: Sequence[Outcome]) -> list[tuple[Any, Any]]:
+def pairs(outcomes: Sequence[Outcome]) -> list[tuple[Any, Any]]:
+    """Return the outputs of two runs, side by side."""
     first, second = outcomes
     return [
         (np.asarray(wire.decode(x)), np.asarray(wire.decode(y)))
