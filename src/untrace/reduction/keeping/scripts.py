@@ -382,6 +382,34 @@ def two_sides(
     return lines
 
 
+def two_short_sides(
+    name: str,
+    env: tuple[tuple[str, str], ...],
+    sides: tuple[str, str],
+    rtol: float,
+) -> list[str]:
+    """Write statements that compare a number that each side prints."""
+    a, b = sides
+    made = [
+        "{" + ", ".join(f"{k!r}: {v!r}" for k, v in side_env(env, s)) + "}"
+        for s in sides
+    ]
+    return [
+        "if sys.argv[1:]:  # one of the two sides, in a process of its own",
+        f"    sys.exit(print(float(jax.jit({name})(**example_args()))))",
+        "",
+        "def run_side(env):",
+        "    command, env = [sys.executable, __file__, 'side'], os.environ | env",
+        "    return float(subprocess.check_output(command, env=env))",
+        "",
+        f"x, y = run_side({made[0]}), run_side({made[1]})",
+        f'print("{a}:", x, "{b}:", y)',
+        "error = abs(x - y) / abs(y)",
+        f'assert not error > {rtol!r}, f"they differ by a relative error of {{error:.2g}}"',
+        'print("no difference: the failure is not there")',
+    ]
+
+
 def comparison(a: str, b: str, rtol: float) -> list[str]:
     """Write statements that compare `first` and `second`."""
     return [
