@@ -125,7 +125,8 @@ def _called_name(text: str) -> str | None:
             for keyword in node.keywords
         ):
             named = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
-            return next((name for name in named if name in functions), None)
+            found = next((name for name in named if name in functions), None)
+            return found or _shown_name(tree)
     return _shown_name(tree)
 
 

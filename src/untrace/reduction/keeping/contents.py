@@ -122,7 +122,7 @@ class Command(Keep):
         return scripts.command_lines(name, self.command)
 
     def check_imports(self) -> tuple[str, ...]:
-        names = ["ast", "pathlib", "shlex", "shutil", "subprocess", "sys", "tempfile"]
+        names = ["pathlib", "shlex", "shutil", "subprocess", "sys", "tempfile"]
         return (*(f"import {name}" for name in names), *scripts.env_lines(self.env))
 
     def explain(

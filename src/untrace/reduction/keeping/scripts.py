@@ -76,22 +76,20 @@ outputs = [
 """
 _PRINTED_OTHERWISE = ("get", "swap", "addupdate")
 _CHECK = """\
-def check(command):
-    # The command is not to find its own words, so it is given the program alone.
-    here = pathlib.Path(__file__)
-    text = here.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    start = tree.body[ast.get_docstring(tree) is not None].lineno
-    program = text.splitlines()[start - 1 : tree.body[-1].lineno - 1]
-    program += ["if __name__ == '__main__':", "    print(NAME(**example_args()))", ""]
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, here.name)
-        path.write_text("\\n".join(program), encoding="utf-8")
-        if here.with_suffix(".safetensors").exists():
-            shutil.copy(here.with_suffix(".safetensors"), folder)
-        command = command.replace("{file}", shlex.quote(str(path)))
-        return subprocess.run(command, shell=True).returncode
-
+command = COMMAND
+# It is not to find its own words, so it is given what stands between them.
+here = pathlib.Path(__file__)
+text = here.read_text(encoding="utf-8").split('"' * 3, 2)[2]
+program, main, _ = text.partition("\\nif __name__ == ")
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, here.name)
+    call = "'__main__':\\n    print(NAME(**example_args()))\\n"
+    path.write_text(program + main + call, encoding="utf-8")
+    for arrays in here.parent.glob(f"{here.stem}.safetensors"):
+        shutil.copy(arrays, folder)
+    command = command.replace("{file}", shlex.quote(str(path)))
+    status = subprocess.run(command, shell=True).returncode
+sys.exit(status == 0)  # it succeeds: the failure is there
 """
 _PRIMITIVES = """\
 def primitives(jaxpr):
@@ -267,12 +265,11 @@ def _are_printed(names: Sequence[str], program: Program) -> bool:
 
 def command_lines(name: str, command: str) -> list[str]:
     """Write statements that run a command on the file, with `--check`."""
+    text = _CHECK.replace("NAME", name).replace("COMMAND", quote(command))
+    check = text.splitlines()
     return [
         'if "--check" in sys.argv:',
-        *indented(_CHECK.replace("NAME", name).splitlines()),
-        f"    command = {quote(command)}",
-        "    # Its status 0 means that the failure is there.",
-        "    sys.exit(check(command) == 0)",
+        *indented(check),
         *call_lines(name, None),
         "print(outputs)",
     ]
