@@ -130,6 +130,5 @@ def test_a_file_to_be_pasted_has_no_fingerprint_and_can_be_reduced_again(tmp_pat
 def test_a_file_that_counts_compilations_can_be_reduced_again(tmp_path):
     source = file_of(lambda x: x + np.float32(0), keep.recompiles(), 1.0)
     program = load_program(source.save(tmp_path / "f.py"))
-    assert [eqn.name for eqn in program.block.equations] == [
-        eqn.name for eqn in jax.make_jaxpr(lambda x: x + np.float32(0))(1.0).eqns
-    ]
+    names = [eqn.name for eqn in program.block.equations]
+    assert names == ["convert_element_type", "add"]
