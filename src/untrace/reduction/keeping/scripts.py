@@ -79,7 +79,7 @@ _CHECK = """\
 command = COMMAND
 # It is not to find its own words, so it is given what stands between them.
 here = pathlib.Path(__file__)
-text = here.read_text(encoding="utf-8").split('"' * 3, 2)[2]
+text = here.read_text(encoding="utf-8").split('"' * 3, 2)[-1]
 program, main, _ = text.partition("\\nif __name__ == ")
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, here.name)
