@@ -95,7 +95,7 @@ def open_saved(path: Path, name: str | None = None) -> SavedProgram:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        name = name or main_name(text) or _called_name(text)
+        name = name or saved_name(text)
         if name is None:
             raise LoadError(
                 f"{path} has no `example_args()` beside its function: it was not written "
@@ -113,6 +113,14 @@ def open_saved(path: Path, name: str | None = None) -> SavedProgram:
 def cannot_load(path: Path, error: Exception) -> LoadError:
     """Say that a file fails, and how."""
     return LoadError(f"cannot load {path}: {type(error).__name__}: {error}")
+
+
+def saved_name(text: str) -> str | None:
+    """Return the name of the function that a saved file is about.
+
+    It is the one that its header names, or that its main block calls.
+    """
+    return main_name(text) or _called_name(text)
 
 
 def _called_name(text: str) -> str | None:

@@ -132,3 +132,10 @@ def test_a_file_that_counts_compilations_can_be_reduced_again(tmp_path):
     program = load_program(source.save(tmp_path / "f.py"))
     names = [eqn.name for eqn in program.block.equations]
     assert names == ["convert_element_type", "add"]
+
+
+def test_a_reproducer_is_shown_without_a_call(tmp_path):
+    path = file_of(jnp.sin, keep.nan(), np.float32(1)).save(tmp_path / "f.py")
+    command = [sys.executable, "-m", "untrace", "show", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "jnp.sin(x0)" in done.stdout, done.stderr
