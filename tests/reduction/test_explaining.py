@@ -135,3 +135,19 @@ def test_the_equation_at_which_two_ways_part_is_named(function, keep, values, to
     jaxpr = jax.make_jaxpr(function)(*arrays)
     program = program_from(jaxpr, arrays, ("a", "b")[: len(arrays)], "f")
     assert told in " ".join(explanation(program, keep, Judge(keep)))
+
+
+def test_what_was_cut_off_is_found_out_before_the_failure_is_pinned(monkeypatch):
+    x = (np.float32(0),)
+    program = program_from(jax.make_jaxpr(masked)(*x), x, ("x",), "f")
+    run = Judge.run
+
+    def hurried(judge, job):
+        found = run(judge, job)
+        if job.run.timeout_s > 60:
+            return found
+        return replace(found, blame=None, has_finite_values=None, is_cut=True)
+
+    monkeypatch.setattr(Judge, "run", hurried)
+    kept = pin(program, Nan(under="grad"), Plan()).keep
+    assert "blame='div', inf_inputs=False, finite_values=True" in str(kept)
