@@ -78,7 +78,7 @@ def counting(x):
         index, value, other = state
         return index + 1, jnp.sin(value), other
 
-    return jax.lax.while_loop(lambda state: state[0] < 0, step, (0, x, x))[0]
+    return jax.lax.while_loop(lambda state: state[0] < 0, step, (0, x, x))[:2]
 
 
 def test_a_loop_that_public_functions_take_away_is_not_made():
