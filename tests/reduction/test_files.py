@@ -139,3 +139,10 @@ def test_a_reproducer_is_shown_without_a_call(tmp_path):
     command = [sys.executable, "-m", "untrace", "show", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "jnp.sin(x0)" in done.stdout, done.stderr
+
+
+def test_sides_with_quotes_are_compared(tmp_path):
+    predicate = keep.differs(b='env:A="b"', rtol=0.1, finite=True)
+    found = run(file_of(jnp.sin, predicate, np.float32(1)), tmp_path / "f.py")
+    assert found.returncode == 0, found.stderr
+    assert 'env:A="b":' in found.stdout

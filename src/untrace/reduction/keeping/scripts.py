@@ -400,7 +400,7 @@ def two_short_sides(
         "    return float(subprocess.check_output(command, env=env))",
         "",
         f"x, y = run_side({made[0]}), run_side({made[1]})",
-        f'print("{a}:", x, "{b}:", y)',
+        f"print({quote(a + ':')}, x, {quote(b + ':')}, y)",
         "error = abs(x - y) / abs(y)",
         f'assert not error > {rtol!r}, f"they differ by a relative error of {{error:.2g}}"',
         'print("no difference: the failure is not there")',
