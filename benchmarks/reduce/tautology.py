@@ -1,6 +1,6 @@
 """Plant a cause in random programs, reduce them, and look whether the cause is left.
 
-    python -m benchmarks.reduce.tautology [WORD ...] [--seeds N] [--max-seconds N]
+    python -m benchmarks.reduce.tautology [WORD ...] [--seeds N] [--first N] [--max-seconds N]
 
 Random programs hold one equation that fails because of their inputs. A failure that is
 left without it would be one that every program can be cut down to. For each predicate:
@@ -166,13 +166,13 @@ def measure(word: str, seed: int, max_seconds: float | None = None) -> Found:
     return Found(seed, left, has_cause, needs, made.stats.runs, seconds)
 
 
-def _table(words: list[str], seeds: int, max_seconds: float | None) -> Iterator[str]:
+def _table(words: list[str], seeds: range, max_seconds: float | None) -> Iterator[str]:
     heads = ("predicate", "programs", "cause left", "needed", "equations", "runs", "s")
     yield "| " + " | ".join(heads) + " |"
     yield "|" + "---|" * len(heads)
     wrong: list[str] = []
     for word in words:
-        found = [measure(word, seed, max_seconds) for seed in range(seeds)]
+        found = [measure(word, seed, max_seconds) for seed in seeds]
         kept = [one for one in found if not one.refused] or found
         sizes = [len(one.left) for one in kept]
         cells = (
@@ -196,12 +196,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--max-seconds", type=float)
     options = parser.parse_args()
     words = options.words or list(CAUSES)
+    seeds = range(options.first, options.first + options.seeds)
     is_right = True
     with np.errstate(all="ignore"):
-        for line in _table(words, options.seeds, options.max_seconds):
+        for line in _table(words, seeds, options.max_seconds):
             is_right &= line.startswith("|")
             print(line, flush=True)
     sys.exit(not is_right)

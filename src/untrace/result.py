@@ -122,9 +122,7 @@ class Source:
         name = self.module.name
         if not self.title:
             return header_text(name, self.captured, self.report)
-        fingerprint = fingerprint_line(name, self.captured, self.report)
-        title = printable_lines(self.title)
-        return f"{title}\n\n{fingerprint}" if fingerprint else title
+        return printable_lines(self.title)  # to be pasted: no fingerprint
 
     def __repr__(self) -> str:
         n_lines = str(self).count("\n")

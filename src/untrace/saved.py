@@ -133,7 +133,8 @@ def _header(path: Path, text: str) -> tuple[str, str, str]:
     if match is None:
         raise LoadError(
             f"{path} has no fingerprint in its docstring: it was not written by "
-            "`untrace`, or was written with verification switched off."
+            "`untrace`, shows a failure (`untrace reduce`), or was written with "
+            "verification switched off."
         )
     return match[1], match[2], match[3]
 

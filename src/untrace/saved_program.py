@@ -95,7 +95,7 @@ def open_saved(path: Path, name: str | None = None) -> SavedProgram:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        name = name or main_name(text) or _called_name(text)
+        name = name or saved_name(text)
         if name is None:
             raise LoadError(
                 f"{path} has no `example_args()` beside its function: it was not written "
@@ -115,6 +115,14 @@ def cannot_load(path: Path, error: Exception) -> LoadError:
     return LoadError(f"cannot load {path}: {type(error).__name__}: {error}")
 
 
+def saved_name(text: str) -> str | None:
+    """Return the name of the function that a saved file is about.
+
+    It is the one that its header names, or that its main block calls.
+    """
+    return main_name(text) or _called_name(text)
+
+
 def _called_name(text: str) -> str | None:
     """Find the function that is called with `**example_args()`."""
     tree = parse(text)
@@ -125,5 +133,17 @@ def _called_name(text: str) -> str | None:
             for keyword in node.keywords
         ):
             named = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
-            return next((name for name in named if name in functions), None)
-    return None
+            found = next((name for name in named if name in functions), None)
+            return found or _shown_name(tree)
+    return _shown_name(tree)
+
+
+def _shown_name(tree: ast.Module) -> str | None:
+    """Find the function that the main block of a file shows: the last that it names."""
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if "example_args" not in defined:
+        return None
+    main = tree.body[-1]
+    shown = {node.id for node in ast.walk(main) if isinstance(node, ast.Name)}
+    shown.discard("example_args")
+    return next((name for name in reversed(defined) if name in shown), None)

@@ -15,6 +15,7 @@ from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import parse_keep
 from untrace.reduction.progress import JsonEvents, Progress
 from untrace.reduction.result import Reduction
+from untrace.reduction.wording import counted
 
 _INTERRUPTED = (
     "Interrupted: the best program is run once more, and written. Interrupt again to "
@@ -100,7 +101,8 @@ def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
         console.print(f"It shows in {facts['rate']:.0%} of the runs.", markup=False)
     console.print(
         printable(
-            f"{facts['start']:,} equations; the best so far is in {facts['folder']}"
+            f"{counted(facts['start'], 'equation')}; "
+            f"the best so far is in {facts['folder']}"
         ),
         markup=False,
         style="dim",

@@ -121,6 +121,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("reduction/keeping/scripts.py", "comparison"): (1, USER),
     ("reduction/keeping/scripts.py", "env_lines"): (2, USER),
     ("reduction/keeping/scripts.py", "shortest_comparison"): (5, USER),
+    ("reduction/keeping/scripts.py", "two_short_sides"): (3, USER),
     ("reduction/keeping/scripts.py", "two_sides"): (3, USER),
 }
 

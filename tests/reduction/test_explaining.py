@@ -97,3 +97,57 @@ def test_where_none_is_to_blame_what_is_left_is_named():
     assert explanation(program, untrace.keep.raises(), None) == [
         "It takes `transpose` and `sin`."
     ]
+
+
+def cancelling(x):
+    near = jnp.cos(x)
+    gap = 1 - near
+    return gap * 1e9
+
+
+def contracted(a, b):
+    return a * a - b
+
+
+@pytest.mark.parametrize(
+    ("function", "keep", "values", "told"),
+    [
+        (
+            cancelling,
+            untrace.keep.differs(b="float64", rtol=0.1),
+            (1e-4,),
+            "Made by equation 1 of 3, `sub`, from test_explaining.py:104 in "
+            "`cancelling`: gap = 1 - near. Relative errors: `cos` 5e-09, `sub` 1. "
+            "Why: numbers that are much larger than their sum cancel",
+        ),
+        (
+            contracted,
+            untrace.keep.differs(rtol=0.1),
+            (1.0001, 1.0001 * 1.0001),
+            "Made by equation 1 of 2, `sub`, from test_explaining.py:109 in "
+            "`contracted`: return a * a - b. Relative errors: `mul` 0, `sub` ",
+        ),
+        (jnp.tanh, untrace.keep.differs(rtol=0.1), (1,), "It takes `tanh`."),
+    ],
+)
+def test_the_equation_at_which_two_ways_part_is_named(function, keep, values, told):
+    arrays = [np.float32(value) for value in values]
+    jaxpr = jax.make_jaxpr(function)(*arrays)
+    program = program_from(jaxpr, arrays, ("a", "b")[: len(arrays)], "f")
+    assert told in " ".join(explanation(program, keep, Judge(keep)))
+
+
+def test_what_was_cut_off_is_found_out_before_the_failure_is_pinned(monkeypatch):
+    x = (np.float32(0),)
+    program = program_from(jax.make_jaxpr(masked)(*x), x, ("x",), "f")
+    run = Judge.run
+
+    def hurried(judge, job):
+        found = run(judge, job)
+        if job.run.timeout_s > 60:
+            return found
+        return replace(found, blame=None, has_finite_values=None, is_cut=True)
+
+    monkeypatch.setattr(Judge, "run", hurried)
+    kept = pin(program, Nan(under="grad"), Plan()).keep
+    assert "blame='div', inf_inputs=False, finite_values=True" in str(kept)

@@ -11,6 +11,7 @@ import pytest
 import untrace
 from untrace import keep
 from untrace.reduction.applying import program_from
+from untrace.reduction.loading import load_program
 from untrace.reduction.reproducer import Story, unreduced
 
 STORY = Story("f", 1, 1, 1, 1.0)
@@ -103,3 +104,45 @@ def test_what_stands_in_for_functions_of_the_host_is_said():
         untrace.reduce(f, keep="auto()")(np.float32(1))
     assert ".<locals>.fails`. In its text" in str(raised.value)
     assert "under='grad'" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "status"), [(("cumsum",), 1), (("cum*",), 1), (("cumsum", "sin"), 0)]
+)
+def test_primitives_are_looked_for_at_any_depth(names, status, tmp_path):
+    source = file_of(lambda x: jnp.cumsum(x), keep.contains(*names), np.zeros(2))
+    assert run(source, tmp_path / "f.py").returncode == status
+
+
+def test_a_file_to_be_pasted_has_no_fingerprint_and_can_be_reduced_again(tmp_path):
+    def f(x):
+        def body(carry, _):
+            return jnp.sin(carry), None
+
+        return jax.lax.scan(body, x, None, length=3)[0]
+
+    source = file_of(f, keep.nan(under="grad"), np.float32(1))
+    assert "ingerprint" not in str(source)
+    program = load_program(source.save(tmp_path / "f.py"))
+    assert [eqn.name for eqn in program.block.equations] == ["scan"]
+
+
+def test_a_file_that_counts_compilations_can_be_reduced_again(tmp_path):
+    source = file_of(lambda x: x + np.float32(0), keep.recompiles(), 1.0)
+    program = load_program(source.save(tmp_path / "f.py"))
+    names = [eqn.name for eqn in program.block.equations]
+    assert names == ["convert_element_type", "add"]
+
+
+def test_a_reproducer_is_shown_without_a_call(tmp_path):
+    path = file_of(jnp.sin, keep.nan(), np.float32(1)).save(tmp_path / "f.py")
+    command = [sys.executable, "-m", "untrace", "show", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "jnp.sin(x0)" in done.stdout, done.stderr
+
+
+def test_sides_with_quotes_are_compared(tmp_path):
+    predicate = keep.differs(b='env:A="b"', rtol=0.1, finite=True)
+    found = run(file_of(jnp.sin, predicate, np.float32(1)), tmp_path / "f.py")
+    assert found.returncode == 0, found.stderr
+    assert 'env:A="b":' in found.stdout

@@ -71,3 +71,17 @@ def test_a_recording_may_take_a_few_times_as_long_as_other_runs(monkeypatch):
     assert values.evaluate(program, judge) is None
     assert time.monotonic() - began < 30
     assert judge.longest_s == 0.1
+
+
+def counting(x):
+    def step(state):
+        index, value, other = state
+        return index + 1, jnp.sin(value), other
+
+    return jax.lax.while_loop(lambda state: state[0] < 0, step, (0, x, x))[:2]
+
+
+def test_a_loop_that_public_functions_take_away_is_not_made():
+    keep = untrace.keep.contains("while", "sin")
+    text = str(untrace.reduce(counting, keep=keep)(X[0]).source)
+    assert "jax.lax.while_loop(" in text and ".bind(" not in text

@@ -260,13 +260,13 @@ def _given(target: str, call: str | None, types: str | None) -> Given:
 
 
 def _saved_name(path: Path) -> str | None:
-    """The name of the function of a file that untrace saved, as its header says."""
-    from untrace.saved import main_name
+    """The name of the function of a file that untrace saved, if it is one."""
+    from untrace.saved_program import saved_name
 
     if path.suffix != ".py":
         return None
     try:
-        return main_name(path.read_text(encoding="utf-8"))
+        return saved_name(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):  # whoever loads it says what is wrong
         return None
 

@@ -259,7 +259,7 @@ class _Evaluator:
                 made[key] = _like(param, blocks)
             else:
                 made[key] = param
-        _check_loop(eqn, made)
+        check_loop(eqn, made)
         return made
 
     def _jaxpr(self, eqn: Equation, key: str, block: Block, avals: list[Any]) -> Any:
@@ -409,8 +409,12 @@ def _inner_avals(
     return found
 
 
-def _check_loop(eqn: Equation, params: Mapping[str, Any]) -> None:
-    """Check what JAX takes for granted when loops and branches are bound."""
+def check_loop(eqn: Equation, params: Mapping[str, Any]) -> None:
+    """Check what JAX takes for granted when loops and branches are bound.
+
+    Raises:
+      Unfitting: If it does not hold, or no public function makes that loop.
+    """
     if eqn.name == "scan":
         n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
         body = jaxapi.split_jaxpr(params["jaxpr"])[0]
@@ -419,15 +423,30 @@ def _check_loop(eqn: Equation, params: Mapping[str, Any]) -> None:
     elif eqn.name == "while":
         body = jaxapi.split_jaxpr(params["body_jaxpr"])[0]
         _check_types(
-            [v.aval for v in body.invars[eqn.params["body_nconsts"] :]],
+            [v.aval for v in body.invars[params["body_nconsts"] :]],
             [v.aval for v in body.outvars],
         )
+        if not _changes(body, params):
+            raise Unfitting("`while_loop` takes away what changes nothing")
     elif eqn.name == "cond":
         bodies = [jaxapi.split_jaxpr(b)[0] for b in params["branches"]]
         for body in bodies[1:]:
             _check_types(
                 [v.aval for v in bodies[0].outvars], [v.aval for v in body.outvars]
             )
+
+
+def _changes(body: Any, params: Mapping[str, Any]) -> bool:
+    """Whether a while loop changes what it carries, or its condition reads it."""
+    cond = jaxapi.split_jaxpr(params["cond_jaxpr"])[0]
+    carried = body.invars[params["body_nconsts"] :]
+    looked_at = cond.invars[params["cond_nconsts"] :]
+    read = {id(v) for eqn in cond.eqns for v in eqn.invars}
+    read.update(id(v) for v in cond.outvars)
+    return any(
+        made is not given or id(seen) in read
+        for given, made, seen in zip(carried, body.outvars, looked_at)
+    )
 
 
 def _check_types(expected: Sequence[Any], found: Sequence[Any]) -> None:

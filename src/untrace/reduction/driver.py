@@ -7,6 +7,7 @@ a reduction that could not end with a file that fails does not begin.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,10 +33,13 @@ from untrace.reduction.search import (
     Search,
 )
 from untrace.reduction.tiers import run_all
-from untrace.reduction.trials import Exhausted, Judge, Verdict, prepare
+from untrace.reduction.trials import Exhausted, Judge, Trial, Verdict, prepare
 from untrace.reduction.writing import stand_ins, written
 
 INTERRUPTED = "it was interrupted"
+PATIENCE = 10
+"""Times as long as other runs that the first may take to find out what is to blame."""
+
 MISS = 0.01
 """Probability with which a failure that does not always show may be missed."""
 
@@ -115,6 +119,20 @@ def pin(program: Program, keep: Keep, plan: Plan) -> Pinned:
         raise
 
 
+def _looked_into(
+    outcomes: Sequence[Outcome], trial: Trial, judge: Judge
+) -> tuple[Outcome, ...]:
+    """Give what was cut off more time: a failure that is pinned loosely is another one."""
+    found: list[Outcome] = []
+    for job, outcome in zip(trial.jobs, outcomes):
+        if outcome.is_cut:
+            run = replace(job.run, timeout_s=PATIENCE * job.run.timeout_s)
+            longer = judge.run(replace(job, run=run))
+            outcome = longer if longer.status == outcome.status else outcome
+        found.append(outcome)
+    return tuple(found)
+
+
 def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
     judge = Judge(keep, plan.executor)
     trial = prepare(program, keep)
@@ -132,14 +150,14 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
         if other is not None and shows(program, other, plan):
             return _pinned(program, other, plan)
         raise KeepError(_not_reproduced(program, keep, verdicts, judge))
-    pinned = keep.pinned(failed[0].outcomes, program)
+    seen = _looked_into(failed[0].outcomes, trial, judge)
+    pinned = keep.pinned(seen, program)
     rate = len(failed) / len(verdicts)
     repeats = len(verdicts) if rate == 1 else 1
-    seen = failed[0].outcomes
     pinned = _closer(program, keep, pinned or keep, plan)
     found = Pinned(pinned, _attempts(rate), rate, repeats, seen)
     _check_not_always(found.keep, plan)
-    if is_lowered(keep.runs, failed[0].outcomes) or not shows(program, Lowers(), plan):
+    if is_lowered(keep.runs, seen) or not shows(program, Lowers(), plan):
         return found
     return replace(found, keep=found.keep & Lowers())
 

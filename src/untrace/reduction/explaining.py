@@ -18,8 +18,10 @@ from untrace.interpreters.nans.traps import Evidence, Trap, explain, from_facts
 from untrace.interpreters.places import Origin, origin_of
 from untrace.ir import Block, Equation
 from untrace.reduction.applying import program_from
+from untrace.reduction.differing import parting
 from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.base import Blamed
+from untrace.reduction.keeping.values import Differs
 from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.reduction.trials import Judge, job_of
 
@@ -42,11 +44,13 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
       Which equation it is, counted from 0 with those of sub-programs, the line of the
       original that it comes from, and for a classic trap what happens and how it is
       usually mended. Nothing of that which is not known: several equations may be meant.
-      Where none is to blame, the few that are left.
+      Of two ways that differ, where they part. Where none is to blame, the few that
+      are left.
     """
     blamed = keep.blamed
     if blamed is None:
-        return _needed(program)
+        parted = _parted(program, keep, judge)
+        return _needed(program) if parted is None else parted
     looked = _gradient_of(program) if blamed.under == "grad" else program
     if looked is None or blamed.under not in (None, "grad"):
         return []
@@ -59,8 +63,27 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
         lines = [f"Made by {which}`{blamed.primitive}`{place}."]
     trap = None if judge is None else _trap(program, looked, keep, judge)
     if trap is not None:
-        lines += [f"Why: {trap.why}", f"Usual mend: {trap.mend}"]
+        lines += _mended(trap.why, trap.mend)
     return lines
+
+
+def _parted(program: Program, keep: Keep, judge: Judge | None) -> list[str] | None:
+    """Say which equation first differs between two ways; None if it cannot be told."""
+    if judge is None or not isinstance(keep, Differs):
+        return None
+    found = parting(program, keep, judge)
+    if found is None:
+        return None
+    everything = list(_numbered(program.block, program.block.jaxpr))
+    number = [eqn for eqn, _ in everything].index(found.eqn)
+    which = f"equation {number} of {len(everything)}, `{found.eqn.name}`"
+    place = _place(origin_of(everything[number][1], ()))
+    lines = [f"Made by {which}{place}.", found.told()]
+    return lines if found.why is None else [*lines, *_mended(*found.why)]
+
+
+def _mended(why: str, mend: str) -> list[str]:
+    return [f"Why: {why}", f"Usual mend: {mend}"]
 
 
 def _needed(program: Program) -> list[str]:

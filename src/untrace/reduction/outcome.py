@@ -123,6 +123,7 @@ class Outcome:
       blame: The innermost primitive that first makes a NaN or an infinity, or that JAX
         had in hand when it raised.
       blame_row: Number of that equation, if it stands in no sub-program.
+      is_cut: The time was over before all of that was found out.
       evidence: What speaks for classic traps; see `nan_origin.evidence_of`.
       n_compiles: Compilations in two calls.
       arrays: The outputs; PRNG keys as key data.
@@ -148,6 +149,7 @@ class Outcome:
     has_finite_values: bool | None = None
     blame: str | None = None
     blame_row: int | None = None
+    is_cut: bool = False
     evidence: tuple[dict[str, Any], ...] = ()
     n_compiles: int | None = None
     arrays: tuple[Encoded, ...] = ()

@@ -289,8 +289,7 @@ def _is_own(name: str) -> bool:
 
 
 def _title(keep: Keep, story: Story, source: Source) -> str:
-    modules = _own_modules(source)
-    needs = f" It needs {', '.join(f'`{name}`' for name in modules)} in PYTHONPATH."
+    needed = ", ".join(f"`{name}`" for name in _own_modules(source))
     lines = [
         story.told or keep.describe(),
         *([story.control] if story.control else []),
@@ -299,7 +298,8 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
         story.line(),
         f"Pinned failure: {keep.plain()}.",
         f"Fails on: {versions()}.",
-        f"Check: {keep.how_to_check}{needs if modules else ''}",
+        *([f"Check: {keep.how_to_check}"] if keep.how_to_check else []),
+        *([f"It needs {needed} in PYTHONPATH."] if needed else []),
         *strings_left(source.report),
     ]
     return "\n".join(map(printable, lines))

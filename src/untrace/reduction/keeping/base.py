@@ -157,8 +157,8 @@ class Keep:
 
     @property
     def how_to_check(self) -> str:
-        """Say what to do with a saved file to see that it fails."""
-        return "run this file with Python."
+        """Say how a saved file shows that it fails, if not by being run with Python."""
+        return ""
 
     def check_imports(self) -> tuple[str, ...]:
         """List the import statements that `check_lines` needs."""

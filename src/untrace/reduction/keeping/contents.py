@@ -53,7 +53,7 @@ class Contains(Keep):
         return f"The program has no {missing}. It has: {', '.join(known)}."
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
-        return scripts.contains_lines(name, self.names)
+        return scripts.contains_lines(name, self.names, program)
 
     def check_imports(self) -> tuple[str, ...]:
         return ("import fnmatch", "import jax")
@@ -122,7 +122,7 @@ class Command(Keep):
         return scripts.command_lines(name, self.command)
 
     def check_imports(self) -> tuple[str, ...]:
-        names = ["ast", "pathlib", "shlex", "shutil", "subprocess", "sys", "tempfile"]
+        names = ["pathlib", "shlex", "shutil", "subprocess", "sys", "tempfile"]
         return (*(f"import {name}" for name in names), *scripts.env_lines(self.env))
 
     def explain(

@@ -74,23 +74,22 @@ outputs = [
     if x.dtype != jax.dtypes.float0
 ]
 """
+_PRINTED_OTHERWISE = ("get", "swap", "addupdate")
 _CHECK = """\
-def check(command):
-    # The command is not to find its own words, so it is given the program alone.
-    here = pathlib.Path(__file__)
-    text = here.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    start = tree.body[ast.get_docstring(tree) is not None].lineno
-    program = text.splitlines()[start - 1 : tree.body[-1].lineno - 1]
-    program += ["if __name__ == '__main__':", "    print(NAME(**example_args()))", ""]
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, here.name)
-        path.write_text("\\n".join(program), encoding="utf-8")
-        if here.with_suffix(".safetensors").exists():
-            shutil.copy(here.with_suffix(".safetensors"), folder)
-        command = command.replace("{file}", shlex.quote(str(path)))
-        return subprocess.run(command, shell=True).returncode
-
+command = COMMAND
+# It is not to find its own words, so it is given what stands between them.
+here = pathlib.Path(__file__)
+text = here.read_text(encoding="utf-8").split('"' * 3, 2)[-1]
+program, main, _ = text.partition("\\nif __name__ == ")
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, here.name)
+    call = "'__main__':\\n    print(NAME(**example_args()))\\n"
+    path.write_text(program + main + call, encoding="utf-8")
+    for arrays in here.parent.glob(f"{here.stem}.safetensors"):
+        shutil.copy(arrays, folder)
+    command = command.replace("{file}", shlex.quote(str(path)))
+    status = subprocess.run(command, shell=True).returncode
+sys.exit(status == 0)  # it succeeds: the failure is there
 """
 _PRIMITIVES = """\
 def primitives(jaxpr):
@@ -232,27 +231,45 @@ def with_plain_outputs(lines: Sequence[str]) -> list[str]:
     return found
 
 
-def contains_lines(name: str, patterns: Sequence[str]) -> list[str]:
+def contains_lines(
+    name: str, patterns: Sequence[str], program: Program | None = None
+) -> list[str]:
     """Write statements that look for primitives in the program, at any depth."""
+    jaxpr = [f"jaxpr = jax.make_jaxpr({name})(**example_args())", "print(jaxpr)"]
+    wanted = f"[{', '.join(map(quote, patterns))}]"
+    if program is not None and _are_printed(patterns, program):
+        return [
+            *jaxpr,
+            f"names, printed = {wanted}, str(jaxpr).replace('[', ' ')",
+            'is_there = all(f" = {name} " in printed for name in names)',
+            'assert not is_there, f"the program contains {names}"',
+            'print("not all of them: the failure is not there")',
+        ]
     return [
         *_PRIMITIVES.splitlines(),
-        f"jaxpr = jax.make_jaxpr({name})(**example_args())",
-        "print(jaxpr)",
-        f"patterns = [{', '.join(map(quote, patterns))}]",
+        *jaxpr,
+        f"patterns = {wanted}",
         "found = [fnmatch.filter(primitives(jaxpr), pattern) for pattern in patterns]",
         'assert not all(found), f"the program contains {found}"',
         'print("not all of them: the failure is not there")',
     ]
 
 
+def _are_printed(names: Sequence[str], program: Program) -> bool:
+    """Whether JAX prints equations with these names as it prints most, "a = name[] b"."""
+    eqns = [eqn for eqn in all_equations(program.block) if eqn.name in names]
+    return {eqn.name for eqn in eqns}.issuperset(names) and all(
+        eqn.results and eqn.name not in _PRINTED_OTHERWISE for eqn in eqns
+    )
+
+
 def command_lines(name: str, command: str) -> list[str]:
     """Write statements that run a command on the file, with `--check`."""
+    text = _CHECK.replace("NAME", name).replace("COMMAND", quote(command))
+    check = text.splitlines()
     return [
         'if "--check" in sys.argv:',
-        *indented(_CHECK.replace("NAME", name).splitlines()),
-        f"    command = {quote(command)}",
-        "    # Its status 0 means that the failure is there.",
-        "    sys.exit(check(command) == 0)",
+        *indented(check),
         *call_lines(name, None),
         "print(outputs)",
     ]
@@ -360,6 +377,34 @@ def two_sides(
         settings = dict(side_env(env, side))
         lines += [f"{variable} = run_side({python}, {word!r}, {settings!r})"]
     return lines
+
+
+def two_short_sides(
+    name: str,
+    env: tuple[tuple[str, str], ...],
+    sides: tuple[str, str],
+    rtol: float,
+) -> list[str]:
+    """Write statements that compare a number that each side prints."""
+    a, b = sides
+    made = [
+        "{" + ", ".join(f"{k!r}: {v!r}" for k, v in side_env(env, s)) + "}"
+        for s in sides
+    ]
+    return [
+        "if sys.argv[1:]:  # one of the two sides, in a process of its own",
+        f"    sys.exit(print(float(jax.jit({name})(**example_args()))))",
+        "",
+        "def run_side(env):",
+        "    command, env = [sys.executable, __file__, 'side'], os.environ | env",
+        "    return float(subprocess.check_output(command, env=env))",
+        "",
+        f"x, y = run_side({made[0]}), run_side({made[1]})",
+        f"print({quote(a + ':')}, x, {quote(b + ':')}, y)",
+        "error = abs(x - y) / abs(y)",
+        f'assert not error > {rtol!r}, f"they differ by a relative error of {{error:.2g}}"',
+        'print("no difference: the failure is not there")',
+    ]
 
 
 def comparison(a: str, b: str, rtol: float) -> list[str]:

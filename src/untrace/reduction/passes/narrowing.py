@@ -1,7 +1,8 @@
 """Narrow the loops that the failure needs: fewer carried values, fewer stacked inputs.
 
-A carried value that goes keeps what it has when it enters the loop; a stacked input that
-goes has its first row in every step. Constants that nothing reads are gone.
+A carried value that goes keeps what it has when it enters the loop; if it was what is
+left of the outputs, the program may return one that stays. A stacked input that goes has
+its first row in every step. Constants that nothing reads are gone.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import numpy as np
 from untrace import jaxapi
 from untrace.ir import Block, Equation, from_jaxpr
 from untrace.jaxapi import evaluation
-from untrace.reduction.applying import apply
+from untrace.reduction.applying import apply, check_loop
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Rewriting
-from untrace.reduction.program import open_equations
+from untrace.reduction.program import Program, open_equations
 from untrace.reduction.search import Search
 
 
@@ -42,8 +43,10 @@ def _narrow(search: Search, eqn: Equation) -> None:
     n = len(_moving(eqn))
 
     def suffices(kept: list[int]) -> bool:
-        rewriting = _while(eqn, kept) if eqn.name == "while" else _scan(eqn, kept)
-        return search.first(iter([apply(base, Edits(rewritten={eqn: rewriting}))]))
+        ways = [_while(eqn, kept) if eqn.name == "while" else _scan(eqn, kept)]
+        if eqn.name == "while" and kept and _returns_only(base, eqn, kept):
+            ways.append(_while(eqn, kept, is_returned=True))
+        return search.first(apply(base, Edits(rewritten={eqn: way})) for way in ways)
 
     everything = list(range(n))
     if n > 1 or eqn.name == "scan":
@@ -60,7 +63,15 @@ def _moving(eqn: Equation) -> Sequence[Any]:
     return eqn.operands[n_consts:]
 
 
-def _while(eqn: Equation, kept: Collection[int]) -> Rewriting:
+def _returns_only(program: Program, eqn: Equation, kept: Collection[int]) -> bool:
+    """Whether a program returns nothing but what a loop carries and is not kept."""
+    gone = {value for i, value in enumerate(eqn.results) if i not in kept}
+    return gone.issuperset(program.block.outputs)
+
+
+def _while(
+    eqn: Equation, kept: Collection[int], is_returned: bool = False
+) -> Rewriting:
     params = eqn.params
     cond = jaxapi.as_function(params["cond_jaxpr"].jaxpr)
     body = jaxapi.as_function(params["body_jaxpr"].jaxpr)
@@ -95,8 +106,9 @@ def _while(eqn: Equation, kept: Collection[int]) -> Rewriting:
             "cond_nconsts": len(cond_consts),
             "body_nconsts": len(body_consts),
         }
+        check_loop(eqn, made)
         found = evaluation.bind(eqn, made, [*cond_consts, *body_consts, *moving])
-        return full(held, found)
+        return full([found[0] for _ in gone] if is_returned else held, found)
 
     return rewritten
 

@@ -185,7 +185,7 @@ def _run(
             is_bad = _has_bad(outputs)
             if is_bad or "quick" in wants:  # the same compiled, which takes long
                 found["outputs"] = [_about(x) for x in outputs]
-                report.begin("done", status="ok", **found)
+                report.begin("done", status="ok", is_cut="blame" in wants, **found)
                 if is_bad and "blame" in wants:
                     found |= _blamed(function, args, is_compiled=False)
                     if header["under"] == "grad":
@@ -212,7 +212,7 @@ def _run(
             found["n_compiles"] = _count_compiles(jitted, args)
     outputs = _floats(outputs)
     found["outputs"] = [_about(x) for x in outputs]
-    report.begin("done", status="ok", **found)
+    report.begin("done", status="ok", is_cut="blame" in wants, **found)
     if "blame" in wants and _has_bad(outputs):
         found |= _blamed(function, args)
         if header["under"] == "grad":
