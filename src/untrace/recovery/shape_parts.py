@@ -58,8 +58,9 @@ def _is_shape(node: ast.expr) -> bool:
     """Whether an expression is `x.shape` or a slice of it."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Slice) and _is_shape(node.value)
-    is_attribute = isinstance(node, ast.Attribute) and node.attr == "shape"
-    return is_attribute and isinstance(node.value, ast.Name)
+    if not (isinstance(node, ast.Attribute) and node.attr == "shape"):
+        return False
+    return isinstance(node.value, ast.Name)
 
 
 def _parts(items: Sequence[ast.expr], frame: types.FrameType) -> Iterator[ShapePart]:
