@@ -89,7 +89,7 @@ def inner_constants(jaxpr: Any, seen: dict[int, Any] | None = None) -> list[Any]
     """List the constants of the jaxprs in a jaxpr, each of them once."""
     seen = {} if seen is None else seen
     found: list[Any] = []
-    for inner in jaxapi.sub_jaxprs(jaxapi.split_jaxpr(jaxpr)[0]):
+    for inner in jaxapi.sub_jaxprs_of(jaxapi.split_jaxpr(jaxpr)[0].eqns):
         body, consts = jaxapi.split_jaxpr(inner)
         if id(body) not in seen:
             seen[id(body)] = body

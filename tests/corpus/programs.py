@@ -123,7 +123,7 @@ def refused_by_jax(jaxpr: Any) -> bool:
 def _has_leaked(jaxpr: Any) -> bool:
     body, consts = jaxapi.split_jaxpr(jaxpr)
     return any(isinstance(const, jaxapi.Tracer) for const in consts) or any(
-        map(_has_leaked, jaxapi.sub_jaxprs(body))
+        map(_has_leaked, jaxapi.sub_jaxprs_of(body.eqns))
     )
 
 

@@ -512,6 +512,18 @@ def test_derivatives_that_are_not_kept_are_refused(way: Any) -> None:
     np.testing.assert_array_equal(jax.jacrev(src.load())(X), jnp.eye(X.size) * 8)
 
 
+def test_derivatives_of_what_is_imported_stay_calls() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(halved_p.bind(x) + x)
+
+    src = untrace.source(jax.grad(f))(X)
+    assert "keep_types=True imports it" in " ".join(str(src).split())
+    src = untrace.source(jax.grad(f), keep_types=True)(X)
+    assert src.report.strength == "identical"
+    assert "return jax.grad(f)(x)" in str(src)
+    np.testing.assert_array_equal(src.load()(X), jnp.full_like(X, 8))
+
+
 def test_derivatives_through_a_rule_of_the_user_are_kept() -> None:
     @jax.custom_jvp
     def f(x: Any) -> Any:

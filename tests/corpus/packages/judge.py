@@ -283,7 +283,7 @@ def _arrays(result: Any) -> list[Any]:
 
 def _count(jaxpr: Any) -> int:
     body, _ = jaxapi.split_jaxpr(jaxpr)
-    return len(body.eqns) + sum(map(_count, jaxapi.sub_jaxprs(body)))
+    return len(body.eqns) + sum(map(_count, jaxapi.sub_jaxprs_of(body.eqns)))
 
 
 def _imports(text: str) -> set[str]:

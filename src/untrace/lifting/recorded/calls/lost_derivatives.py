@@ -2,6 +2,7 @@
 
 A file has what the primitive computes in its place, and refuses to differentiate that
 where the library does it in another way. What such a call makes is known all the same.
+Files that keep types import the primitive, and its derivative with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _DIFFERENTIATING = frozenset(
     {"grad", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"}
 )
 
-_REASON = "the derivative of `{}` is its library's alone"
+_REASON = "the derivative of `{}` is its library's alone (keep_types=True imports it)"
 
 
 def lost_derivative(item: Call) -> str:

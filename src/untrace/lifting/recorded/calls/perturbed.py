@@ -93,7 +93,8 @@ def _traced(
             except Exception as error:  # the user's code, which may raise anything
                 found[given] = error
             else:
-                _refuse_lost(told)
+                if not program.options.keep_types:  # else primitives are imported
+                    _refuse_lost(told)
                 found[given] = told
         return found
 

@@ -64,7 +64,7 @@ def write_call(item: Call, writer: Writer) -> None:
     n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
     trail, turn = writer.trail, writer.turn
     program.n_apart += item.is_apart
-    why = lost_derivative(item)
+    why = "" if program.options.keep_types else lost_derivative(item)
     if why:
         program.plan.lowered.setdefault(item, why)
     try:
