@@ -143,7 +143,8 @@ def test_every_option_shows_any_text(flags):
 @pytest.mark.parametrize("flags", [[], ["--json"], ["--quiet"], ["--anonymous"]])
 def test_programs_with_any_text_are_reduced(flags):
     assert run([*REDUCE, *flags]) == 0
-    assert run(["verify", "repro.py", "--no-isolated"]) == 0
+    assert run(["show", "repro.py"]) == 0
+    assert run(["verify", "repro.py", "--no-isolated"]) == 2  # it has no fingerprint
 
 
 def test_there_are_strings_of_every_kind():
