@@ -258,3 +258,54 @@ def test_private_function_keeps_its_underscore_beside_a_public_one():
 def test_method_is_named_after_its_class_beside_a_variable_of_its_name():
     text = recover(lambda x: Population().tell(x) + Population().tell(x + 1), X)
     assert "spread = population_spread(x)" in text
+
+
+WRAPPING = """
+class Bound:
+    def __init__(self, function):
+        self.__wrapped__ = function
+
+    def __call__(self, *args):
+        x = self.__wrapped__(*args)
+        return jnp.sin(x) * jnp.cos(x) + jnp.exp(x) - jnp.tanh(x)
+
+def evaluate(x):
+    return jnp.sin(x) + jnp.cos(x) * jnp.tan(x) - jnp.log(x * x)
+
+bound = Bound(evaluate)
+"""
+
+
+def test_objects_that_wrap_a_function_have_its_name():
+    bound = library(WRAPPING).bound
+    text = recover(lambda x: bound(x) + bound(x * x), X)
+    assert defined(text)[0].endswith("evaluate") and "bound(" not in text
+
+
+COSMOLOGY = """
+class Cosmology:
+    def __init__(self, Omega_c, sigma8):
+        self._Omega_c, self._sigma8 = Omega_c, sigma8
+
+def expansion(cosmology, a):
+    x = cosmology._Omega_c * jnp.power(a, -3) + jnp.sin(a)
+    return x * jnp.exp(a) + (1 - cosmology._Omega_c) * jnp.log(a)
+
+def growth(cosmology, a):
+    x = expansion(cosmology, a) / cosmology._sigma8 + jnp.cos(a)
+    y = expansion(cosmology, a * 2) * jnp.tanh(x)
+    return x * y + y ** 2
+"""
+
+
+def test_what_objects_hand_to_functions_is_called_after_their_attributes():
+    module = library(COSMOLOGY)
+
+    def counts(theta, a):
+        cosmology = module.Cosmology(Omega_c=theta[0], sigma8=theta[1])
+        return module.growth(cosmology, a) + module.growth(cosmology, a * 3)
+
+    text = recover(counts, X, X)
+    assert "def expansion(a, Omega_c):" in text
+    assert "def growth(a, Omega_c, sigma8):" in text
+    assert "    Omega_c = theta[0]\n    sigma8 = theta[1]\n" in text

@@ -125,7 +125,11 @@ def _users(body: Body) -> Names:
 def _own_name(body: Body) -> str:
     """Return the name that the program has for a function."""
     if body.code.co_name == "__call__" and body.parameters:
-        return snake_case(type(next(iter(body.parameters.values()))).__name__)
+        owner = next(iter(body.parameters.values()))
+        wrapped = getattr(getattr(owner, "__wrapped__", None), "__name__", None)
+        if isinstance(wrapped, str):  # `evaluate`, and not `bound_method`
+            return _cleaned(wrapped)
+        return snake_case(type(owner).__name__)
     made = _made(body.code.co_qualname)
     if made:
         return made

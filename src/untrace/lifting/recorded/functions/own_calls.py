@@ -22,6 +22,7 @@ from untrace.lifting.recorded.functions.needs import Kept
 from untrace.lifting.recorded.functions.numbered_keys import numbers_in
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
+    name_held,
     own_parameters,
     trailing_defaults,
 )
@@ -172,6 +173,7 @@ def _arguments(
     if inner.lifted:
         draft.types = ""
     front, back = 0, len(named) - len(defaults)
+    name_held(inner, list(item.bodies[0].parameters.values()))
     for name, origin in grouped(inner):
         is_weight = name.is_tree or bool(origin[1])
         place = front if is_weight else back

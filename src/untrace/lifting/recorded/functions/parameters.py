@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.capture.attributes import attribute_of
 from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import with_numbers
@@ -314,6 +315,21 @@ def _collections(group: list[_Lifted]) -> list[list[_Lifted]]:
         return [group]  # or all of the tree is needed
     firsts.sort(key=lambda first: first != '["params"]')
     return [[one for one, way in zip(group, ways) if way[0] == f] for f in firsts]
+
+
+def name_held(writer: Writer, holders: Sequence[Any]) -> None:
+    """Name what a function needs and nobody named after the attributes that hold it.
+
+    Args:
+      writer: Writes the function.
+      holders: What the function was given, such as an object of the library.
+    """
+    for name, (origin, path) in writer.lifted:
+        if path or origin.is_given or not is_array(origin.held):
+            continue
+        word = attribute_of(origin.held, holders)
+        if word:
+            name.hint = origin.hint = identifier(word)
 
 
 def grouped(writer: Writer) -> list[tuple[Name, Any]]:

@@ -37,6 +37,8 @@ HINTS = {
     "pure_callback": "answer",
     "io_callback": "answer",
     "map": "mapped",
+    "vmap": "mapped",
+    "pmap": "mapped",
     "tree_map": "mapped",
     "index_in_dim": "row",
     "fold_in": "key",
@@ -55,7 +57,7 @@ def result_hint(item: Call) -> str:
         return identifier(item.bodies[0].code.co_name.strip("<>_")) + "_out"
     if isinstance(function, jaxapi.Transformed):
         name = function.maker[1]
-        plain = innermost(function) if name == "jit" else None
+        plain = innermost(function) if name in ("jit", "vmap", "pmap") else None
         if plain is not None and plain.__name__ != "<lambda>":
             return identifier(plain.__name__.strip("_")) + "_out"
     else:
