@@ -23,7 +23,7 @@ BATCH = {
         ),
         (
             lambda x: x.reshape(2, -1, *x.shape[1:]),
-            "lambda x: x.reshape((2, -1, *x.shape[1:]))",
+            "lambda x: x.reshape(2, -1, *x.shape[1:])",
         ),
         (
             lambda x: jnp.reshape(x, (2, -1, *x.shape[2:])),

@@ -142,7 +142,8 @@ def test_floats_that_are_bound_to_functions_of_the_user_stay_bound():
 
     text = recover(lambda x: lax.scan(partial(step, dt=0.1, power=2), x[0], x), X)
     assert "jax.lax.scan(functools.partial(step, dt=0.1), x[0], x)" in text
-    assert "def step(carry, x, dt):" in text and "carry + dt * x**2" in text
+    assert "def step(carry, x, dt):" in text and "carry + dt * x**POWER" in text
+    assert "POWER = 2\n" in text
 
 
 def test_partials_of_partials_are_opened():

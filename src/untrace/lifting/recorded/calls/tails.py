@@ -38,8 +38,8 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
     spelled, tail = _spelled_shape(shape, writer), writer.program.tail
     items = shape_items(shape, writer) if spelled is None else []
     if items:
-        is_one = len(items) == 1 < len(shape)
-        return _without_star(items[0]) if is_one else display("()", items)
+        is_part = len(items) == 1  # `x.shape[1:]`
+        return Term(items[0].parts[1:]) if is_part else display("()", items)
     if spelled is not None or tail is None:
         return spelled
     for leaf in tail.leaves:
@@ -88,10 +88,6 @@ def _star(part: ShapePart, writer: Writer) -> Term:
     ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
     axes = f"[{':'.join(ends)}]" if any(ends) else ""
     return Term(["*", *placed(writer.ref(found), ATOM), f".shape{axes}"])
-
-
-def _without_star(item: Term) -> Term:
-    return Term(item.parts[1:]) if item.parts[0] == "*" else item
 
 
 @optional(gives(None))
