@@ -579,3 +579,45 @@ def test_asking_for_loops_keeps_those_of_the_program():
     auto = str(untrace.source(sgd)(pairs, pairs))
     assert "for (w, b), (g, h) in zip(params, grads)]" in auto
     assert str(untrace.source(sgd, reroll="for")(pairs, pairs)) == auto
+
+
+def unrolled_loss(w, x, ref):
+    total = 0.0
+    for _ in range(3):
+        p = jnp.tanh(x @ w)
+        q = jnp.sin(ref) * 2
+        total = total + jnp.mean((p - q) ** 2)
+        x = jnp.exp(-p) + x
+        ref = jnp.sin(q) - ref
+    return total
+
+
+def test_the_last_turn_has_what_only_the_next_one_would_need():
+    text = recover(unrolled_loss, X, X, X)
+    assert "for _ in range(3):" in text
+    assert text.count("jnp.tanh(") == 1 and text.count("jnp.exp(") == 1
+
+
+def test_what_only_the_last_turn_is_asked_for_is_computed_once():
+    def last_output(w, x):
+        y = x
+        for _ in range(4):
+            x = jnp.tanh(x @ w) + jnp.sin(x)
+            y = jnp.exp(x) * 2 - jnp.cos(x)
+        return y
+
+    src = untrace.source(last_output)(X, X)
+    assert src.report.is_verified
+    assert "for _ in range(4):" in str(src) and str(src).count("jnp.exp(") == 1
+    assert "    y = jnp.exp(x) * 2 - jnp.cos(x)\n    return y\n" in str(src)
+
+
+def test_dead_code_of_the_last_turn_vanishes_where_no_loop_is_found():
+    def f(x):
+        for function in (jnp.sin, jnp.tanh):
+            y = function(x) * 2
+            x = jnp.exp(y) + x
+        return y
+
+    src = untrace.source(f)(X)
+    assert src.report.is_verified and str(src).count("jnp.exp(") == 1

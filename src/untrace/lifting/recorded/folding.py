@@ -28,18 +28,63 @@ def finish(draft: Draft) -> None:
     note_last_uses(draft)
 
 
-def drop_dead(draft: Draft) -> None:
-    """Drop the statements whose results nothing uses."""
-    kept: list[Statement] = []
-    for statement in reversed(draft.statements):
-        names = list(flat(statement.targets))
-        is_used = any(name.uses or name.captured for name in names)
-        if statement.is_effect or is_used:
-            kept.append(statement)
-            continue
-        for ref in statement.term.refs():
-            ref.name.uses -= 1
-    draft.statements = kept[::-1]
+def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
+    """Drop the statements whose results nothing uses.
+
+    Args:
+      draft: The function.
+      keeps_turns: Keep what the last turn of a loop computes and only the next one would
+        need, so that loops have all of their turns.
+    """
+    dead: list[int] = []
+    for position in reversed(range(len(draft.statements))):
+        statement = draft.statements[position]
+        if not (statement.is_effect or _is_used(statement)):
+            dead.append(position)
+            _count(statement, -1)
+    if dead:
+        dropped = {*dead}
+        if keeps_turns:
+            dropped.difference_update(_of_last_turns(draft.statements, dead))
+        statements = enumerate(draft.statements)
+        draft.statements = [one for n, one in statements if n not in dropped]
+
+
+def _of_last_turns(statements: Sequence[Statement], dead: Sequence[int]) -> list[int]:
+    """Return which dead statements an earlier turn of their loop has use for.
+
+    With them is what they need. `dead` lists the last ones first.
+    """
+    alive = {*range(len(statements))} - {*dead}
+    places: dict[object, int] = {}
+    for position in sorted(alive, reverse=True):
+        place = _place_in_loop(statements[position])
+        if place is not None:
+            places[place] = position
+    kept: list[int] = []
+    for position in dead:
+        statement = statements[position]
+        first = places.get(_place_in_loop(statement), position)
+        if first < position or _is_used(statement):
+            kept.append(position)
+            _count(statement, 1)
+    return kept
+
+
+def _place_in_loop(statement: Statement) -> object:
+    """Return where the source has a statement, if that is in a loop."""
+    loops = [place.loop for place in statement.trail if place is not None]
+    return statement.trail if any(loop is not None for loop in loops) else None
+
+
+def _is_used(statement: Statement) -> bool:
+    return any(name.uses or name.captured for name in flat(statement.targets))
+
+
+def _count(statement: Statement, n: int) -> None:
+    """Count the references of a statement to names."""
+    for ref in statement.term.refs():
+        ref.name.uses += n
 
 
 def _return_call(draft: Draft) -> None:

@@ -54,7 +54,7 @@ def reroll(draft: Draft, program: Program) -> None:
 
 
 FUNCTION_PASSES: dict[str, Callable[[Draft, Program], None]] = {
-    "drop dead": lambda draft, program: drop_dead(draft),
+    "drop dead": lambda draft, program: drop_dead(draft, keeps_turns=True),
     "note references": lambda draft, program: program.references.add(draft),
     "unpack rows": lambda draft, program: unpack_rows(draft),
     "reroll": reroll,
