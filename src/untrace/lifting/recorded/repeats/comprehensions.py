@@ -22,10 +22,15 @@ from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat
 from untrace.syntax.precedence import LAMBDA, OR
 
 
+def may_be_expression(turn: Sequence[Statement]) -> bool:
+    """Whether all that a turn makes before its last value are parts of that."""
+    return all(_is_part(statement.targets) for statement in turn[:-1])
+
+
 def is_expression(run: Run) -> bool:
     """Whether a loop over a run is one of these, as far as is known before."""
-    *others, last = run.turns[0]
-    if any(not _is_part(statement.targets) for statement in others):
+    last = run.turns[0][-1]
+    if not may_be_expression(run.turns[0]):
         return False
     starts = carried(run)
     if not isinstance(last.targets, Name) or starts:

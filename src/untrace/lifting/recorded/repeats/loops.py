@@ -24,6 +24,7 @@ from dataclasses import replace
 from untrace.lifting.recorded.repeats.comprehensions import (
     comprehension,
     is_expression,
+    may_be_expression,
     total,
 )
 from untrace.lifting.recorded.repeats.displays import (
@@ -73,8 +74,8 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         completions = complete_first_turns(draft.statements, sites, _following(sites))
         draft.statements = with_completions(draft.statements, completions)
     if reroll != "scan":  # a loop may hold them
-        _write_loops(draft, reroll, max_period, is_expression)
-    _write_loops(draft, reroll, max_period, lambda _: True)
+        _write_loops(draft, reroll, max_period, is_expression, may_be_expression)
+    _write_loops(draft, reroll, max_period)
     left = [one for one in completions if one.made in draft.statements]
     for one in left:
         one.undo()
@@ -84,7 +85,11 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
 
 
 def _write_loops(
-    draft: Draft, reroll: str, max_period: int, is_wanted: Callable[[Run], bool]
+    draft: Draft,
+    reroll: str,
+    max_period: int,
+    is_wanted: Callable[[Run], bool] = lambda run: True,
+    may_be_wanted: Callable[[Sequence[Statement]], bool] = lambda turn: True,
 ) -> None:
     statements = draft.statements
     sites = [_site(statement, reroll) for statement in statements]
@@ -100,7 +105,7 @@ def _write_loops(
     while position < len(statements):
         is_inner = depth_of(statements[position].trail) > 1
         runs = [
-            run_at(position, period, draft, sites, rows, is_wanted)
+            run_at(position, period, draft, sites, rows, is_wanted, may_be_wanted)
             for period in _periods(position, following, is_inner)
             if period <= (MAX_PERIOD if is_inner else max_period)
         ]
@@ -199,7 +204,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
     if any(depth_of(statement.trail) > 1 for statement in loop.body):
         inside = replace(draft, statements=loop.body, result=None)
-        _write_loops(inside, "auto", MAX_PERIOD, lambda _: True)
+        _write_loops(inside, "auto", MAX_PERIOD)
         loop.body = inside.statements
     given = [*begins, *(s for s in loop.body if not s.is_effect)]
     targets = (*loop.variables, *[n for s in given for n in flat(s.targets)])

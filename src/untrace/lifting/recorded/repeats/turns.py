@@ -41,11 +41,12 @@ def run_at(
     sites: Sequence[object],
     rows: dict[int, tuple[Statement, int]],
     is_wanted: Callable[[Run], bool],
+    may_be_wanted: Callable[[Sequence[Statement]], bool],
 ) -> Run | None:
     """Find the stretches from a statement on that are turns of one loop.
 
-    Whether the loop is wanted, the first two turns tell: looking at all of them from every
-    statement on would take quadratic time.
+    Whether the loop may be wanted, its first turn tells, and whether it is, the first two:
+    looking at all of them from every statement on would take quadratic time.
     """
     statements = draft.statements
     first = sites[position : position + period]
@@ -53,6 +54,8 @@ def run_at(
         return None
     turns = [statements[position + n * period :][:period] for n in range(2)]
     is_of_loop = _are_of_loop(turns)
+    if not may_be_wanted(turns[0]):
+        return None
     # Two turns are cheaper to refuse before what they have in common is known.
     if not is_of_loop and sites[position + 2 * period :][:period] != first:
         return None
