@@ -309,3 +309,18 @@ def test_what_objects_hand_to_functions_is_called_after_their_attributes():
     assert "def expansion(a, Omega_c):" in text
     assert "def growth(a, Omega_c, sigma8):" in text
     assert "    Omega_c = theta[0]\n    sigma8 = theta[1]\n" in text
+
+
+def test_parts_without_a_name_are_called_after_attributes():
+    class Dense:
+        def __init__(self, kernel):
+            self.kernel = kernel
+
+        def __call__(self, x):
+            return jnp.tanh(x * self.kernel) + jnp.sin(x)
+
+    def f(weights, x):
+        first, second = (Dense(weight) for weight in weights)
+        return second(first(x))
+
+    assert "def dense(kernel, x):" in recover(f, [X, X], X)

@@ -22,7 +22,6 @@ from untrace.lifting.recorded.functions.needs import Kept
 from untrace.lifting.recorded.functions.numbered_keys import numbers_in
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
-    name_held,
     own_parameters,
     trailing_defaults,
 )
@@ -173,8 +172,8 @@ def _arguments(
     if inner.lifted:
         draft.types = ""
     front, back = 0, len(named) - len(defaults)
-    name_held(inner, list(item.bodies[0].parameters.values()))
-    for name, origin in grouped(inner):
+    holders = list(item.bodies[0].parameters.values())
+    for name, origin in grouped(inner, holders):
         is_weight = name.is_tree or bool(origin[1])
         place = front if is_weight else back
         front, back = front + is_weight, back + 1

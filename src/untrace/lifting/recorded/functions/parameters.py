@@ -298,6 +298,19 @@ def _is_constructible(value: Any) -> bool:
     return is_array(value) or is_plain(value)
 
 
+def _attribute(origin: Name, path: Sequence[str], holders: Sequence[Any]) -> str:
+    """Return the attribute that holds what has no name of its own; "" if none does.
+
+    A result that nobody named is called so in the function that made it, too.
+    """
+    is_named = not path[-1].strip("[]").isdigit() if path else origin.is_given
+    held = None if is_named else part_of(origin.held, "".join(path))
+    word = attribute_of(held, holders) if is_array(held) else ""
+    if word and not path:
+        origin.hint = identifier(word)
+    return word and identifier(word)
+
+
 _Lifted = tuple[Name, Found]
 """A value from outside a function: its name inside, and where it is."""
 
@@ -317,23 +330,13 @@ def _collections(group: list[_Lifted]) -> list[list[_Lifted]]:
     return [[one for one, way in zip(group, ways) if way[0] == f] for f in firsts]
 
 
-def name_held(writer: Writer, holders: Sequence[Any]) -> None:
-    """Name what a function needs and nobody named after the attributes that hold it.
+def grouped(writer: Writer, holders: Sequence[Any] = ()) -> list[tuple[Name, Any]]:
+    """Turn the values that a function needs into few parameters: whole sub-trees.
 
     Args:
       writer: Writes the function.
-      holders: What the function was given, such as an object of the library.
+      holders: What it was given, such as an object: its attributes name what it holds.
     """
-    for name, (origin, path) in writer.lifted:
-        if path or origin.is_given or not is_array(origin.held):
-            continue
-        word = attribute_of(origin.held, holders)
-        if word:
-            name.hint = origin.hint = identifier(word)
-
-
-def grouped(writer: Writer) -> list[tuple[Name, Any]]:
-    """Turn the values that a function needs into few parameters: whole sub-trees."""
     groups: dict[int, list[_Lifted]] = {}
     for name, found in writer.lifted:
         if not (name.uses or name.captured):
@@ -358,6 +361,9 @@ def grouped(writer: Writer) -> list[tuple[Name, Any]]:
                 hint = last_word(shared)
             elif n_trees == 1:
                 hint = "params"
+        word = "" if is_tree else _attribute(origin, shared, holders)
+        if word:
+            hint = word
         if is_tree and hint in writer.program.modules and has_params:
             hint = "state"  # of a module, beside its parameters
         name = Name(hint, True, is_tree=is_tree)
