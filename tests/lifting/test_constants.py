@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import untrace
+from tests.lifting import installed
 from untrace.lifting.helpers import HELPERS
 from untrace.lifting.rules.names import NAMES
 from untrace.saved import verify_file
@@ -108,3 +109,24 @@ def test_objects_that_numpy_converts_are_constants():
     src = untrace.source(f)(np.ones(2, np.float32))
     assert src.report.strength == "identical"
     assert "at[:, indices].set(x)" in str(src)
+
+
+def test_arrays_that_libraries_pass_on_have_the_users_name():
+    layers = installed.library(
+        """
+def fit(x, weights):
+    mean = x.T @ weights / weights.sum()
+    return mean * 2 + jnp.sin(mean)
+
+def fits(x, weights):
+    return jax.vmap(fit, in_axes=(None, 0))(x, weights)
+"""
+    )
+    bins = jnp.linspace(0.0, 1.0, 24).reshape(12, 2) ** 2
+
+    def decode(weights):
+        return layers.fits(bins, jnp.exp(weights)) + 1.0
+
+    src = untrace.source(decode)(jnp.ones((3, 12)))
+    assert src.report.is_verified
+    assert "\nBINS = " in str(src) and "(BINS, jnp.exp(weights))" in str(src)

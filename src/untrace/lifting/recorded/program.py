@@ -118,7 +118,10 @@ class Program:
         )
         self.item: Call | None = None  # the call being written
         self.formulas: dict[int, deque[Formula]] = {}
-        self.arrays: dict[int, str] = {}
+        self.arrays: dict[
+            int, str
+        ] = {}  # names of constants, at the call being written
+        self.users_arrays: dict[int, str] = {}  # those of the user's code around it
         self.scalars: dict[int, int | float] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
@@ -180,7 +183,7 @@ class Program:
         """Let numbers, arrays and shapes have the names that they had at a call."""
         numbers = self.numbers
         before = numbers.roles, numbers.held, numbers.module_names
-        others = self.formulas, self.arrays, self.shaped
+        others = self.formulas, self.arrays, self.shaped, self.users_arrays
         around, self.item = self.item, item
         numbers.roles, numbers.held = dict(item.numbers), item.held
         numbers.module_names = item.module_names
@@ -188,12 +191,14 @@ class Program:
         for one in item.formulas:
             self.formulas.setdefault(id(one.value), deque()).append(one)
         self.arrays = dict(item.arrays)
+        if item.place is None or item.place.is_users:
+            self.users_arrays = self.users_arrays | self.arrays
         self.shaped = item.shaped
         try:
             yield
         finally:
             numbers.roles, numbers.held, numbers.module_names = before
-            self.formulas, self.arrays, self.shaped = others
+            self.formulas, self.arrays, self.shaped, self.users_arrays = others
             self.item = around
 
     # ---- what the user wants to see the inside of ----------------------------------
@@ -249,7 +254,8 @@ class Program:
             text = self.lifter.spell(value)
             if len(text) < 60:
                 return text_term(text)
-        known = "" if self.options.anonymous else self.arrays.get(id(value), field)
+        known = self.users_arrays.get(id(value)) or self.arrays.get(id(value), field)
+        known = "" if self.options.anonymous else known
         return Term([Global(self.lifter.constants.name(value, array_name(known)))])
 
     def home_term(self, home: tuple[str, str]) -> Term:
