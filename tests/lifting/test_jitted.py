@@ -345,3 +345,29 @@ def test_a_result_without_a_name_is_called_after_what_is_jitted():
 
     text = recover(unpacked, X)
     assert "two_out, last = two(x)" in text and "jit," not in text
+
+
+SAMPLES = library(
+    """
+@jax.jit
+def drawn(key, mean, scale):
+    return jax.tree.map(
+        lambda m, s: jax.random.normal(key, s.shape) * jnp.exp(s) + jnp.sin(m), mean, scale
+    )
+"""
+)
+
+
+def test_dicts_of_the_user_are_passed_whole():
+    def sample(key, params):
+        return drawn_twice(key, params["mean"], params["scale"])
+
+    def drawn_twice(key, mean, scale):
+        first = SAMPLES.drawn(key, mean, scale)
+        return jax.tree.map(jnp.add, first, SAMPLES.drawn(key, first, scale))
+
+    tree = {"mu": X, "sigma": X + 1.0}
+    text = recover(sample, jax.random.key(0), {"mean": tree, "scale": tree})
+    assert "def drawn(key, mean, scale):" in text
+    assert "first = drawn(key, mean, scale)" in text
+    assert "drawn(key, first, scale)" in text

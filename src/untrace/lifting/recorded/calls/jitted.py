@@ -6,7 +6,7 @@ returns the result beside a marker. Written is `jax.jit(make_step)(model, opt_st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -51,7 +51,7 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     body = _run(item, runs, writer)
     if body is None:
         return shown
-    plain = _with_parts(shown, body, shapes)
+    plain = _with_parts(shown, runs[0], body, shapes)
     if writer.is_main and writer.program.is_wrapper and _takes_all(plain, writer):
         whole = _as_program(plain, writer.program.plan.recording.result)
         if whole is not None:
@@ -63,14 +63,26 @@ def with_own_arguments(shown: Call, item: Call, writer: Writer) -> Call:
     return writer.program.plan.shown(plain, item)
 
 
-def _with_parts(shown: Call, body: Body, shapes: Shapes) -> Call:
-    """Return a call with the arguments that its function takes in the run that shows it."""
+def _with_parts(shown: Call, run: Body, body: Body, shapes: Shapes) -> Call:
+    """Return a call with the arguments that its function takes in the run that shows it.
+
+    Args:
+      shown: The call.
+      run: The run as it was recorded.
+      body: As it is written.
+      shapes: What flat lists of leaves stand for.
+    """
     made = shown.function
     if starred(body.code):  # they are spread where it is defined
         return replace(shown, bodies=[body])
     static, _ = made.static
+    whole = _kept_whole(run, body)
     parts = [
-        [] if i in static else list(_parts(arg, shapes, _NUMBERS))
+        []
+        if i in static
+        else [arg]
+        if i in whole
+        else list(_parts(arg, shapes, _NUMBERS))
         for i, arg in enumerate(shown.args)
     ]
     options = given_options(made)
@@ -148,7 +160,8 @@ def _run(item: Call, runs: Sequence[Body], writer: Writer) -> Body | None:
             return None
         shown = replace(body)
         if not starred(body.code):
-            shown.parameters = _named_parts(body, writer.program.shapes)
+            named = _named_dicts(item, body, writer)
+            shown.parameters = _named_parts(body, writer.program.shapes, named)
         plan = writer.program.plan
         if starred(body.code):
             plan.dissolved |= set(_only_user_call(body))
@@ -177,11 +190,38 @@ def _only_user_call(body: Body) -> list[Call]:
     return user if len(user) == 1 else []
 
 
-def _named_parts(body: Body, shapes: Shapes) -> Mapping[str, Any]:
-    """Return what a run was given, part by part, by the names that its callees have."""
+def _named_dicts(item: Call, body: Body, writer: Writer) -> set[str]:
+    """Return the parameters that take dicts which the caller has a name for.
+
+    They are no containers that a library puts arguments into.
+    """
+    if len(item.args) != len(body.parameters):
+        return set()
+    return {
+        name
+        for (name, inner), arg in zip(body.parameters.items(), item.args)
+        if type(inner) is type(arg) is dict and has_array(arg)
+        if writer.locate(writer.values.key(arg)) is not None
+    }
+
+
+def _kept_whole(run: Body, body: Body) -> set[int]:
+    """Return the positions of what a run is given as it was recorded."""
+    kept = {id(value) for value in body.parameters.values() if type(value) is dict}
+    return {i for i, v in enumerate(run.parameters.values()) if id(v) in kept}
+
+
+def _named_parts(body: Body, shapes: Shapes, named: Set[str]) -> Mapping[str, Any]:
+    """Return what a run was given, part by part, by the names that its callees have.
+
+    Args:
+      body: The run.
+      shapes: What flat lists of leaves stand for.
+      named: The parameters that stay whole.
+    """
     found: dict[str, Any] = {}
     for name, value in body.parameters.items():
-        for part in _parts(value, shapes):
+        for part in [value] if name in named else _parts(value, shapes):
             hint = name
             if part is not value:
                 hint = shapes.name(part) or name_inside(part, body) or name
