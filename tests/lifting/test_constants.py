@@ -130,3 +130,28 @@ def fits(x, weights):
     src = untrace.source(decode)(jnp.ones((3, 12)))
     assert src.report.is_verified
     assert "\nBINS = " in str(src) and "(BINS, jnp.exp(weights))" in str(src)
+
+
+BUILT = installed.library(
+    """
+def built(data):
+    features, labels = (jnp.array(part) for part in data)
+
+    def score(theta):
+        z = jnp.sin(features @ theta) * 2 + labels
+        return jnp.exp(z) - jnp.cos(z)
+
+    return score
+"""
+)
+X_data = np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(12, 2) ** 2
+y_data = np.linspace(0.0, 1.0, 12, dtype=np.float32) ** 2
+SCORE = BUILT.built((X_data, y_data))
+
+
+def test_arrays_that_a_library_keeps_have_the_names_of_the_module():
+    src = untrace.source(lambda theta: SCORE(theta) + 1.0)(jnp.ones(2))
+    assert src.report.is_verified
+    assert "X_DATA @ theta" in str(src) and "+ Y_DATA" in str(src)
+    src = untrace.source(lambda theta: SCORE(theta) + 1.0, anonymous=True)(jnp.ones(2))
+    assert "DATA" not in str(src)

@@ -245,6 +245,7 @@ class Body(Subject):
       shared: The `id` of arrays that are several of its arguments.
       free: What the variables held that it closes over, if it was called by Python.
       defined: The user's function of its module that has its code, if Python called it.
+      space: The variables of its module, if Python called it.
     """
 
     function: Any
@@ -263,6 +264,7 @@ class Body(Subject):
     shared: frozenset[int] = frozenset()
     free: Mapping[str, Any] = field(default_factory=_nothing)
     defined: Any = None
+    space: dict[str, Any] = field(default_factory=_nothing, repr=False)
 
     @property
     def subject(self) -> str:

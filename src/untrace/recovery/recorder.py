@@ -326,7 +326,7 @@ class Recorder:
         body = self._body(frame, None, own.parameters, own.number_defaults(frame))
         body.defined = own.defined
         body.shared = held.shared(body.parameters.values())
-        body.free = held.free(frame)
+        body.free, body.space = held.free(frame), frame.f_globals
         body.setting = entry.setting
         if entry.body is not None:  # it called functions that did nothing
             body.calls = entry.body.calls

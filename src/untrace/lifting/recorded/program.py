@@ -30,6 +30,7 @@ from untrace.lifting.recorded.functions.numbered_keys import open_keys
 from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
 from untrace.lifting.recorded.functions.stand_ins import StandIns
+from untrace.lifting.recorded.naming.module_arrays import ModuleArrays
 from untrace.lifting.recorded.naming.shapes import Shapes
 from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC
 from untrace.lifting.recorded.naming.values import (
@@ -122,6 +123,7 @@ class Program:
             int, str
         ] = {}  # names of constants, at the call being written
         self.users_arrays: dict[int, str] = {}  # those of the user's code around it
+        self._module_arrays: ModuleArrays | None = None  # once somebody has asked
         self.scalars: dict[int, int | float] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
@@ -254,9 +256,17 @@ class Program:
             text = self.lifter.spell(value)
             if len(text) < 60:
                 return text_term(text)
-        known = self.users_arrays.get(id(value)) or self.arrays.get(id(value), field)
-        known = "" if self.options.anonymous else known
+        known = "" if self.options.anonymous else self._variable(value) or field
         return Term([Global(self.lifter.constants.name(value, array_name(known)))])
+
+    def _variable(self, value: Any) -> str:
+        """Return the variable that holds an array: the user's, else a library's."""
+        known = self.users_arrays.get(id(value))
+        if known:
+            return known
+        if self._module_arrays is None:
+            self._module_arrays = ModuleArrays(self.plan.roots())
+        return self._module_arrays.name(value) or self.arrays.get(id(value), "")
 
     def home_term(self, home: tuple[str, str]) -> Term:
         """Write the name of a public function, imported."""
