@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting.recorded.naming.values import is_array
 from untrace.recovery.record import Body, is_library
 
 MIN_COPIED = 8
@@ -32,7 +32,7 @@ class ModuleArrays:
         self._asked: list[Any] = []  # which stay alive, since they are known by `id`
         for space in _spaces(roots):
             for name, value in list(space.items()):
-                if is_array(value) and not isinstance(value, jaxapi.Tracer):
+                if issubclass(type(value), (np.ndarray, jax.Array)):  # asks no object
                     self._names.setdefault(id(value), name)
                     self._alike.setdefault(_type(value), []).append((name, value))
 
