@@ -10,6 +10,7 @@ import pytest
 
 import untrace
 from untrace.lifting.recorded import plan
+from untrace.lifting.recorded.naming import traced_numbers
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 
@@ -107,3 +108,38 @@ def test_a_call_whose_argument_is_written_wrong_is_the_only_loss(layers, monkeyp
     assert "jax.nn.softmax(b * a)" in str(src)
     (note,) = [n for n in src.report.notes if "from its equations" in n]
     assert note.startswith("`at` (test_traced_numbers.py:")
+
+
+@jax.tree_util.register_pytree_node_class
+class UsedUp:
+    """A state that cannot be taken apart once another one was made of it."""
+
+    def __init__(self, value, is_old=False):
+        self.value, self.is_old = value, is_old
+
+    def tree_flatten(self):
+        if self.is_old:
+            raise ValueError("this state is old")
+        return (self.value,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+
+def test_arguments_that_cannot_be_taken_apart_any_more_are_no_fault():
+    def update(state):
+        made = UsedUp(jnp.sin(state.value) * 2)
+        state.is_old = True
+        return made
+
+    def f(x):
+        state = UsedUp(x)
+        made = jax.jit(update)(state)
+        state.is_old = True
+        return jnp.cos(made.value)
+
+    src = untrace.source(f)(X)
+    assert src.report.is_verified
+    assert not any("equations" in note for note in src.report.notes)
+    assert list(traced_numbers._held(UsedUp(X, is_old=True), (float,))) == []

@@ -64,9 +64,9 @@ def _type(array: Any) -> tuple[Any, ...]:
 def _is_copy(one: Any, other: Any) -> bool:
     """Whether arrays have the same bits, and not by chance: those of zeros are many."""
     try:
-        values = np.asarray(one)
-        content = values.tobytes()
-        is_plain = values.size < MIN_COPIED or len(np.unique(values)) < 2
-        return not is_plain and content == np.asarray(other).tobytes()
+        values, others = np.asarray(one), np.asarray(other)
+        if values.size < MIN_COPIED or values.tobytes() != others.tobytes():
+            return False
+        return bool((values != values.flat[0]).any())
     except Exception:  # keys have no values that NumPy knows, others may be deleted
         return False

@@ -6,8 +6,9 @@ arrays of all of them, unlike `equinox.filter_jit`; then what is passed has them
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -32,17 +33,25 @@ def classes_of_traced_numbers(recording: Body) -> set[type]:
         for item in body.calls:
             waiting += item.bodies
             if isinstance(item.function, jaxapi.Transformed):
-                given = set(_held((item.args, item.kwargs), _NUMBERS))
+                given = _in_all([*item.args, *item.kwargs.values()], _NUMBERS)
                 if given:
-                    taken = [dict(run.parameters) for run in item.bodies]
-                    both = given & set(_held(taken, (jaxapi.Tracer,)))
-                    found |= {kind for kind, _ in both}
+                    runs = [run.parameters.values() for run in item.bodies]
+                    taken = _in_all(itertools.chain(*runs), (jaxapi.Tracer,))
+                    found |= {kind for kind, _ in given & taken}
     return found
+
+
+def _in_all(values: Iterable[Any], kinds: tuple[type, ...]) -> _Held:
+    return {one for value in values for one in _held(value, kinds)}
 
 
 def _held(value: Any, kinds: tuple[type, ...]) -> Iterator[tuple[type, str]]:
     """Yield the attributes of modules in a value that are of some classes."""
-    for part in jax.tree.leaves(value, is_leaf=is_module):
+    try:
+        parts = jax.tree.leaves(value, is_leaf=is_module)
+    except Exception:  # such as that of a state of equinox that has been used up
+        return
+    for part in parts:
         if is_module(part):
             for name, attribute in vars(part).items():
                 if isinstance(attribute, kinds):
