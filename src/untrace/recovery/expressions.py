@@ -25,6 +25,18 @@ def expression_at(code: types.CodeType, lasti: int) -> ast.expr | None:
     return nodes.get((first or 0, last or 0, start or 0, stop or 0))
 
 
+def given_at(code: types.CodeType, lasti: int) -> list[ast.expr]:
+    """List what the call or operation that an instruction does is given."""
+    node = expression_at(code, lasti)
+    if isinstance(node, ast.Call):
+        return [*node.args, *(k.value for k in node.keywords)]
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return [node.slice] if isinstance(node, ast.Subscript) else []
+
+
 @functools.lru_cache(maxsize=256)
 def _nodes(filename: str) -> dict[_Place, ast.expr]:
     """Find the expressions of a file by their places."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from untrace.recovery.constant_variables import is_constant_variable, owner_of
 from untrace.recovery.expressions import (
-    expression_at,
+    given_at,
     held_by,
     is_local,
     static_value,
@@ -103,18 +103,7 @@ class _Caller:
 @once_per_site
 def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
     """Return the arguments of a call that may be arithmetic on numbers."""
-    node = expression_at(code, lasti)
-    if isinstance(node, ast.Call):
-        found = [*node.args, *(k.value for k in node.keywords)]
-    elif isinstance(node, ast.BinOp):
-        found = [node.left, node.right]
-    elif isinstance(node, ast.Compare):
-        found = [node.left, *node.comparators]
-    elif isinstance(node, ast.Subscript):
-        found = [node.slice]
-    else:
-        found = []
-    items = itertools.chain.from_iterable(map(_items, found))
+    items = itertools.chain.from_iterable(map(_items, given_at(code, lasti)))
     return tuple(filter(_is_arithmetic, items))
 
 

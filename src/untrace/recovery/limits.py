@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from untrace.recovery.expressions import expression_at, held_by, is_local
+from untrace.recovery.expressions import given_at, held_by, is_local
 from untrace.recovery.numbers import is_any_array
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import variables_around
@@ -36,16 +36,9 @@ def limited_arrays(
 @once_per_site
 def _names(code: types.CodeType, lasti: int) -> tuple[str, ...]:
     """Return the variables whose types have limits that are given to a call."""
-    node = expression_at(code, lasti)
-    if isinstance(node, ast.Call):
-        given = [*node.args, *(k.value for k in node.keywords)]
-    elif isinstance(node, ast.BinOp):
-        given = [node.left, node.right]
-    elif isinstance(node, ast.Compare):
-        given = [node.left, *node.comparators]
-    else:
-        given = []
-    return tuple([name for one in given for name in _limited(one, code)])
+    return tuple(
+        [name for one in given_at(code, lasti) for name in _limited(one, code)]
+    )
 
 
 def _limited(node: ast.expr, code: types.CodeType) -> Iterator[str]:
