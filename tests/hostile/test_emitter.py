@@ -62,8 +62,9 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/lines/alike.py", "_line"): (1, KEY),
     ("lifting/literals.py", "_bits"): (1, KEY),
     ("lifting/recorded/folding.py", "_merged"): (1, KEY),
-    ("lifting/recorded/functions/function_values.py", "function_key"): (1, KEY),
+    ("recovery/functions.py", "function_key"): (1, KEY),
     ("lifting/recorded/functions/function_values.py", "mark"): (1, KEY),
+    ("lifting/recorded/functions/held_values.py", "_mark"): (1, KEY),
     ("lifting/recorded/functions/own_calls.py", "_count_given"): (2, KEY),
     ("lifting/recorded/functions/run_keys.py", "_Keys._call"): (2, KEY),
     ("lifting/recorded/naming/values.py", "tree_key"): (1, KEY),
@@ -78,7 +79,6 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/recorded/functions/annotations.py", "_size"): (2, "identifiers alone"),
     # strings of f-strings
     ("lifting/alike_parts.py", "_turns"): (2, SAFE),
-    ("lifting/recorded/functions/alike_keys.py", "_Names.of"): (1, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header.key"): (2, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header.word"): (1, SAFE),
     # strings of ours

@@ -10,7 +10,7 @@ import pytest
 import untrace
 from tests.lifting.installed import library
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.functions.merging import merge_alike
+from untrace.lifting.recorded.unify import merge_alike
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 

@@ -6,8 +6,8 @@ import pytest
 
 import untrace
 from untrace import recorded
-from untrace.lifting.recorded.functions import merging
 from untrace.lifting.recorded.functions.merging_again import MAX_TRIALS, merge_again
+from untrace.lifting.recorded.unify import numbers
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 
@@ -32,7 +32,7 @@ def program(x):
 @pytest.mark.parametrize("bad", ["rolled", "turned", "powered"])
 def test_functions_that_are_not_to_blame_stay_merged(bad, monkeypatch):
     n_attempts = 0
-    name, attempt = merging._name, recorded._attempt
+    name, attempt = numbers._name, recorded._attempt
 
     def name_wrongly(function, merged):
         name(function, merged)
@@ -44,7 +44,7 @@ def test_functions_that_are_not_to_blame_stay_merged(bad, monkeypatch):
         n_attempts += 1
         return attempt(*args)
 
-    monkeypatch.setattr(merging, "_name", name_wrongly)
+    monkeypatch.setattr(numbers, "_name", name_wrongly)
     monkeypatch.setattr(recorded, "_attempt", counted)
     src = untrace.source(program)(X)
     assert src.report.strength == "identical", str(src.report)

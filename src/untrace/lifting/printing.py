@@ -41,7 +41,8 @@ class Function(Subject):
 
     `numbers` are parameters of the original that held integers, by what they held, and
     `integers` what all its variables held that did, in order; `shapes` those of its parameters
-    that are arrays, in each of its runs; `names` those that it may have, from short to telling.
+    that are arrays, in each of its runs; `in_keys` the numbers of parameters of which keys may be
+    made, `names` those that it may have, from short to telling.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
     `a`); what reads and rewrites lines does not see them. `again` writes its text with the
     names that functions have by now.
@@ -59,6 +60,7 @@ class Function(Subject):
     shapes: list[dict[str, tuple[int, ...]]] = field(
         default_factory=list[dict[str, "tuple[int, ...]"]]
     )
+    in_keys: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
     docs: dict[str, str] = field(default_factory=dict[str, str])
     again: Callable[[], Function] | None = None

@@ -131,6 +131,16 @@ def is_function(value: Any) -> bool:
     return layer.kind != "method" or isinstance(value, types.MethodType)
 
 
+def function_key(function: Any) -> Any:
+    """Return what identifies a function; transformations make theirs anew every time."""
+    made = function
+    if not isinstance(made, jaxapi.Transformed):
+        made = jaxapi.transformed(function)
+    if made is None:
+        return id(function)
+    return made.maker, id(made.function), repr(made.options)
+
+
 def already_bound(function: Any) -> tuple[int, frozenset[str]]:
     """Count the positional arguments that are bound already; name the keyword ones."""
     n_bound = 0

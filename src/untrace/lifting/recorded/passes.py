@@ -15,9 +15,6 @@ from untrace.lifting.recorded.checks import check_functions
 from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.library import used_functions
-from untrace.lifting.recorded.functions.merging import merge_alike
-from untrace.lifting.recorded.functions.numbered_keys import close_keys
-from untrace.lifting.recorded.functions.optional_functions import merge_optional
 from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.naming.second_names import give_second_names
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
@@ -28,6 +25,8 @@ from untrace.lifting.recorded.repeats.loops import write_loops
 from untrace.lifting.recorded.repeats.repetition import outline_repeats
 from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.tree import Draft
+from untrace.lifting.recorded.unify import merge_alike
+from untrace.lifting.recorded.unify.optional_functions import merge_optional
 from untrace.optional import is_strict
 from untrace.passes_watched import is_watched, show
 from untrace.stages import stage
@@ -134,7 +133,6 @@ def unify(module: Module) -> None:
         *(program.lifter.functions, module.main, program.merged),
         *(makes_keys, program.plan.may_merge),
     )
-    close_keys(module.functions)
     program.plan.merging = program.given_numbers | merged
     merge_optional(program.lifter.functions, module.main)
 

@@ -26,8 +26,8 @@ from untrace.lifting.recorded.functions.handing_on import (
     made_inside,
     used_outside,
 )
+from untrace.lifting.recorded.functions.held_values import Held, differing_values
 from untrace.lifting.recorded.functions.hoisting import moved_out
-from untrace.lifting.recorded.functions.merging import Merged
 from untrace.lifting.recorded.functions.needs import (
     Need,
     References,
@@ -38,6 +38,7 @@ from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.traced_numbers import classes_of_traced_numbers
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
+from untrace.lifting.recorded.unify.numbers import Merged
 from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import Body, Call, Place, Target, is_library
 
@@ -97,6 +98,7 @@ class Plan:
         bools.
       varying: Attributes of a library's classes that are arrays in some objects.
       numbered: Modules that pass their numbers as arrays somewhere.
+      differing: What holds other values in some runs of a function than in others.
       unread: Fields of stand-ins that the program has no need for.
       prunes: Whether these are left out.
       mergeable: Names of functions that become one where they differ in numbers; None
@@ -163,6 +165,7 @@ class Plan:
     )
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     numbered: set[type] = field(init=False)
+    differing: Set[Held] = field(init=False)
     unread: set[Field] = field(default_factory=set[Field])
     prunes: bool = True
     mergeable: Set[str] | None = None
@@ -184,6 +187,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.numbered = classes_of_traced_numbers(self.recording)
+        self.differing = differing_values(self.recording)
 
     def roots(self) -> list[Body]:
         """List the runs that are in no other: the recording, and what was traced apart."""

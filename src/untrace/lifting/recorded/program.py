@@ -19,14 +19,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.functions.function_names import settle
-from untrace.lifting.recorded.functions.merging import (
-    Merged,
-    give_numbers,
-    likeness,
-    stem_of,
-)
 from untrace.lifting.recorded.functions.needs import References
-from untrace.lifting.recorded.functions.numbered_keys import open_keys
 from untrace.lifting.recorded.functions.runs import Runs
 from untrace.lifting.recorded.functions.sameness import meaning, untyped
 from untrace.lifting.recorded.functions.stand_ins import StandIns
@@ -49,6 +42,8 @@ from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Global, Ref, Term, text_term
 from untrace.lifting.recorded.tree import Draft, Tail
+from untrace.lifting.recorded.unify.names import stem_of
+from untrace.lifting.recorded.unify.numbers import Merged, give_numbers, likeness
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
@@ -343,8 +338,8 @@ class Program:
     ) -> Function:
         """Write a complete function, with parameters for numbers that others have."""
         made = self.render(draft)
-        if held and not self.options.anonymous:  # keys would tell the names
-            open_keys(made, held)
+        if not self.options.anonymous:  # keys would tell the names
+            made.in_keys = frozenset(held)
         made.shapes = [_shapes(draft)]
         if merged is not None:
             give_numbers(made, merged)

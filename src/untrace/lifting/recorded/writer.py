@@ -13,7 +13,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Tree, leaves
-from untrace.lifting.recorded.functions.function_values import Given, function_key
+from untrace.lifting.recorded.functions.function_values import Given
 from untrace.lifting.recorded.functions.nested import join
 from untrace.lifting.recorded.functions.short_types import short_types
 from untrace.lifting.recorded.naming.values import (
@@ -28,6 +28,7 @@ from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
+from untrace.recovery.functions import function_key
 from untrace.recovery.quoting import quoted
 from untrace.recovery.record import (
     COUNTS_TO,
@@ -124,6 +125,7 @@ class Writer:
         ] = {}  # as variables, by `id` of arrays
         self.dropped: frozenset[str] = frozenset()  # parameters that hold no arrays
         self.given = Given()
+        self._takers: dict[Any, list[Name]] = {}  # parameters, by what they took
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions
         self.turn: Turn = ()  # of the loops that they stand in
@@ -187,7 +189,9 @@ class Writer:
         self.own(name)
         name.held = function
         self.given.add(function)
-        self.values.add(function_key(function), name)
+        key = function_key(function)
+        self.values.add(key, name)
+        self._takers.setdefault(key, []).append(name)
         self.program.has_given = True
 
     def find_function(self, function: Any) -> Found | None:
@@ -196,6 +200,16 @@ class Writer:
             return None
         is_seen = self.given.sees(function, self.n_dissolving > 0)
         return self.find(function_key(function)) if is_seen else None
+
+    def find_called(self, item: Call, function: Any) -> Found | None:
+        """Return the parameter that is called; where several are one function, by its name."""
+        found = self.find_function(function)
+        takers = self._takers.get(function_key(function), ()) if self._takers else ()
+        if found is None or len(takers) < 2 or item.place is None:
+            return found
+        loaded = bytecode.loads(item.place.code, item.place.offset)
+        word = identifier(loaded[0].path[-1].strip("_")) if loaded else ""
+        return next(((name, "") for name in takers if name.hint == word), found)
 
     def needs_whole(self, key: Any) -> None:
         """Take note that an object is built again whose arrays were passed one by one."""

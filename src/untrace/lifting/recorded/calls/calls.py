@@ -99,7 +99,7 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if known is not None and is_made:
         args = item.args[_n_bound(known) if jaxapi.is_converted(function) else 0 :]
         return call(writer.ref(known), plain_arguments(args, item.kwargs, writer))
-    known = known or writer.find_function(function)
+    known = known or writer.find_called(item, function)
     home = public_name(function)
     if known is not None:
         arguments = public_arguments(item, writer) if home else _plain(item, writer)

@@ -114,7 +114,7 @@ def _partial(
 
 def write_given_call(item: Call, function: Any, writer: Writer) -> None:
     """Write a call of a function that is a parameter."""
-    found = writer.find_function(function)
+    found = writer.find_called(item, function)
     assert found is not None
     arguments = _arguments(item, function, writer)
     writer.assign(item, call(writer.ref(found), arguments))

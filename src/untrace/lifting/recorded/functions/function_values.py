@@ -26,7 +26,7 @@ from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.classifying import is_recorded
-from untrace.recovery.functions import innermost, is_function, peel
+from untrace.recovery.functions import function_key, innermost, is_function, peel
 from untrace.recovery.record import Body, is_library
 
 
@@ -62,16 +62,6 @@ def parameter_key(value: Any, hint: str, code: Any) -> tuple[int, str, int]:
 
 def _is_users(code: Any) -> bool:
     return is_recorded(code) and not is_library(code)
-
-
-def function_key(function: Any) -> Any:
-    """Return what identifies a function; transformations make theirs anew every time."""
-    made = function
-    if not isinstance(made, jaxapi.Transformed):
-        made = jaxapi.transformed(function)
-    if made is None:
-        return id(function)
-    return made.maker, id(made.function), repr(made.options)
 
 
 class Given:

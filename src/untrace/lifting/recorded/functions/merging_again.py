@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Set
 
-from untrace.lifting.recorded.functions.merging import stem_of
+from untrace.lifting.recorded.unify.names import stem_of
 
 MAX_TRIALS = 8
 """Each writes and traces the whole program."""

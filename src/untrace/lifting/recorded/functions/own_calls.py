@@ -18,8 +18,8 @@ from untrace.lifting.recorded.functions.function_arguments import (
 )
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given
+from untrace.lifting.recorded.functions.held_values import held_values
 from untrace.lifting.recorded.functions.needs import Kept
-from untrace.lifting.recorded.functions.numbered_keys import numbers_in
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
     own_parameters,
@@ -27,6 +27,7 @@ from untrace.lifting.recorded.functions.parameters import (
 )
 from untrace.lifting.recorded.naming.naming import name_locals, name_nameless, rename
 from untrace.lifting.recorded.naming.values import tree_key
+from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.terms import (
     Global,
     Name,
@@ -37,6 +38,7 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.tree import Parameter, Statement
+from untrace.lifting.recorded.unify.places import numbers_in
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import COUNTS_TO, Body, Call, Turn, is_library
@@ -97,7 +99,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     passed: dict[str, str] = {}
     function = program.function(
         draft,
-        numbers=_numbers(body, item.turn),
+        numbers=_numbers(body, item.turn, program.plan),
         integers=_integers(body),
         passed=passed,
     )
@@ -117,12 +119,15 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         program.references.kept.append(kept)
 
 
-def _numbers(body: Body, turn: Turn) -> dict[str, str]:
+def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
     """Return the parameters that held integers and bools, by what they held.
 
-    Where a loop of the program makes `layer_2` of its `i`, that is what it gives.
+    So are attributes and variables around that hold others in other runs. Where a loop
+    of the program makes `layer_2` of its `i`, that is what it gives.
     """
-    given = body.parameters.items()
+    found = held_values(body, plan.differing)
+    given = [(name.strip("_"), value) for name, value in found.items()]
+    given += body.parameters.items()
     held = {n: str(v) for n, v in given if type(v) in (int, bool)}
     words = {number for _, v in given if type(v) is str for number in numbers_in(v)}
     for name, value in turn:

@@ -17,6 +17,7 @@ from untrace.lifting.recorded.expressions import with_numbers
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
+from untrace.lifting.recorded.functions.held_values import held_values
 from untrace.lifting.recorded.naming.held import part_of
 from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.values import (
@@ -166,7 +167,23 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
                 _define_whole(value, name, writer)
             writer.arguments[id(value), hint] = name
             made.append((name, value))
-    return made + (attribute_parameters(body, writer) if writer.is_library else [])
+    found = attribute_parameters if writer.is_library else _held_parameters
+    return made + found(body, writer)
+
+
+def _held_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
+    """Make a parameter of what is held elsewhere, if other runs find another value there."""
+    plan = writer.program.plan
+    made: list[tuple[Name, Any]] = []
+    for word, value in held_values(body, plan.differing).items():
+        hint = word.strip("_")
+        if type(value) in (int, float):
+            made.append((_number_parameter(hint, value, writer), value))
+        elif is_passed(value, word, body.code, plan):
+            name = Name(identifier(hint), True, is_parameter=True)
+            writer.give(value, name)
+            made.append((name, value))
+    return made
 
 
 def _name_of_object(value: Any, body: Body) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 import jax
 
-from untrace.lifting.recorded.functions.argument_sizes import called_around
+from untrace.lifting.recorded.unify.places import Number, taken_by
+from untrace.syntax.parsed import Parsed
 
 _ROOTS = {"jax": jax, "jnp": jax.numpy}
 _POSITIONAL = (
@@ -18,12 +18,12 @@ _POSITIONAL = (
 _SHAPES = frozenset({"shape", "new_sizes"})  # of which a number is one size
 
 
-def argument_name(text: str, place: re.Match[str]) -> str:
-    """Return the parameter that takes the number at a place by position; "" if none does.
+def argument_name(body: Parsed, number: Number) -> str:
+    """Return the parameter that takes a number by position; "" if none does.
 
     The number may stand in a tuple that is passed.
     """
-    called, index = called_around(text, place)
+    called, index = taken_by(body, number)
     root, *path = called.split(".")
     function: Any = _ROOTS.get(root)
     for name in path:

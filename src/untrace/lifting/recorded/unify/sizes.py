@@ -7,27 +7,42 @@ written are looked at: elsewhere, equal numbers would be a coincidence.
 
 from __future__ import annotations
 
+import ast
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
-from untrace.syntax.text import STRING
+from untrace.lifting.recorded.unify.names import body_of, fresh
+from untrace.lifting.recorded.unify.places import Number
+from untrace.syntax.parsed import Edit, Parsed
 
 Column = tuple[str, ...]
 """The numbers that stand in one place of functions that are alike."""
 
-_TAKING_SHAPES = re.compile(
-    r"arange|broadcast_to|broadcasted_iota|empty|eye|full|normal|ones|repeat|reshape|resize"
-    r"|tile|tri|uniform|zeros"
+_TAKING_SHAPES = frozenset(
+    {
+        "arange",
+        "broadcast_to",
+        "broadcasted_iota",
+        "empty",
+        "eye",
+        "full",
+        "normal",
+        "ones",
+        "repeat",
+        "reshape",
+        "resize",
+        "tile",
+        "tri",
+        "uniform",
+        "zeros",
+    }
 )
 _OF_NUMBERS = frozenset({"arange", "eye", "repeat", "tri"})
 """Those of them that are given the numbers of a shape, and no shape."""
 _REST = "-1"  # of the size of an array that gets a new shape
 _MAX_FACTOR = 16
-_CALLED = re.compile(r"([\w.]+)$")
-_STRING = re.compile(STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +72,54 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class _Element:
-    """A number of a shape: in which call and brackets it stands, and where in them."""
+class _Shape:
+    """Where a shape is written: the arguments of a call, or a tuple among them.
 
-    call: str
-    start: int
-    index: int
-    length: int
-    has_rest: bool
+    Attributes:
+      call: The call.
+      node: The call or the tuple.
+      elements: The sizes.
+    """
+
+    call: ast.Call
+    node: ast.Call | ast.Tuple
+    elements: Sequence[ast.expr]
+
+    @property
+    def called(self) -> str:
+        """The last word of what is called."""
+        return _last_word(self.call.func)
+
+    def may_be_whole(self) -> bool:
+        """Whether one shape may stand for all its sizes."""
+        is_call = isinstance(self.node, ast.Call)
+        return not (is_call and (self.call.keywords or self.called in _OF_NUMBERS))
+
+    def may_have_rest(self, body: Parsed) -> bool:
+        """Whether -1 may stand for one of its sizes."""
+        words = body.source(self.call.func).split(".")[:-1]
+        has_rest = any(body.source(one) == _REST for one in self.elements)
+        return self.called == "reshape" and "lax" not in words and not has_rest
+
+
+def _shapes(body: Parsed) -> Iterator[_Shape]:
+    for node in body.nodes:
+        if isinstance(node, ast.Call) and _last_word(node.func) in _TAKING_SHAPES:
+            yield _Shape(node, node, node.args)
+            for one in (*node.args, *[k.value for k in node.keywords]):
+                if isinstance(one, ast.Tuple):
+                    yield _Shape(node, one, one.elts)
+
+
+def _last_word(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def find_sizes(
-    text: str,
-    places: Sequence[re.Match[str]],
+    body: Parsed,
+    numbers: Sequence[Number],
     columns: Sequence[Column],
     group: Sequence[Function],
     is_named: Sequence[bool],
@@ -77,120 +127,59 @@ def find_sizes(
     """Find the numbers of functions that are sizes of their parameters.
 
     Args:
-      text: The lines of the first function.
-      places: Where its numbers are.
-      columns: The numbers in each of these places.
+      body: The statements of the first function.
+      numbers: Its numbers.
+      columns: The numbers of all functions that stand in each of these places.
       group: The functions.
       is_named: Whether the program has a parameter for the number in each place.
 
     Returns:
       What stands in some of the places instead, by their position.
     """
-    elements = _elements(text, places)
-    shapes = _Shapes(group)
+    positions = {n.node: i for i, n in enumerate(numbers) if not n.in_key}
+    known = _Known(group)
     found: dict[int, Size] = {}
-    for row in _rows(elements):
-        differing = [i for i in row if len(set(columns[i])) > 1 and not is_named[i]]
-        if len(differing) == 1 and _may_be_rest(elements[differing[0]], is_last=True):
-            found[differing[0]] = Size()
-            continue
-        axes = {i: shapes.axes(i, row, columns, elements) for i in differing}
-        sizes = {i: shapes.first(axes[i], columns[i]) for i in differing}
-        unknown = [i for i, size in sizes.items() if size is None]
-        for i in unknown:
-            is_rest = len(unknown) == 1 and _may_be_rest(elements[i])
-            sizes[i] = Size() if is_rest else shapes.formula(axes[i], columns[i])
-        found |= {i: size for i, size in sizes.items() if size is not None}
-        parameters = [found[i].parameter for i in row if i in found]
-        for name in [name for name in parameters if name][:1]:
-            n_same = shapes.n_leading(name, row, columns, elements)
-            leading = {i: Size(name, axis) for axis, i in enumerate(row[:n_same])}
-            found |= {i: size for i, size in leading.items() if i not in found}
+    for shape in _shapes(body):
+        indices = {  # of sizes, by the positions of numbers; of arguments that are no bools
+            positions[one]: index
+            for index, one in enumerate(shape.elements)
+            if isinstance(one, ast.Constant) and type(one.value) in (int, float)
+        }
+        found |= _of_shape(shape, indices, columns, known, is_named, body)
     return found
 
 
-def _elements(text: str, places: Sequence[re.Match[str]]) -> dict[int, _Element]:
-    """Return the places that are whole elements of shapes."""
-    blank = _STRING.sub(lambda m: "_" * len(m[0]), text)
-    found: dict[int, _Element] = {}
-    for position, place in enumerate(places):
-        element = _element(blank, place) if place[0].isdigit() else None
-        if element is not None:
-            found[position] = element
+def _of_shape(
+    shape: _Shape,
+    indices: Mapping[int, int],
+    columns: Sequence[Column],
+    known: _Known,
+    is_named: Sequence[bool],
+    body: Parsed,
+) -> dict[int, Size]:
+    """Find the sizes among the numbers of one shape."""
+    found: dict[int, Size] = {}
+    length = len(shape.elements)
+    differing = [i for i in indices if len(set(columns[i])) > 1 and not is_named[i]]
+    has_rest = shape.may_have_rest(body)
+    if len(differing) == 1 and has_rest and indices[differing[0]] == length - 1:
+        return {differing[0]: Size()}
+    row = [*indices]
+    axes = {i: known.axes(i, row, columns, indices, length) for i in differing}
+    sizes = {i: known.first(axes[i], columns[i]) for i in differing}
+    unknown = [i for i, size in sizes.items() if size is None]
+    for i in unknown:
+        is_rest = len(unknown) == 1 and has_rest
+        sizes[i] = Size() if is_rest else known.formula(axes[i], columns[i])
+    found = {i: size for i, size in sizes.items() if size is not None}
+    for name in [size.parameter for size in found.values() if size.parameter][:1]:
+        n_same = known.n_leading(name, row, columns, indices)
+        leading = {i: Size(name, axis) for axis, i in enumerate(row[:n_same])}
+        found |= {i: size for i, size in leading.items() if i not in found}
     return found
 
 
-def _element(text: str, place: re.Match[str]) -> _Element | None:
-    if text[: place.start()].rstrip()[-1:] not in ("(", ","):
-        return None
-    if text[place.end() :].lstrip()[:1] not in (")", ","):
-        return None
-    start, index = _opening(text, place.start())
-    called = _CALLED.search(text[:start]) if start >= 0 else None
-    inside = start
-    if start >= 0 and called is None:  # a tuple
-        outer, _ = _opening(text, start)
-        called = _CALLED.search(text[:outer]) if outer >= 0 else None
-    if called is None:
-        return None
-    if not _TAKING_SHAPES.fullmatch(called[1].rpartition(".")[2]):
-        return None
-    parts = _parts(text[inside + 1 :])
-    return _Element(called[1], inside, index, len(parts), _REST in parts)
-
-
-def called_around(text: str, place: re.Match[str]) -> tuple[str, int]:
-    """Return the function that takes a number, perhaps in a tuple, and its position."""
-    blank = _STRING.sub(lambda m: "_" * len(m[0]), text)
-    start, index = _opening(blank, place.start())
-    if start >= 0 and not _CALLED.search(blank[:start]):
-        start, index = _opening(blank, start)
-    called = _CALLED.search(blank[:start]) if start >= 0 else None
-    return (called[1], index) if called else ("", 0)
-
-
-def _opening(text: str, stop: int) -> tuple[int, int]:
-    """Return where the bracket around a position opens, and the commas on the way."""
-    depth, commas = 0, 0
-    for position in range(stop - 1, -1, -1):
-        char = text[position]
-        depth += (char in ")]}") - (char in "([{")
-        if depth < 0:
-            return (position if char == "(" else -1), commas
-        commas += depth == 0 and char == ","
-    return -1, commas
-
-
-def _parts(text: str) -> list[str]:
-    """Return what stands between the commas up to the end of the brackets."""
-    depth, start, parts = 0, 0, list[str]()
-    for position, char in enumerate(text):
-        depth += (char in "([{") - (char in ")]}")
-        if depth < 0 or (depth == 0 and char == ","):
-            parts.append(text[start:position].strip())
-            start = position + 1
-        if depth < 0:
-            break
-    return parts
-
-
-def _rows(elements: Mapping[int, _Element]) -> Iterator[list[int]]:
-    """Yield the places of each shape."""
-    rows: dict[int, list[int]] = {}
-    for position, element in elements.items():
-        rows.setdefault(element.start, []).append(position)
-    yield from rows.values()
-
-
-def _may_be_rest(element: _Element, is_last: bool = False) -> bool:
-    """Whether -1 may stand for a number of a shape."""
-    *path, name = element.call.split(".")
-    if name != "reshape" or "lax" in path or element.has_rest:
-        return False
-    return not is_last or element.index == element.length - 1
-
-
-class _Shapes:
+class _Known:
     """The shapes that the parameters of functions had in all their runs."""
 
     def __init__(self, group: Sequence[Function]) -> None:
@@ -211,11 +200,11 @@ class _Shapes:
         name: str,
         row: Sequence[int],
         columns: Sequence[Column],
-        elements: Mapping[int, _Element],
+        indices: Mapping[int, int],
     ) -> int:
         """Count the numbers that a shape and that of a parameter begin with."""
         for axis, position in enumerate(row):
-            is_same = elements[position].index == axis < self._ranks[name]
+            is_same = indices[position] == axis < self._ranks[name]
             if not (is_same and self.holds(Size(name, axis), columns[position])):
                 return axis
         return len(row)
@@ -225,17 +214,18 @@ class _Shapes:
         position: int,
         row: Sequence[int],
         columns: Sequence[Column],
-        elements: Mapping[int, _Element],
+        indices: Mapping[int, int],
+        length: int,
     ) -> list[Size]:
         """List the axes that a number may be the size of, the likely ones first.
 
         That is the axis at the same place, from the front or else from the end.
         """
         found: list[Size] = []
-        element = elements[position]
+        index = indices[position]
         for name, rank in self._ranks.items():
-            is_in_front = element.index < self.n_leading(name, row, columns, elements)
-            likely = element.index - (0 if is_in_front else element.length - rank)
+            is_in_front = index < self.n_leading(name, row, columns, indices)
+            likely = index - (0 if is_in_front else length - rank)
             rest = [axis for axis in range(rank) if axis != likely]
             likely = [likely] if 0 <= likely < rank else []
             found += [Size(name, axis) for axis in [*likely, *rest]]
@@ -276,34 +266,51 @@ class Sizes:
     head: tuple[str, ...] = ()
     shapes: tuple[tuple[str, int], ...] = ()
 
-    def hold(self, numbers: Sequence[str], function: Function) -> bool:
+    def hold(self, numbers: Sequence[Number], function: Function) -> bool:
         """Whether these are the numbers of a function in all its runs."""
         return all(
-            size.is_in(shapes, numbers[place])
+            size.is_in(shapes, numbers[place].text)
             for place, size in self.sizes
             for shapes in function.shapes or [{}]
         )
 
-    def shortened(self, text: str) -> str:
-        """Write several sizes in a row as a part of the shape."""
-        for shape, rank in self.shapes:
-            axes = [_axis_text(shape, axis, rank) for axis in range(rank)]
-            whole = re.escape(", ".join(axes))
-            comma = "," if rank == 1 else ""
-            text = re.sub(rf"(?<=[ (])\({whole}{comma}\)", shape, text)
-            text = re.sub(
-                rf"(\w+)\({whole}(?=\))",
-                lambda m, shape=shape: (
-                    m[0] if m[1] in _OF_NUMBERS else f"{m[1]}({shape}"
-                ),
-                text,
-            )
-            for n_axes in range(rank, 1, -1):
-                part = {rank: "", rank - 1: "[:-1]"}.get(n_axes, f"[:{n_axes}]")
-                text = text.replace(", ".join(axes[:n_axes]), f"*{shape}{part}")
+    def edits(self, body: Parsed, numbers: Sequence[Number]) -> Iterator[Edit]:
+        """Yield the edits of a function; several sizes in a row are a part of the shape."""
+        texts: dict[ast.expr, str] = {numbers[i].node: text for i, text in self.texts}
+        for shape in _shapes(body):
+            yield from self._of_shape(shape, texts, body)
+
+    def _of_shape(
+        self, shape: _Shape, texts: Mapping[ast.expr, str], body: Parsed
+    ) -> Iterator[Edit]:
+        elements = [texts.get(one) or body.source(one) for one in shape.elements]
+        for name, rank in self.shapes:
+            axes = [_axis_text(name, axis, rank) for axis in range(rank)]
+            if elements == axes and shape.may_be_whole():
+                span = body.span(shape.elements[0])[0], body.span(shape.elements[-1])[1]
+                is_tuple = isinstance(shape.node, ast.Tuple)
+                yield Edit(body.span(shape.node) if is_tuple else span, (name,))
+                return
+        position = 0
+        while position < len(elements):
+            count, part = self._part(elements[position:])
+            first, last = shape.elements[position], shape.elements[position + count - 1]
+            if count > 1 or first in texts:
+                yield Edit((body.span(first)[0], body.span(last)[1]), (part,))
+            position += count
+
+    def _part(self, elements: Sequence[str]) -> tuple[int, str]:
+        """Count the sizes, of one shape in order, that some begin with, and write them."""
+        for name, rank in self.shapes:
+            axes = [_axis_text(name, axis, rank) for axis in range(rank)]
+            for count in range(rank, 1, -1):
+                if [*elements[:count]] == axes[:count]:
+                    ends = {rank: "", rank - 1: "[:-1]"}
+                    return count, f"*{name}{ends.get(count, f'[:{count}]')}"
             for axis in range(1, rank - 1):
-                text = text.replace(", ".join(axes[axis:]), f"*{shape}[{axis}:]")
-        return text
+                if [*elements[: rank - axis]] == axes[axis:]:
+                    return rank - axis, f"*{name}[{axis}:]"
+        return 1, elements[0]
 
 
 def write_sizes(
@@ -322,13 +329,14 @@ def write_sizes(
     """
     first = group[0]
     known = _Variables(group, taken)
+    bound = {*body_of(first).bound()} if sizes else set[str]()
     head: list[str] = []
     shapes: list[tuple[str, int]] = []
     axes: dict[tuple[str, int], str] = {}
     for parameter in dict.fromkeys(s.parameter for s in sizes.values() if s.parameter):
         rank = len(first.shapes[0][parameter])
         used = {s.axis for s in sizes.values() if s.parameter == parameter}
-        is_changed = is_assigned(first.lines, parameter)
+        is_changed = parameter in bound
         names = known.of_axes(parameter, used) if len(used) > 1 or is_changed else None
         shape = f"{parameter}.shape"
         if names is not None:
@@ -353,14 +361,6 @@ def write_sizes(
 
 def _axis_text(shape: str, axis: int, rank: int) -> str:
     return f"{shape}[{-1 if axis == rank - 1 else axis}]"
-
-
-def is_assigned(lines: Sequence[str], name: str) -> bool:
-    """Whether a parameter gets another value, or another variable has its name."""
-    target = rf"^\s*(?:for\b.*)?[^=(]*(?<![\w.]){name}\b[^=(]*(?:=(?!=)|\bin\b)"
-    inner = rf"\b(?:lambda\b[^:]*|for\b[^:]*|def\b.*)(?<![\w.]){name}\b"
-    pattern = re.compile(f"{target}|{inner}")
-    return any(pattern.search(_STRING.sub("''", line)) for line in lines)
 
 
 class _Variables:
@@ -395,9 +395,7 @@ class _Variables:
 
     def fresh(self, hint: str) -> str:
         """Make a name that nothing has."""
-        name, count = hint, 2
-        while name in self._taken:
-            name, count = f"{hint}_{count}", count + 1
+        name = fresh(hint, self._taken)
         self._take([name])
         return name
 

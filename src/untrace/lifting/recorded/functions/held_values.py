@@ -1,0 +1,76 @@
+"""What a function of the user finds in its object or in its closure: functions and numbers.
+
+`Dense(64, act=jax.nn.relu)` and `Dense(10)` run the same code, which calls `self.act`. Where
+the runs of a function differ in such values, these are parameters of it, named after the
+attributes and variables that hold them: so all runs are of one function.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from untrace.recovery.functions import function_key, is_function
+from untrace.recovery.record import Body, is_library
+
+Held = tuple[int, str]
+"""The code of a function, and an attribute or variable that holds another value there."""
+
+
+def differing_values(recording: Body) -> frozenset[Held]:
+    """Return what holds one value in some runs of the user's code, and another in others.
+
+    None stands for a function that is left out.
+    """
+    found: dict[Held, set[Any]] = {}
+    for run in _runs(recording):
+        for name, value in _held(run).items():
+            found.setdefault((id(run.code), name), set()).add(_mark(value))
+    return frozenset(held for held, marks in found.items() if len(marks) > 1)
+
+
+def held_values(run: Body, differing: Set[Held]) -> dict[str, Any]:
+    """Return what a run may read that other runs of the same code have others of."""
+    if not differing:
+        return {}
+    code = id(run.code)
+    return {n: v for n, v in _held(run).items() if (code, n) in differing}
+
+
+def _held(run: Body) -> Mapping[str, Any]:
+    """Return the functions and numbers that a run may read as attributes and variables.
+
+    The values are None where there is none; what is not read is left out.
+    """
+    code = run.code
+    names = code.co_varnames[: code.co_argcount]
+    owner = run.parameters.get(names[0]) if names else None
+    attributes: Mapping[str, Any] = getattr(owner, "__dict__", {})
+    if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
+        attributes = {}
+    read = [name for name in code.co_names if name in attributes]
+    held = {name: attributes[name] for name in read} | dict(run.free)
+    return {name: value for name, value in held.items() if _may_differ(value)}
+
+
+def _may_differ(value: Any) -> bool:
+    return value is None or type(value) in _NUMBERS or is_function(value)
+
+
+def _mark(value: Any) -> Any:
+    """Return what tells values apart."""
+    is_number = type(value) in _NUMBERS
+    return (type(value), repr(value)) if is_number else function_key(value)
+
+
+_NUMBERS = (int, float)
+
+
+def _runs(body: Body) -> Iterator[Body]:
+    """Yield the runs of functions of the user that Python called."""
+    for item in body.calls:
+        for run in item.bodies:
+            if item.is_own and not is_library(run.code):
+                yield run
+            yield from _runs(run)

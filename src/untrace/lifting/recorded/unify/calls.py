@@ -1,0 +1,73 @@
+"""Find the calls of functions that become one, and write what they pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.names import parts_of, text_of
+from untrace.syntax.parsed import Edit, Parsed, Span, parsed
+
+Argument = str | Span
+"""Text, or an argument that a call has, by its place."""
+
+Change = Callable[[str, Sequence[Span], Parsed], tuple[str, Sequence[Argument]] | None]
+"""Gives a call of one function, with these arguments, another and others; None refuses it."""
+
+
+def mentions(text: str, names: frozenset[str]) -> bool:
+    """Whether a text refers to one of some functions."""
+    if not any(name in text for name in names):
+        return False
+    return any(node.id in names for node in parsed(text).names())
+
+
+def rewritten(text: str, names: frozenset[str], change: Change) -> str | None:
+    """Change the calls of functions in a text, which pass arguments by position.
+
+    Returns:
+      The text; None if a function is used otherwise, or `change` refuses a call.
+    """
+    if not mentions(text, names):
+        return text
+    read, edits = parsed(text), list[Edit]()
+    for node in read.names():
+        if node.id not in names:
+            continue
+        call = read.parent(node)
+        if not isinstance(call, ast.Call) or call.func is not node or call.keywords:
+            return None
+        if any(isinstance(argument, ast.Starred) for argument in call.args):
+            return None
+        changed = change(node.id, [read.span(one) for one in call.args], read)
+        if changed is None:
+            return None
+        name, arguments = changed
+        commas = [piece for one in arguments for piece in (", ", one)]
+        edits.append(Edit(read.span(call), (f"{name}(", *commas[1:], ")")))
+    return read.edited(edits)
+
+
+def rewrite_calls(
+    users: Sequence[Function], names: frozenset[str], change: Change
+) -> bool:
+    """Change the calls of functions in the statements of others.
+
+    Returns:
+      Whether that was possible: no function is used in any other way. Nothing is changed
+      if not.
+    """
+    bodies = [rewritten(text_of(user), names, change) for user in users]
+    heads = [[*user.decorators, "\n".join(user.after)] for user in users]
+    if None in bodies or any(mentions(t, names) for head in heads for t in head):
+        return False
+    for user, body in zip(users, bodies):
+        if body is not None and user.lines:
+            user.lines = body.split("\n")
+    return True
+
+
+def is_mentioned(function: Function, names: frozenset[str]) -> bool:
+    """Whether a function refers to one of some functions anywhere."""
+    return any(mentions(text, names) for text in parts_of(function))

@@ -1,0 +1,132 @@
+"""The names of functions that have become one, and how others refer to them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from untrace.lifting.printing import Function
+from untrace.syntax.parsed import Edit, Parsed, parsed, replaced
+
+
+def stem_of(name: str) -> str:
+    """Return the name of a function without the number of one that others have, too."""
+    stem, _, number = name.rpartition("_")
+    return stem if stem and number.isdecimal() else name
+
+
+def _number(name: str) -> int:
+    """Return the number of a name that others have, too; it begins with the second."""
+    stem = stem_of(name)
+    return 1 if stem == name else int(name[len(stem) + 1 :])
+
+
+def text_of(function: Function) -> str:
+    """Return the statements of a function as one text."""
+    return "\n".join(function.lines)
+
+
+def body_of(function: Function) -> Parsed:
+    """Read the statements of a function."""
+    return parsed(text_of(function))
+
+
+def refers(text: Parsed, names: frozenset[str]) -> bool:
+    """Whether a text uses a variable of one of these names."""
+    return any(node.id in names for node in text.names())
+
+
+def parts_of(function: Function) -> Iterator[str]:
+    """Yield all texts of a function but for its head."""
+    yield text_of(function)
+    yield from function.decorators
+    yield "\n".join(function.after)
+
+
+def rename(functions: Sequence[Function], old: str, new: str) -> None:
+    """Let functions refer to one by another name."""
+    for function in functions:
+        function.lines = _renamed("\n".join(function.lines), old, new)
+        function.after = _renamed("\n".join(function.after), old, new)
+        function.decorators = [
+            line for one in function.decorators for line in _renamed(one, old, new)
+        ]
+
+
+def _renamed(text: str, old: str, new: str) -> list[str]:
+    if not text:
+        return []
+    if old not in text:
+        return text.split("\n")
+    read = parsed(text)
+    return read.edited(renaming(read, frozenset({old}), new)).split("\n")
+
+
+def renaming(text: Parsed, names: frozenset[str], new: str) -> list[Edit]:
+    """Write another name wherever a text uses some."""
+    return [replaced(text.span(n), new) for n in text.names() if n.id in names]
+
+
+def close_gaps(functions: Sequence[Function], free: list[str]) -> None:
+    """Give functions with numbers the lower ones that have become free."""
+    for function in functions:
+        old, stem = function.name, stem_of(function.name)
+        lower = [n for n in free if stem_of(n) == stem and _number(n) < _number(old)]
+        if old in function.names or not lower:
+            continue
+        new = min(lower, key=_number)
+        if any(_has_word(one, new) for one in functions):
+            continue  # the name of a local variable
+        free[free.index(new)] = old
+        function.name = new
+        rename(functions, old, new)
+
+
+def _has_word(function: Function, word: str) -> bool:
+    """Whether a function has a parameter, a variable or the like of this name."""
+    if word in function.parameters:
+        return True
+    texts = [text for text in parts_of(function) if word in text]
+    return any(word in parsed(text).words() for text in texts)
+
+
+def fresh(hint: str, taken: set[str]) -> str:
+    """Return a name that nothing has, and take it."""
+    name, count = hint, 2
+    while name in taken:
+        name, count = f"{hint}_{count}", count + 1
+    taken.add(name)
+    return name
+
+
+def parameters_of(function: Function) -> list[str]:
+    """List the parameters of a function as they are written: with stars and defaults."""
+    if not function.parameters:
+        return []
+    read = parsed(f"def _({function.parameters}): pass")
+    head = read.nodes[0]
+    assert isinstance(head, ast.FunctionDef)
+    return _written(read, head.args)
+
+
+def names_of_parameters(function: Function) -> list[str]:
+    """List the names of the parameters of a function."""
+    written = parameters_of(function)
+    return [one.lstrip("*").partition("=")[0] for one in written if one != "*"]
+
+
+def _written(read: Parsed, given: ast.arguments) -> list[str]:
+    found: list[str] = []
+    plain = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(plain) - len(given.defaults)) + [*given.defaults]
+    found += map(_one, plain, defaults, [read] * len(plain))
+    if given.vararg or given.kwonlyargs:
+        found.append(f"*{given.vararg.arg if given.vararg else ''}")
+    keywords = given.kwonlyargs
+    found += map(_one, keywords, given.kw_defaults, [read] * len(keywords))
+    return [*found, *([f"**{given.kwarg.arg}"] if given.kwarg else [])]
+
+
+def _one(parameter: ast.arg, default: ast.expr | None, read: Parsed) -> str:
+    name = parameter.arg
+    return name if default is None else f"{name}={read.source(default)}"

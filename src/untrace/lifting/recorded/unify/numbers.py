@@ -1,0 +1,264 @@
+"""Functions that are alike but for one or two numbers become one that is given them.
+
+So do those that differ in a bool for which the program had a parameter. Numbers that are sizes
+of what the functions are given are taken from there (`sizes.py`).
+
+The layers of a framework fold their own number into the random key, scale by their own
+width, and so on. All calls have to be plain, and the numbers no indices, unless the program had
+a parameter for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.numbers.number_texts import is_rest
+from untrace.lifting.recorded.unify.argument_names import argument_name
+from untrace.lifting.recorded.unify.calls import is_mentioned, mentions, rewrite_calls
+from untrace.lifting.recorded.unify.names import (
+    body_of,
+    fresh,
+    names_of_parameters,
+    parameters_of,
+    rename,
+    stem_of,
+)
+from untrace.lifting.recorded.unify.places import (
+    Number,
+    edits_of,
+    is_index,
+    keyword_of,
+    numbers_of,
+    rest_of_one,
+)
+from untrace.lifting.recorded.unify.sizes import Sizes, find_sizes, write_sizes
+from untrace.optional import gives, optional
+from untrace.syntax.parsed import Parsed, Span
+from untrace.syntax.text import is_comment
+
+# Characters of the statements that are shared, unless the program passed the numbers.
+MIN_LENGTH = 60
+MAX_NUMBERS = 2
+_FLAGS = frozenset({"True", "False"})
+
+Column = tuple[str, ...]
+"""The numbers that stand in one place of functions that are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """How functions were merged: numbers of their text became parameters.
+
+    Attributes:
+      names: The new parameters.
+      places: The numbers in the text, in order, and which of these stands there.
+      rests: Those that are what one of these leaves of 1: `1 - momentum`.
+      sizes: The numbers that are sizes of other parameters.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+    rests: tuple[tuple[int, int], ...]
+    sizes: Sizes
+
+
+def likeness(function: Function) -> object:
+    """Return what functions share that differ in numbers at most."""
+    body = body_of(function)
+    blank = body.edited(edits_of(body, dict.fromkeys(numbers_of(function), "_")))
+    lines = [line for line in blank.split("\n") if not is_comment(line)]
+    return (
+        stem_of(function.name),
+        function.parameters,
+        (*function.decorators,),
+        (*lines,),
+    )
+
+
+@optional(gives(None))
+def give_numbers(function: Function, merged: Merged) -> dict[str, str] | None:
+    """Make parameters of numbers as it was done to functions like this one.
+
+    Returns:
+      The numbers, which calls have to pass, by the parameters; None if it is not done.
+    """
+    numbers = numbers_of(function)
+    texts = [number.text for number in numbers]
+    passed = [""] * len(merged.names)
+    for place, position in merged.places:
+        if passed[position] not in ("", texts[place]):
+            return None  # it is not the same number everywhere
+        passed[position] = texts[place]
+    if any(not is_rest(texts[place], passed[i]) for place, i in merged.rests):
+        return None
+    if not merged.sizes.hold(numbers, function):
+        return None
+    _name(function, merged)
+    return dict(zip(merged.names, passed))
+
+
+def _name(function: Function, merged: Merged) -> None:
+    """Write names for numbers of a function, which become parameters."""
+    body, numbers = body_of(function), numbers_of(function)
+    written = {numbers[i]: merged.names[position] for i, position in merged.places}
+    for i, position in merged.rests:
+        written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
+    edits = [*edits_of(body, written), *merged.sizes.edits(body, numbers)]
+    function.lines = [*merged.sizes.head, *body.edited(edits).split("\n")]
+    function.parameters = ", ".join([*parameters_of(function), *merged.names])
+    function.comment = function.signature = ""
+
+
+def merge_numbers(
+    group: Sequence[Function], functions: list[Function], main: Function
+) -> Merged | None:
+    """Let functions that are alike but for numbers be the first of them.
+
+    Args:
+      group: The functions.
+      functions: All functions of the module but for the main one; it loses those that the
+        first of the group stands for.
+      main: The main one.
+
+    Returns:
+      What was done; None if they cannot be one.
+    """
+    first, body = group[0], body_of(group[0])
+    numbers = numbers_of(first)
+    texts = [[number.text for number in numbers_of(one)] for one in group]
+    columns: list[Column] = list(zip(*texts, strict=True))
+    is_named = [bool(_known_name(group, column)) for column in columns]
+    sizes = find_sizes(body, numbers, columns, group, is_named)
+    differing = [
+        i for i, one in enumerate(columns) if len(set(one)) > 1 and i not in sizes
+    ]
+    kinds = list(dict.fromkeys(columns[i] for i in differing))
+    rests = _rests(kinds)
+    kinds = [kind for kind in kinds if kind not in rests]
+    in_keys = {columns[i] for i in differing if numbers[i].in_key}
+    indices = {columns[i] for i in differing if is_index(body, numbers[i])}
+    if not _may_be_given(group, kinds, indices, in_keys):
+        return None
+    if not _let_pass(group, functions, main, kinds):
+        return None
+    used = [numbers[next(i for i in differing if columns[i] == k)] for k in kinds]
+    hints = [_hint(body, number, group, kind) for number, kind in zip(used, kinds)]
+    parameters = names_of_parameters(first)
+    taken = {*body.variables(), *parameters}
+    names = [fresh(hint, taken) for hint in hints]
+    passed = [(i, kinds.index(columns[i])) for i in differing if columns[i] in kinds]
+    left = {i: rests[columns[i]] for i in differing if columns[i] in rests}
+    of_one = tuple([(i, kinds.index(kind)) for i, kind in left.items()])
+    taken = {*body.words(), *parameters, *names}
+    written = write_sizes(sizes, columns, group, taken)
+    merged = Merged(tuple(names), tuple(passed), of_one, written)
+    _name(first, merged)
+    first.shapes = [shapes for function in group for shapes in function.shapes]
+    for function in group[1:]:
+        first.agree(function)
+    functions[:] = [f for f in functions if f not in group[1:]]
+    for function in [*functions, main]:
+        if is_mentioned(function, frozenset({first.name})) and function is not first:
+            _note_numbers(function, kinds, names)
+    return merged
+
+
+def _may_be_given(
+    group: Sequence[Function],
+    kinds: Sequence[Column],
+    indices: set[Column],
+    in_keys: set[Column],
+) -> bool:
+    """Whether functions that differ in some numbers may be given them."""
+    first = group[0]
+    flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
+    if flags and first.decorators:  # a jitted function would trace them
+        return False
+    if len(kinds) > MAX_NUMBERS or (kinds and _has_special(first)):
+        return False
+    if any(not _known_name(group, kind) for kind in indices | flags):
+        return False
+    if any(not (_known_name(group, k) or _shared_variable(group, k)) for k in in_keys):
+        return False
+    is_short = len("".join(first.lines)) < MIN_LENGTH
+    return not is_short or all(_known_name(group, k) or k in in_keys for k in kinds)
+
+
+def _has_special(function: Function) -> bool:
+    """Whether parameters have stars or defaults."""
+    return any("*" in one or "=" in one for one in parameters_of(function))
+
+
+def _let_pass(
+    group: Sequence[Function],
+    functions: Sequence[Function],
+    main: Function,
+    kinds: Sequence[Column],
+) -> bool:
+    """Let all calls of functions be of the first, and pass numbers; tell whether they can."""
+    names = frozenset(one.name for one in group)
+    positions = {function.name: i for i, function in enumerate(group)}
+    if any(is_mentioned(one, names) for one in group):
+        return False
+    others = [one for one in [*functions, main] if one not in group]
+    if not kinds:
+        heads = [[*one.decorators, "\n".join(one.after)] for one in others]
+        if any(mentions(text, names) for head in heads for text in head):
+            return False
+        for one in group[1:]:
+            rename(others, one.name, group[0].name)
+        return True
+
+    def passing(
+        name: str, arguments: Sequence[Span], _: Parsed
+    ) -> tuple[str, Sequence[str | Span]]:
+        numbers = [kind[positions[name]] for kind in kinds]
+        return group[0].name, [*arguments, *numbers]
+
+    return rewrite_calls(others, names, passing)
+
+
+def _rests(kinds: Sequence[Column]) -> dict[Column, Column]:
+    """Return which numbers are what others leave of 1 in each of the functions."""
+    return {
+        kind: other
+        for kind in kinds
+        for other in kinds
+        if all(map(is_rest, kind, other))
+    }
+
+
+def _note_numbers(
+    function: Function, kinds: Sequence[Column], names: Sequence[str]
+) -> None:
+    """Note what the numbers are that a function passes on."""
+    for kind, name in zip(kinds, names):
+        for number in kind:
+            function.numbers.setdefault(number, name)
+
+
+def _hint(
+    body: Parsed, number: Number, group: Sequence[Function], column: Column
+) -> str:
+    """Name a parameter as the program did, or after the keyword that takes the number."""
+    known = _known_name(group, column) or _shared_variable(group, column)
+    named = known or keyword_of(body, number)
+    return named or ("" if number.in_key else argument_name(body, number)) or "number"
+
+
+def _known_name(group: Sequence[Function], numbers: Column) -> str:
+    """Return the name that the program has for a number; "" if it has none or several."""
+    known = {f.numbers.get(number, "") for f, number in zip(group, numbers)}
+    return known.pop() if len(known) == 1 else ""
+
+
+def _shared_variable(group: Sequence[Function], numbers: Column) -> str:
+    """Return the only variable that held its number in each function; "" if there is none."""
+    shared = [
+        name
+        for name in group[0].integers
+        if all(f.integers.get(name) == n for f, n in zip(group, numbers))
+    ]
+    return shared[0] if len(shared) == 1 else ""

@@ -1,0 +1,275 @@
+"""Functions that are alike but for functions that some of them apply become one.
+
+`dense(p, x, jax.nn.relu)` and `dense_2(p, x)`, whose author passes `act=None` for the
+latter, are written as he wrote them: the parameter is None unless it is given.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from untrace.lifting.printing import INDENT, Function
+from untrace.lifting.recorded.unify.calls import rewrite_calls, rewritten
+from untrace.lifting.recorded.unify.keys import alike
+from untrace.lifting.recorded.unify.names import (
+    body_of,
+    close_gaps,
+    parameters_of,
+    rename,
+    stem_of,
+)
+from untrace.optional import gives, optional
+from untrace.syntax.parsed import Parsed, Span
+
+
+@optional(gives(None))
+def merge_optional(functions: list[Function], main: Function) -> None:
+    """Merge the functions of a module that apply others with those that apply fewer."""
+    before = [function.name for function in functions]
+    groups: dict[str, list[Function]] = {}
+    for function in functions:
+        groups.setdefault(stem_of(function.name), []).append(function)
+    for group in groups.values():
+        for full in sorted(group, key=lambda one: -len(parameters_of(one))):
+            plain = [one for one in group if one in functions and one is not full]
+            if plain and full in functions:
+                _merge(full, plain, functions, main)
+    left = {function.name for function in functions}
+    close_gaps([*functions, main], [name for name in before if name not in left])
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """The only statement that applies a parameter: its line, and what may stand there.
+
+    Attributes:
+      index: The line.
+      before: What comes before the parameter is applied,
+      guard: and applying it if it is given.
+      without: What a function does that has no such parameter.
+    """
+
+    index: int
+    before: Sequence[str]
+    guard: Sequence[str]
+    without: Sequence[str]
+
+    @property
+    def guarded(self) -> Sequence[str]:
+        """The lines that apply the parameter if it is given."""
+        return [*self.before, *self.guard]
+
+
+def _merge(
+    full: Function, group: Sequence[Function], functions: list[Function], main: Function
+) -> None:
+    """Let a function be those of a group, too, that lack some of its parameters."""
+    uses = {
+        name: use
+        for name in parameters_of(full)
+        if (use := _use(full.lines, name)) is not None
+    }
+    lacking = [(one, _lacking(full, one, uses)) for one in group]
+    found = [(one, names) for one, names in lacking if names]
+    while found and not _may_lack(full, {n for _, names in found for n in names}):
+        first = min((names for _, names in found), key=lambda n: _places(full, n))
+        found = [(one, names) for one, names in found if names != first]
+    users = [*functions, main]
+    found = [
+        (one, names)
+        for one, names in found
+        if _rewrite_calls(one, full, names, [u for u in users if u is not one])
+    ]
+    optional_ = {name for _, names in found for name in names}
+    if not optional_:
+        return
+    full.lines = _with(full.lines, {uses[n].index: uses[n].guarded for n in optional_})
+    full.parameters = ", ".join(
+        f"{name}=None" if name in optional_ else name for name in parameters_of(full)
+    )
+    full.comment = ""
+    for one, _ in found:
+        full.shapes += one.shapes
+        full.agree(one)
+        functions.remove(one)
+    old, full.name = full.name, min([full.name, *[o.name for o, _ in found]], key=len)
+    rename([*functions, main], old, full.name)
+
+
+def _lacking(
+    full: Function, plain: Function, uses: Mapping[str, _Use]
+) -> tuple[str, ...]:
+    """Return the parameters that a function lacks which is another one without them."""
+    if any(f.decorators or f.after or f.signature for f in (full, plain)):
+        return ()
+    shared, all_names = parameters_of(plain), parameters_of(full)
+    names = tuple([name for name in all_names if name not in shared])
+    if [name for name in all_names if name in shared] != shared:
+        return ()
+    if not all(name in uses for name in names):
+        return ()
+    lines = _with(full.lines, {uses[name].index: uses[name].without for name in names})
+    return names if lines == plain.lines else ()
+
+
+def _with(lines: Sequence[str], others: Mapping[int, Sequence[str]]) -> list[str]:
+    """Return lines with others in some places."""
+    parts = [others.get(index, [line]) for index, line in enumerate(lines)]
+    return [line for part in parts for line in part]
+
+
+def _places(full: Function, names: Sequence[str]) -> list[int]:
+    parameters = parameters_of(full)
+    return [parameters.index(name) for name in names]
+
+
+def _may_lack(full: Function, names: set[str]) -> bool:
+    """Whether all parameters from the first of some on may have defaults."""
+    parameters = parameters_of(full)
+    first = min(_places(full, [*names]))
+    return all(one in names or "=" in one for one in parameters[first:])
+
+
+def _rewrite_calls(
+    plain: Function, full: Function, names: Sequence[str], users: Sequence[Function]
+) -> bool:
+    """Let calls of a function be those of another one that has more parameters.
+
+    What comes after one that is not given is passed by its name.
+
+    Returns:
+      Whether that was possible; nothing was changed if not.
+    """
+    shared = parameters_of(plain)
+    n_before = min(_places(full, names))
+    if len(shared) <= n_before:  # a call or not: the other one takes the same
+        rename(users, plain.name, full.name)
+        return True
+
+    def change(
+        _: str, arguments: Sequence[Span], text: Parsed
+    ) -> tuple[str, Sequence[str | Span]] | None:
+        if len(arguments) != len(shared):
+            return None
+        later = zip(shared[n_before:], arguments[n_before:])
+        named = [f"{name}={text.text[start:stop]}" for name, (start, stop) in later]
+        return full.name, [*arguments[:n_before], *named]
+
+    new: dict[str, str] = {}
+    for user in users:
+        for text in ("\n".join(user.lines), *user.decorators, "\n".join(user.after)):
+            changed = rewritten(text, frozenset({plain.name}), change)
+            if changed is None:
+                return False
+            new[text] = changed
+    for user in users:
+        user.lines = _lines(new, user.lines)
+        user.after = _lines(new, user.after)
+        user.decorators = [new[one] for one in user.decorators]
+    return True
+
+
+def _lines(new: Mapping[str, str], lines: Sequence[str]) -> list[str]:
+    return new["\n".join(lines)].split("\n") if lines else []
+
+
+def _use(lines: Sequence[str], name: str) -> _Use | None:
+    """Return the only statement that applies a parameter; None if that is no plain one.
+
+    >>> _use(["y = x + 1", "return f(y)"], "f")
+    _Use(index=1, before=[], guard=['return y if f is None else f(y)'], without=['return y'])
+    >>> _use(["y = f(x)", "return y"], "f").guarded
+    ['y = x', 'if f is not None:', '    y = f(y)']
+    >>> _use(["y = f(y)"], "f")
+    _Use(index=0, before=[], guard=['if f is not None:', '    y = f(y)'], without=[])
+    """
+    body = body_of(Function("", "", [*lines]))
+    used = [node for node in body.names() if node.id == name]
+    call = body.parent(used[0]) if len(used) == 1 else None
+    if not isinstance(call, ast.Call) or call.func is not used[0] or call.keywords:
+        return None
+    if len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
+        return None
+    statement, value = body.parent(call), body.source(call.args[0])
+    index = call.lineno - 1
+    start = " " * (len(lines[index]) - len(lines[index].lstrip()))
+    is_variable = isinstance(call.args[0], ast.Name)
+    match statement:
+        case ast.Return() if is_variable:
+            without = f"{start}return {value}"
+            given = f"{without} if {name} is None else {name}({value})"
+            return _Use(index, [], [given], [without])
+        case ast.Assign(targets=[ast.Name(id=target)]):
+            is_same = is_variable and target == value
+            before = [] if is_same else [f"{start}{target} = {value}"]
+            applied = f"{start}{INDENT}{target} = {name}({target})"
+            guard = [f"{start}if {name} is not None:", applied]
+            return _Use(index, before, guard, before)
+        case _:
+            return None
+
+
+def give_none(group: Sequence[Function], users: Sequence[Function]) -> list[Function]:
+    """Let functions that lack what others apply be given None, where they read other keys.
+
+    All of them are alike then but for keys and numbers.
+
+    Args:
+      group: Functions of one name.
+      users: All functions of the module.
+
+    Returns:
+      Those that are given None now; none if that cannot be done, and nothing is changed.
+    """
+    for full in sorted(group, key=lambda one: -len(parameters_of(one))):
+        names = parameters_of(full)
+        for name in names if not (full.decorators or full.after) else ():
+            use = _use(full.lines, name)
+            if use is None:
+                continue
+            others = ", ".join([one for one in names if one != name])
+            lines = _with(full.lines, {use.index: use.without})
+            plain = [
+                one
+                for one in group
+                if alike(one, replace(full, parameters=others, lines=lines))
+            ]
+            applying = [one for one in group if alike(one, full)]
+            position = names.index(name)
+            if plain and _let_pass_none(plain, position, users):
+                for one in applying:
+                    own = _use(one.lines, name)
+                    assert own is not None
+                    one.lines = _with(one.lines, {own.index: own.guarded})
+                for one in plain:
+                    _guard(one, use, name, position)
+                return plain
+    return []
+
+
+def _let_pass_none(
+    group: Sequence[Function], position: int, users: Sequence[Function]
+) -> bool:
+    """Let calls of functions pass None at a position; tell whether they can."""
+
+    def change(
+        name: str, arguments: Sequence[Span], _: Parsed
+    ) -> tuple[str, Sequence[str | Span]] | None:
+        if len(arguments) < position:
+            return None
+        return name, [*arguments[:position], "None", *arguments[position:]]
+
+    return rewrite_calls(users, frozenset(one.name for one in group), change)
+
+
+def _guard(function: Function, use: _Use, name: str, position: int) -> None:
+    """Let a function have a parameter, and apply it if it is given, as another one does."""
+    lines, index = function.lines, use.index
+    before = lines[index : index + len(use.before)]
+    rest = lines[index + len(use.without) :]
+    function.lines = [*lines[:index], *before, *use.guard, *rest]
+    given = parameters_of(function)
+    function.parameters = ", ".join([*given[:position], name, *given[position:]])
+    function.comment = function.signature = ""

@@ -1,0 +1,164 @@
+"""The numbers of a function: what stands around each, and what may be written there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.names import body_of
+from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span
+from untrace.syntax.text import quote
+
+_IN_KEY = re.compile(r"(?<!\d)(0|[1-9]\d*)(?!\d)")
+_PLAIN = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Await)
+"""What an operator binds more tightly in than `1 - x` does."""
+
+
+def numbers_in(word: str) -> list[str]:
+    """List the numbers in a key, or a part of one.
+
+    >>> numbers_in("layer_10/w2"), numbers_in("w01")
+    (['10', '2'], [])
+    """
+    return _IN_KEY.findall(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of a text.
+
+    Attributes:
+      text: How it is written.
+      node: What it is: a constant, or the key that it stands in.
+      start: Where in the key; -1 if it is a constant itself.
+    """
+
+    text: str
+    node: ast.Constant
+    start: int = -1
+
+    @property
+    def in_key(self) -> bool:
+        """Whether it is a part of a key: `params["w0"]`."""
+        return self.start >= 0
+
+
+def numbers_of(function: Function) -> list[Number]:
+    """List the numbers of a function, in order.
+
+    Those in keys are among them if a key has one that a parameter of the program held.
+    """
+    return [*_numbers(body_of(function), function)]
+
+
+def _numbers(body: Parsed, function: Function) -> Iterator[Number]:
+    keys = filter(None, map(_key_of, body.nodes)) if function.in_keys else ()
+    found = {key: _in_key(key) for key in keys}
+    if function.in_keys.isdisjoint(n.text for ns in found.values() for n in ns):
+        found = {}
+    for node in body.nodes:
+        if not isinstance(node, ast.Constant):
+            continue
+        if type(node.value) in NUMBERS:
+            yield Number(body.source(node), node)
+        yield from found.get(node, ())
+
+
+def _key_of(node: ast.AST) -> ast.Constant | None:
+    """Return the string that a subscript takes, if its text has no special characters."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+        return None
+    key = node.slice.value
+    is_plain = type(key) is str and _SPECIAL.isdisjoint(key) and quote(key)[1:-1] == key
+    return node.slice if is_plain else None
+
+
+_SPECIAL = frozenset("\"'\\{}")
+
+
+def _in_key(node: ast.Constant) -> list[Number]:
+    found = _IN_KEY.finditer(str(node.value))
+    return [Number(match[0], node, match.start()) for match in found]
+
+
+def edits_of(body: Parsed, written: Mapping[Number, str]) -> Iterator[Edit]:
+    """Yield the edits that write expressions instead of numbers.
+
+    Args:
+      body: The text that they are in.
+      written: What stands for each; in keys, names: `params[f"w{i}"]`.
+    """
+    keys: dict[ast.Constant, list[Number]] = {}
+    for number, text in written.items():
+        if number.in_key:
+            keys.setdefault(number.node, []).append(number)
+        else:
+            yield Edit(body.span(number.node), (text,))
+    for node, numbers in keys.items():
+        yield Edit(body.span(node), (_made_key(node, numbers, written),))
+
+
+def _made_key(
+    node: ast.Constant, numbers: list[Number], written: Mapping[Number, str]
+) -> str:
+    key, position, parts = str(node.value), 0, list[str]()
+    for number in sorted(numbers, key=lambda one: one.start):
+        parts += [key[position : number.start], f"{{{written[number]}}}"]
+        position = number.start + len(number.text)
+    whole = "".join([*parts, key[position:]])
+    return f"f{quote(whole)}"
+
+
+def rest_of_one(body: Parsed, number: Number, name: str) -> str:
+    """Write `1 - name` for a number, in brackets where these are needed."""
+    around = body.parent(number.node)
+    return f"(1 - {name})" if isinstance(around, _PLAIN) else f"1 - {name}"
+
+
+def is_index(body: Parsed, number: Number) -> bool:
+    """Whether a number is the index of a tree's part: `params[0]`."""
+    around = body.parent(number.node)
+    is_part = isinstance(around, ast.Subscript) and around.slice is number.node
+    return is_part and not number.in_key
+
+
+def keyword_of(body: Parsed, number: Number) -> str:
+    """Return the keyword that takes a number, or a tuple that it begins; "" if none does."""
+    node: ast.AST = number.node
+    while (around := body.parent(node)) is not None:
+        match around:
+            case ast.keyword(arg=str(name)):
+                return name
+            case ast.Tuple(elts=[first, *_]) | ast.List(elts=[first, *_]):
+                if first is not node:
+                    return ""
+            case ast.UnaryOp(op=ast.USub()):
+                pass
+            case _:
+                return ""
+        node = around
+    return ""
+
+
+def taken_by(body: Parsed, number: Number) -> tuple[str, int]:
+    """Return the function that takes a number, perhaps in a tuple, and its position.
+
+    "" if none does.
+    """
+    node: ast.AST = number.node
+    around = body.parent(node)
+    if isinstance(around, ast.UnaryOp):
+        node, around = around, body.parent(around)
+    if isinstance(around, ast.Tuple):
+        node, around = around, body.parent(around)
+    if not isinstance(around, ast.Call) or node not in around.args:
+        return "", 0
+    return body.source(around.func), around.args.index(node)  # type: ignore[arg-type]
+
+
+def span_of(body: Parsed, number: Number) -> Span:
+    """Return where the constant or key stands that a number is, or is in."""
+    return body.span(number.node)

@@ -1,0 +1,151 @@
+"""Functions and numbers of objects and closures, which differ between runs of one function."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
+DENSE = {"w": np.ones((4, 4), np.float32), "b": np.zeros(4, np.float32)}
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    return str(src)
+
+
+def smooth(x):
+    return x * jax.nn.sigmoid(1.7 * x)
+
+
+class Dense:
+    def __init__(self, name, act=None):
+        self.name = name
+        self.act = act
+
+    def __call__(self, params, x):
+        p = params[self.name]
+        x = x @ p["w"] + p["b"]
+        if self.act is not None:
+            x = self.act(x)
+        return x
+
+
+DENSE_FUNCTION = """
+def dense(params, x, act):
+    x = x @ params["w"] + params["b"]
+    if act is not None:
+        x = act(x)
+    return x
+"""
+
+
+def test_layers_that_differ_in_what_they_apply_are_one_function():
+    layers = [Dense("a", jax.nn.silu), Dense("b", smooth), Dense("c")]
+
+    def loss(params, x):
+        for layer in layers:
+            x = layer(params, x)
+        return x.sum()
+
+    text = recover(loss, dict.fromkeys("abc", DENSE), X)
+    assert DENSE_FUNCTION in text
+    assert 'x = dense(params["c"], x, None)' in text
+    assert "dense_2" not in text
+
+
+@dataclass
+class Network:
+    act: Any
+    final: Any = None
+
+    def __call__(self, params, x):
+        h = self.act(x @ params["w"] + params["b"])
+        y = h @ params["w"]
+        if self.final:
+            y = self.final(y)
+        return y
+
+
+def test_one_function_in_two_attributes():
+    actor, critic = Network(jnp.tanh, jnp.tanh), Network(smooth)
+
+    def step(actor_params, critic_params, x):
+        return critic(critic_params, x + actor(actor_params, x))
+
+    text = recover(step, DENSE, DENSE, X)
+    assert "def network(params, x, act, final=None):" in text
+    assert "        y = final(y)" in text
+    assert "network(actor_params, x, jnp.tanh, jnp.tanh)" in text
+
+
+def test_functions_of_modules():
+    class Block(eqx.Module):
+        w: Any
+        act: Any
+
+        def __call__(self, x):
+            return self.act(self.w @ x)
+
+    blocks = [Block(jnp.ones((4, 4)), act) for act in (jnp.tanh, smooth)]
+
+    def apply(blocks, x):
+        for block in blocks:
+            x = block(x)
+        return x
+
+    text = recover(apply, blocks, X[0])
+    assert "def block(params, x, act):\n    return act(params.w @ x)" in text
+
+
+def test_functions_that_are_closed_over():
+    def make(act):
+        def layer(params, x):
+            h = x @ params["w"]
+            return act(h) + params["b"]
+
+        return layer
+
+    first, second = make(jnp.tanh), make(jax.nn.relu)
+    text = recover(lambda p, x: second(p, first(p, x)), DENSE, X)
+    assert "def layer(params, x, act):" in text
+    assert "layer(p, layer(p, x, jnp.tanh), jax.nn.relu)" in text
+
+
+class Potential:
+    def __init__(self, form, strength, shift):
+        self.form, self.strength, self.shift = form, strength, shift
+
+    def energy(self, x):
+        return self.strength * self.form(jnp.roll(x, self.shift)).sum()
+
+
+def quadratic(r):
+    return 0.5 * r**2
+
+
+def test_numbers_of_objects():
+    both = [Potential(quadratic, 2.5, 1), Potential(smooth, 3.5, 2)]
+
+    def total(x):
+        return both[0].energy(x) + both[1].energy(x)
+
+    text = recover(total, X)
+    assert "strength * form(jnp.roll(x, shift)).sum()" in text
+    assert text.count("def energy") == 1
+
+
+def test_what_does_not_differ_is_no_parameter():
+    both = [Potential(smooth, 2.5, 1), Potential(smooth, 2.5, 1)]
+
+    def total(x):
+        return both[0].energy(x) + both[1].energy(x)
+
+    text = recover(total, X)
+    assert "def energy(x):\n    return 2.5 * smooth(jnp.roll(x, 1)).sum()" in text
