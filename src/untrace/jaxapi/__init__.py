@@ -257,6 +257,7 @@ from untrace.jaxapi.settings import current_setting as current_setting
 from untrace.jaxapi.settings import noting_scopes as noting_scopes
 from untrace.jaxapi.sharding import (
     ambient_mesh,
+    devices_of,
     formats,
     has_mesh,
     is_abstract_mesh,
@@ -405,6 +406,7 @@ __all__ = [
     "custom_vjp_forward",
     "deep_recursion",
     "default_key_impl",
+    "devices_of",
     "divided_cost",
     "dtype_kind",
     "equation_context",

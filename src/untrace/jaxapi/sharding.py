@@ -58,6 +58,11 @@ def is_abstract_mesh(value: Any) -> bool:
     return isinstance(value, jax.sharding.AbstractMesh)
 
 
+def devices_of(mesh: Any) -> list[Any]:
+    """List the devices of a mesh; none for one that is abstract."""
+    return [] if is_abstract_mesh(mesh) else list(mesh.devices.flat)
+
+
 def with_mesh(sharding: Any, mesh: Any) -> Any:
     """Return the sharding with the same spec over another mesh."""
     return jax.sharding.NamedSharding(mesh, sharding.spec)

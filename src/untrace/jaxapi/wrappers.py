@@ -151,6 +151,33 @@ class Maker:
         return Transformed(self.home, function, options, (static, ()))
 
 
+class _PmapMaker(Maker):
+    """How `jax.pmap` holds what it was made of: most of it as it is used later."""
+
+    __slots__ = ()
+
+    def read(self, cells: Mapping[str, Any]) -> Transformed:
+        """Read a mapped function from the variables of its wrapper."""
+        held = _closure(cells["infer_params"])
+        options = {
+            name: held[name]
+            for name in ("axis_name", "in_axes", "devices", "backend", "axis_size")
+            if not is_default(held[name], self.signature.parameters[name].default)
+        }
+        if options.get("axis_name") == _UNNAMED_AXIS:
+            del options["axis_name"]
+        out_axes = jax.tree.unflatten(held["out_axes_tree"], held["out_axes_flat"])
+        if out_axes != 0:
+            options["out_axes"] = out_axes
+        if held["donate_tuple"]:
+            options["donate_argnums"] = held["donate_tuple"]
+        static = tuple(held["static_broadcasted_tuple"])
+        return Transformed(self.home, held["wrapped_fun"].f, options, (static, ()))
+
+
+_UNNAMED_AXIS = "_internal_pmap_axis_name"
+
+
 def is_default(value: Any, default: Any) -> bool:
     """Whether a value is what a parameter has by default."""
     if type(value) is object:  # a sentinel such as "no axis name"
@@ -192,6 +219,8 @@ def _usual_makers() -> Iterator[tuple[types.CodeType, Maker]]:
         yield inner_code(plain, wrapper), Maker(home, signature, through)
     shard_map = Maker(("jax", "shard_map"), inspect.signature(jax.shard_map))
     yield inner_code(_shard_map._shard_map, "wrapped"), shard_map
+    pmap = _PmapMaker(("jax", "pmap"), inspect.signature(jax.pmap))
+    yield inner_code(jax.pmap, "wrapped"), pmap
 
 
 def _sparse_makers(sparse: Any) -> Iterator[tuple[types.CodeType, Maker]]:

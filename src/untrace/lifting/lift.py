@@ -135,7 +135,7 @@ def lift(
             tree, texts, lifter, classes, shortening=shortening
         ),
     )
-    is_runnable = note_devices(lifter)
+    is_runnable = note_devices(lifter, block)
     is_jittable = not holds_text(captured.result)
     return Listing(
         lifter, block, classes, main, example, context, is_runnable, is_jittable
@@ -148,9 +148,9 @@ def key_enums(captured: Captured) -> Iterator[type]:
         yield from enums(tree)
 
 
-def note_devices(lifter: Lifter) -> bool:
+def note_devices(lifter: Lifter, block: Block) -> bool:
     """Note what a process must have; tell whether the program can run and not only trace."""
-    devices = lifter.imports.devices
+    devices = [*lifter.imports.devices, *_mapped_over(block)]
     if not devices and any(
         jaxapi.is_abstract_mesh(value) for value, _ in lifter.imports.defined()
     ):
@@ -173,13 +173,26 @@ def count_blocks(block: Block) -> tuple[int, set[int]]:
     Returns:
       The number of equations, and the sub-programs that occur more than once (by `id`).
     """
-    seen: set[int] = set()
     shared: set[int] = set()
-    stack, n_equations = [block], 0
+    return sum(len(one.equations) for one in _blocks(block, shared)), shared
+
+
+def _mapped_over(block: Block) -> Iterator[Any]:
+    """Yield the devices that functions are mapped over, `jax.pmap` among these."""
+    for one in _blocks(block, set()):
+        for eqn in one.equations:
+            if eqn.name == "shard_map":
+                yield from jaxapi.devices_of(eqn.params["mesh"])
+
+
+def _blocks(block: Block, shared: set[int]) -> Iterator[Block]:
+    """Yield a program and its sub-programs; note the `id` of those met again in `shared`."""
+    seen: set[int] = set()
+    stack = [block]
     while stack:
-        equations = stack.pop().equations
-        n_equations += len(equations)
-        for eqn in equations:
+        one = stack.pop()
+        yield one
+        for eqn in one.equations:
             for param in eqn.params.values():
                 kind = type(param)
                 if kind is not Block and kind is not tuple:
@@ -193,7 +206,6 @@ def count_blocks(block: Block) -> tuple[int, set[int]]:
                     else:
                         seen.add(id(item))
                         stack.append(item)
-    return n_equations, shared
 
 
 def _main(

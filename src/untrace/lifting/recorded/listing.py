@@ -156,7 +156,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     keep_used(program.classes, shown, [*_lines(functions), *example])
     for line in origins(program.classes):
         lifter.note(line)
-    is_runnable = note_devices(lifter)
+    is_runnable = note_devices(lifter, block)
     for fault in program.plan.faults:
         lifter.note(fault)
     for why in program.plan.closed.values():

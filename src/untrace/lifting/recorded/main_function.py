@@ -42,6 +42,10 @@ FORMS = Forms(
 )
 
 
+_STAGED = frozenset({"checkpoint", "jit", "pmap"})
+"""Transformations that trace a function as a whole, whatever it is given."""
+
+
 def main_function(captured: Captured, program: Program, name: str) -> Function:
     root: Body = captured.recording
     decorators: list[Term] = []
@@ -188,7 +192,7 @@ def _whole_call(root: Body) -> Call | None:
             return None
         if layer.kind == "function":
             break
-        if layer.value.maker[1] not in ("jit", "checkpoint"):
+        if layer.value.maker[1] not in _STAGED:
             return None
         function = layer.inner
     body = item.bodies[-1]
@@ -223,7 +227,7 @@ def _hoists(calls: Iterable[Call]) -> bool:
 def _is_staged(item: Call) -> bool:
     """Whether JAX traces the functions of a call, whatever it is given."""
     if isinstance(item.function, jaxapi.Transformed):
-        return item.function.maker[1] in ("jit", "checkpoint")
+        return item.function.maker[1] in _STAGED
     home = None if item.function is None else public_name(item.function)
     return home is not None and home[0].startswith("jax.lax")
 

@@ -46,10 +46,13 @@ from untrace.recovery.functions import Layer, already_bound, innermost, peel
 from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
-_DECORATORS = frozenset({"jit", "checkpoint"})
+_DECORATORS = frozenset({"jit", "checkpoint", "pmap"})
 # Those whose function takes the arguments of the call.
 _SAME_ARGUMENTS = frozenset(
-    {"jit", "checkpoint", "grad", "value_and_grad", "jacfwd", "jacrev", "vmap"}
+    {
+        *("checkpoint", "grad", "jacfwd", "jacrev", "jit", "pmap", "value_and_grad"),
+        "vmap",
+    }
 )
 
 

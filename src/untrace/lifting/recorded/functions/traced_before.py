@@ -53,7 +53,7 @@ class TracedBefore:
 
 def _is_jitted(item: Call) -> bool:
     made = item.function
-    return isinstance(made, jaxapi.Transformed) and made.maker[1] == "jit"
+    return isinstance(made, jaxapi.Transformed) and made.maker[1] in ("jit", "pmap")
 
 
 def _agree(first: Call, second: Call, are_same: Any) -> bool:

@@ -16,8 +16,8 @@ from untrace.syntax.names import identifier
 MAYBE_PUBLIC = frozenset({"jit", "custom_jvp", "custom_vjp"})
 """What JAX's own functions may be, too."""
 
-_SAME_NAME = frozenset({*MAYBE_PUBLIC, "checkpoint"})
-"""What changes nothing about the values that a function returns."""
+_SAME_NAME = frozenset({*MAYBE_PUBLIC, "checkpoint", "pmap"})
+"""What is written as a decorator, if at all: the function keeps its name."""
 
 
 _SPECIAL = frozenset({"hessian", "value_and_grad"})
