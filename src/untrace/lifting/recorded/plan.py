@@ -107,6 +107,7 @@ class Plan:
       merged: Which numbers become parameters of functions, as they did then.
       baked: Parameters that take functions and are written as what these do.
       doubtful: Those whose functions ran at several types.
+      imported: Functions of libraries with rules that no text can hold, by their `id`.
       passes_functions: Whether functions are passed to the user's functions.
       has_passed: Whether some were.
       n_rounds: How often it was written without being proved.
@@ -177,6 +178,7 @@ class Plan:
     doubtful: set[tuple[int, str, int]] = field(
         default_factory=set["tuple[int, str, int]"]
     )
+    imported: dict[int, Any] = field(default_factory=dict[int, Any])
     passes_functions: bool = True
     has_passed: bool = False
     n_rounds: int = 0

@@ -61,7 +61,7 @@ def batching_term(
         if is_sequential:
             break
         run = _rule_run(function, body, bodies, program)
-        with open_rules(function, program.open_customs):
+        with open_rules(function, program.open_customs, program.plan):
             rule = define(function.vmap_rule, run, writer, keeps_defaults=True)
         if place_rules(made, "def_vmap", [rule], [], writer):
             break  # else a variant of the same text has another rule

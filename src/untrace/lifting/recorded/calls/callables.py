@@ -170,6 +170,20 @@ def _is_inlined(made: jaxapi.Transformed, item: Call, writer: Writer) -> bool:
         and made.maker[1] == "jit"
         and jaxapi.jax_inlines(made)
         and not any(type(value) in (bool, int) for value in given)
+        and not any(map(_has_rules, item.bodies))
+    )
+
+
+def _has_rules(run: Body) -> bool:
+    """Whether a run calls functions with derivative rules.
+
+    Where a jitted function is differentiated, JAX leaves out of such calls what is not used.
+    """
+    custom = (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)
+    return any(
+        (isinstance(item.function, custom) and public_name(item.function) is None)
+        or any(map(_has_rules, item.bodies))
+        for item in run.calls
     )
 
 

@@ -58,6 +58,7 @@ from untrace.recovery.apart import (
 from untrace.recovery.functions import innermost, positional, rules
 from untrace.recovery.record import Body, Call
 from untrace.stages import staged
+from untrace.syntax.importable import public_home
 from untrace.syntax.names import identifier
 
 
@@ -87,6 +88,9 @@ def custom_call(item: Call, writer: Writer) -> Term:
     if isinstance(function, jaxapi.CUSTOM_VMAP):
         made = batching_term(function, item.bodies, writer, args)
         return call(made, plain_arguments(args, kwargs, writer))
+    if id(function) in program.plan.imported:
+        made = _imported(function, program)
+        return call(made, plain_arguments(args, kwargs, writer))
     passed = _passed(function, args, program.plan)
     made = _defined(function, item.bodies, writer, args, frozenset(passed))
     terms: list[Term] = []
@@ -99,6 +103,16 @@ def custom_call(item: Call, writer: Writer) -> Term:
         elif i not in function.nondiff_argnums:
             terms += plain_arguments([value], {}, writer)
     return call(made, [*terms, *plain_arguments((), kwargs, writer)])
+
+
+def _imported(function: Any, program: Program) -> Term:
+    """Import a function whose rules call it at ever new fixed arguments, without end."""
+    module, name = public_home(function)
+    program.lifter.note(
+        f"`{name}` is imported from {module}: its derivative rules call it at ever new fixed "
+        "arguments, and no file could hold them all."
+    )
+    return Term([Global(program.lifter.imports.attribute(module, name))])
 
 
 def _passed(
@@ -164,7 +178,7 @@ def _defined(
         customs[key] = made  # its rules may call it
         names.append(function_name(innermost(function) or function.fun))
         try:
-            with open_rules(function, writer.program.open_customs):
+            with open_rules(function, writer.program.open_customs, writer.program.plan):
                 defined = _rules(function, body, bodies, fixed, writer)
         finally:
             names.pop()
