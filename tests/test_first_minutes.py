@@ -264,10 +264,23 @@ def test_static_arguments_of_a_jaxpr_are_refused():
         untrace.source(jax.make_jaxpr(scaled)(1.0), static_argnames="n")
 
 
-def test_a_compiled_function_is_refused_and_says_what_to_pass():
+@pytest.mark.parametrize(
+    "tool",
+    [
+        untrace.source,
+        untrace.watch,
+        untrace.nan_origin,
+        untrace.divergence,
+        untrace.inverse,
+        lambda f: untrace.diff(f, f),
+        lambda f: untrace.interpret(f, lambda bind: bind()),
+        lambda f: untrace.reduce(f, keep=untrace.keep.nan()),
+    ],
+)
+def test_a_compiled_function_is_refused_and_says_what_to_pass(tool):
     compiled = jax.jit(scaled).lower(1.0).compile()
     with pytest.raises(TypeError, match=r"pass the function, or the result of.*lower"):
-        untrace.source(compiled)
+        tool(compiled)(1.0)
 
 
 # ---- options do what they say, or say that they do nothing ---------------------------
