@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import untrace
+from untrace import resizing
 from untrace.cli import main, sources
 from untrace.isolated import flags_for
 from untrace.recovery.recorder import Recorder
@@ -539,6 +540,40 @@ def test_dimensions_of_one_size_have_names_of_their_own():
     assert "X_ROWS = 8" in source.text and "X_COLUMNS = 8" in source.text
     assert "jnp.ones((X_COLUMNS,))" in source.text
     assert "tracing at other sizes" in seen and seen[-1] == "comparing at other sizes"
+
+
+def many_sizes(x, weights):
+    for w in weights:
+        x = jnp.tanh(x @ w) + jnp.zeros((x.shape[0], w.shape[1]))
+    return x
+
+
+@pytest.mark.parametrize("max_equations", [1, 300, resizing.MAX_EQUATIONS])
+def test_tracing_at_other_sizes_has_a_budget_of_work(monkeypatch, max_equations):
+    monkeypatch.setattr(resizing, "MAX_EQUATIONS", max_equations)
+    given = jnp.ones((4, 5)), [jnp.ones((5, 5)) for _ in range(10)]
+    seen = []
+    source = untrace.source(
+        many_sizes, symbolic=True, progress=lambda *told: seen.append(told)
+    )(*given)
+    n_equations = source.report.n_equations
+    totals = {n for stage, _, n in seen if stage == "tracing at other sizes" and n}
+    limit = max(max_equations // n_equations, resizing.MIN_TRACES)
+    assert totals == {min(limit, resizing.MAX_TRACES)}
+    assert source.report.strength == "identical" and "X_ROWS = 4" in source.text
+
+
+def test_no_time_is_left_for_other_sizes():
+    seen = []
+    source = untrace.source(
+        many_sizes,
+        symbolic=True,
+        max_seconds=0,
+        progress=lambda *told: seen.append(told),
+    )(jnp.ones((4, 5)), [jnp.ones((5, 5))] * 10)
+    assert "the time was over" in source.text
+    done = {done for stage, done, n in seen if stage == "tracing at other sizes" and n}
+    assert len(done) <= 2  # it ends as it began
 
 
 def test_a_budget_of_time_ends_with_a_verified_text(plain):
