@@ -22,7 +22,7 @@ from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import STRING
 
 _NAME = re.compile(rf"(?P<name>(?<![\w.])[^\W\d]\w*)|{STRING}")
-_ADDED = re.compile(r"[\w)\]] [+-] (?P<name>[^\W\d]\w*)(?![\w.(\[])")
+_ADDED = re.compile(r"[\w)\]] [+-] (?P<name>[^\W\d]\w*)(?![\w.(\[])(?!\s*\*\*)")
 MIN_USES = 2
 MIN_LETTERS = 2
 # They say no more than that there is a number.
