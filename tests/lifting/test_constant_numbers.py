@@ -80,7 +80,7 @@ def passed_beside(x, dt=0.3):
         (literal, ["return dt * x * 0.3"]),
         (global_variable, ["return dt * x * SCALE"]),
         (unpacked, ["return ((x * 0.3 + dt) * dt + 0.3) * dt"]),
-        (in_turns, ["jnp.sin(x * 0.3)", "jnp.sin(x * 0.4)", "return x * dt"]),
+        (in_turns, ["for scale in (0.3, 0.4):\n        x = jnp.sin(x * scale)\n"]),
         (closed_over, ["return jnp.cos(carry * 0.3) * dt, None"]),
         (in_formula, ["return x * (0.3 * dt)"]),
         (chosen, ["return x * dt"]),

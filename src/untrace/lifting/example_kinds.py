@@ -236,7 +236,7 @@ def _dirichlet(request: Request, rows: Sequence[Any], count: Any) -> str:
 
 def _covariances(value: Array, request: Request) -> str:
     """Write a covariance like a matrix, or some like several ones."""
-    diagonal = np.diagonal(value, axis1=-2, axis2=-1).real
+    diagonal = np.real(np.diagonal(value, axis1=-2, axis2=-1))
     scale = float(np.sqrt(diagonal.mean()))
     is_unit = 1 / FAR < scale < FAR
     factor = "" if is_unit else f"scale={number(float(f'{scale:.0e}'))}, "
