@@ -101,7 +101,8 @@ def integers_of_kind(values: Array, request: Request) -> str | None:
     if low == 0 and count == shape[-1] >= N_ORDERED and _is_permuted(values):
         if len(shape) == 1:
             return request.typed(f"rng.permutation({request.text()})")
-        return request.typed(f"rng.uniform(size={request.text()}).argsort(axis=-1)")
+        drawn = f"rng.uniform(size={request.text()})"
+        return request.typed(f"np.argsort({drawn}, axis=-1)")
     is_likely = count < 2 or count * (1 - 1 / count) ** n_items <= MISSING
     is_named = any(type(size) is not int for size in shape)
     if is_likely or is_named or any(len(np.unique(one)) != count for one in values):
@@ -109,7 +110,7 @@ def integers_of_kind(values: Array, request: Request) -> str | None:
     begin = f"{low} + " if low else ""
     drawn = f"rng.permutation({begin}np.arange({n_items}) % {count})"
     if len(shape) > 1:
-        drawn += f".reshape({request.text()})"
+        drawn = f"np.reshape({drawn}, {request.text()})"
     return request.typed(drawn)
 
 
@@ -153,9 +154,9 @@ def _factor(value: Array, tolerance: float, request: Request) -> str | None:
     drawn = f"np.linalg.cholesky({_covariances(root @ _adjoint(root), request)})"
     if is_lower:
         return drawn
-    conjugate = ".conj()" if value.dtype.kind == "c" else ""
-    turned = ".T" if len(request.shape) == 2 else ".swapaxes(-1, -2)"
-    return f"{drawn}{conjugate}{turned}"
+    drawn = f"np.conj({drawn})" if value.dtype.kind == "c" else drawn
+    is_matrix = len(request.shape) == 2
+    return f"{drawn}.T" if is_matrix else f"np.swapaxes({drawn}, -1, -2)"
 
 
 def _orthogonal(value: Array, tolerance: float, request: Request) -> str | None:
