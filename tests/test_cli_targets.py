@@ -116,6 +116,31 @@ def test_standard_input_is_a_program():
     assert done.exit_code == 0 and "jnp.sin" in done.stdout
 
 
+def test_standard_input_is_a_program_of_python_where_there_is_a_call(tmp_path):
+    text = "import jax.numpy as jnp\nSHIFT = 0.3\ndef f(x):\n    # a comment\n"
+    text += "    return jnp.sin(x) + SHIFT\nx = jnp.ones(3)\n"
+    path = tmp_path / "piped.py"
+    path.write_text(text)
+    done = run("show", "-", "f(x)", "--comments", "user", input=text)
+    assert done.exit_code == 0, done.stderr
+    in_file = run("show", path, "f(x)", "--comments", "user").stdout
+    assert done.stdout == in_file.replace("piped.py", "<stdin>")
+    assert "# a comment" in in_file
+    done = run("show", "-", input=text)
+    assert done.exit_code == 2 and "give a call as well" in done.stderr
+    done = run("show", "-", "f(x)", input="1 / 0")
+    assert done.exit_code == 2 and '"<stdin>", line 1' in done.stderr
+
+
+def test_a_module_alone_lacks_its_call(tmp_path, monkeypatch):
+    (tmp_path / "lonely_module.py").write_text("def f(x):\n    return x\n")
+    monkeypatch.chdir(tmp_path)
+    done = run("show", "lonely_module")
+    assert done.exit_code == 2 and "untrace show lonely_module 'f(x)'" in done.stderr
+    for missing in ("no_such_module", "no_such_file.py"):
+        assert f"there is no file {missing}" in run("show", missing).stderr
+
+
 def test_a_saved_file_needs_no_call(model, tmp_path):
     saved = tmp_path / "saved.py"
     assert run("show", f"{model}:f", "-o", saved).exit_code == 0

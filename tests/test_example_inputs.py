@@ -1,5 +1,7 @@
 """Example inputs of saved files: as the program needs them, or those that were given."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,6 +62,82 @@ def test_programs_that_are_finite_stay_finite():
     assert np.isfinite(program(*given))
     _, inputs, function = examples(program, *given)
     assert np.isfinite(function(**inputs))
+
+
+HERMITIAN = jnp.asarray(
+    (ROOT + 1j * ROOT[::-1]) @ (ROOT + 1j * ROOT[::-1]).conj().T + np.eye(5),
+    jnp.complex64,
+)
+TURNED = jnp.asarray(np.linalg.qr(RNG.normal(size=(12, 12)))[0], jnp.float32)
+SHARES = jax.nn.softmax(jnp.asarray(RNG.normal(size=(30, 30)), jnp.float32))
+UNIT = RNG.normal(size=(20, 3))
+UNIT = jnp.asarray(UNIT / np.linalg.norm(UNIT, axis=1, keepdims=True), jnp.float32)
+EDGES = np.append(np.arange(20), RNG.integers(0, 20, size=40))
+EDGES = jnp.asarray(RNG.permutation(EDGES))
+ORDER = jnp.asarray(RNG.permutation(40))
+
+
+def log_diagonal(root):
+    return jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum()
+
+
+def rest(shares):
+    return jnp.log(1 + 1e-5 - shares[..., :-1].sum(-1)).sum()
+
+
+def log_counts(indices, count):
+    return jnp.log(jnp.zeros(count).at[indices.reshape(-1)].add(1.0)).sum()
+
+
+@pytest.mark.parametrize(
+    ("program", "given"),
+    [
+        (lambda x: jnp.linalg.cholesky(x).sum(), HERMITIAN),
+        (lambda x: log_diagonal(x).real, jnp.linalg.cholesky(HERMITIAN)),
+        (log_diagonal, jnp.linalg.cholesky(MATRIX)),
+        (log_diagonal, jnp.linalg.cholesky(MATRIX).T),
+        (log_diagonal, jnp.stack([jnp.linalg.cholesky(MATRIX)] * 4)),
+        (rest, SHARES),
+        (rest, SHARES[0]),
+        (rest, SHARES.reshape(5, 6, 30)),
+        (lambda x: rest(x.T), SHARES.T),
+        (lambda tree: sum(map(rest, tree)), [SHARES, SHARES[::-1]]),
+        (lambda x: jnp.arccos(x @ x.T * (1 - 1e-5)).sum(), UNIT),
+        (lambda x: jnp.arccos(x @ x.T * (1 - 1e-5)).sum(), jnp.abs(UNIT)),
+        (lambda x: jnp.linalg.matrix_power(x, 3000).sum(), TURNED),
+        (lambda x: jnp.log(x.sum(-1)).sum(), jnp.eye(10)[EDGES % 10]),
+        (lambda i: log_counts(i, 40), ORDER),
+        (lambda i: log_counts(i, 40), jnp.stack([ORDER, ORDER[::-1]])),
+        (lambda i: log_counts(i, 20), EDGES),
+        (lambda i: log_counts(i, 20), EDGES.reshape(2, 30)),
+        (lambda i: log_counts(i, 20), jnp.sort(EDGES)),
+        (lambda i: log_counts(i - 3, 20), EDGES + 3),
+    ],
+)
+def test_arrays_of_a_kind_are_drawn_as_such(program, given):
+    assert np.isfinite(program(given))
+    source, inputs, function = examples(program, given)
+    (drawn,) = jax.tree.leaves(inputs)[:1]
+    assert not np.array_equal(drawn, jax.tree.leaves(given)[0])
+    assert drawn.dtype == jax.tree.leaves(given)[0].dtype
+    assert np.isfinite(function(**inputs)), source.text
+
+
+def test_arrays_of_no_kind_are_drawn_number_by_number():
+    for given in (SHARES * 1.01, UNIT * 0.9, TURNED + 0.1, EDGES // 2 * 2, EDGES[:19]):
+        text = examples(jnp.sin, given)[0].text
+        assert "dirichlet" not in text and "permut" not in text and "qr" not in text
+
+
+def test_kinds_have_named_sizes():
+    def program(matrix, x):
+        n = len(x)
+        return jnp.linalg.cholesky(matrix) @ x + jnp.zeros((n,))
+
+    source, inputs, _ = examples(program, MATRIX, jnp.arange(5.0), symbolic=True)
+    size = re.search(r"(\w+) = 5  # ", source.text)[1]
+    assert f"np.cov(rng.normal(size=({size}, 4 * {size})))" in source.text
+    assert inputs["matrix"].shape == (5, 5)
 
 
 def test_long_rows_are_not_written_one_number_a_line():

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import untrace
+from untrace import resizing
 from untrace.cli import main, sources
 from untrace.isolated import flags_for
 from untrace.recovery.recorder import Recorder
@@ -264,10 +265,23 @@ def test_static_arguments_of_a_jaxpr_are_refused():
         untrace.source(jax.make_jaxpr(scaled)(1.0), static_argnames="n")
 
 
-def test_a_compiled_function_is_refused_and_says_what_to_pass():
+@pytest.mark.parametrize(
+    "tool",
+    [
+        untrace.source,
+        untrace.watch,
+        untrace.nan_origin,
+        untrace.divergence,
+        untrace.inverse,
+        lambda f: untrace.diff(f, f),
+        lambda f: untrace.interpret(f, lambda bind: bind()),
+        lambda f: untrace.reduce(f, keep=untrace.keep.nan()),
+    ],
+)
+def test_a_compiled_function_is_refused_and_says_what_to_pass(tool):
     compiled = jax.jit(scaled).lower(1.0).compile()
     with pytest.raises(TypeError, match=r"pass the function, or the result of.*lower"):
-        untrace.source(compiled)
+        tool(compiled)(1.0)
 
 
 # ---- options do what they say, or say that they do nothing ---------------------------
@@ -314,8 +328,10 @@ def test_scopes_and_types_are_written_at_every_level(level):
     found = list(scopes_of(jax.make_jaxpr(source.load())(x).jaxpr))
     if level == "api":
         assert found == expected and source.text.count('named_scope("outer")') == 1
-    else:
-        assert {"outer", "outer/deep/norm", "layer"} <= {*found}
+    else:  # a transformation alone is no scope
+        bare = re.compile(r"[\w()]*\(\)+")
+        assert found == [bare.sub("", scope) for scope in expected]
+        assert "transpose(jvp(norm))" in found
     plain = untrace.source(scoped, level=level)(x).text
     assert "named_scope" not in plain and "  # f32[3]\n" not in plain
 
@@ -358,6 +374,7 @@ def plain(tmp_path):
             'expand="grad" changes nothing: level',
         ),
         (["--reroll", "scan", "--level", "lax"], "written from equations"),
+        (["--comments", "user", "--level", "lax"], "written from equations"),
         (["--symbolic"], "symbolic=True changes nothing: "),
     ],
 )
@@ -526,6 +543,40 @@ def test_dimensions_of_one_size_have_names_of_their_own():
     assert "X_ROWS = 8" in source.text and "X_COLUMNS = 8" in source.text
     assert "jnp.ones((X_COLUMNS,))" in source.text
     assert "tracing at other sizes" in seen and seen[-1] == "comparing at other sizes"
+
+
+def many_sizes(x, weights):
+    for w in weights:
+        x = jnp.tanh(x @ w) + jnp.zeros((x.shape[0], w.shape[1]))
+    return x
+
+
+@pytest.mark.parametrize("max_equations", [1, 300, resizing.MAX_EQUATIONS])
+def test_tracing_at_other_sizes_has_a_budget_of_work(monkeypatch, max_equations):
+    monkeypatch.setattr(resizing, "MAX_EQUATIONS", max_equations)
+    given = jnp.ones((4, 5)), [jnp.ones((5, 5)) for _ in range(10)]
+    seen = []
+    source = untrace.source(
+        many_sizes, symbolic=True, progress=lambda *told: seen.append(told)
+    )(*given)
+    n_equations = source.report.n_equations
+    totals = {n for stage, _, n in seen if stage == "tracing at other sizes" and n}
+    limit = max(max_equations // n_equations, resizing.MIN_TRACES)
+    assert totals == {min(limit, resizing.MAX_TRACES)}
+    assert source.report.strength == "identical" and "X_ROWS = 4" in source.text
+
+
+def test_no_time_is_left_for_other_sizes():
+    seen = []
+    source = untrace.source(
+        many_sizes,
+        symbolic=True,
+        max_seconds=0,
+        progress=lambda *told: seen.append(told),
+    )(jnp.ones((4, 5)), [jnp.ones((5, 5))] * 10)
+    assert "the time was over" in source.text
+    done = {done for stage, done, n in seen if stage == "tracing at other sizes" and n}
+    assert len(done) <= 2  # it ends as it began
 
 
 def test_a_budget_of_time_ends_with_a_verified_text(plain):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-import jax
-
 from untrace import jaxapi
 from untrace.errors import OptionError
 from untrace.options import Options
@@ -34,11 +32,6 @@ def check_options(options: Options, function: Any, is_anonymous: bool) -> None:
     _check_choice("level", options.level, LEVELS)
     _check_choice("annotate", options.annotate, ANNOTATE)
     is_traced = jaxapi.is_jaxpr(function) or jaxapi.is_traced(function)
-    if isinstance(function, jax.stages.Compiled):
-        raise TypeError(
-            "what is compiled is no JAX program any more; pass the function, or the "
-            "result of `jax.jit(f).lower(...)`"
-        )
     if not (callable(function) or is_traced):
         raise TypeError(
             f"cannot recover source from a {type(function).__name__}; pass a function, "

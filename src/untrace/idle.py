@@ -51,6 +51,9 @@ def _idle(source: Source, options: Options) -> Iterator[tuple[str, str]]:
     if options.keep_types and not _imports_foreign(nodes):
         why = "it holds nothing of the user's or a library's that a file can import"
         yield "keep_types=True", why
+    if options.comments == "user" and source.captured.recording is None:
+        why = "comments stand beside calls, and the text is written from equations"
+        yield 'comments="user"', why
     if options.reroll in ("for", "scan"):
         why = "no statements repeat"
         if options.reroll == "scan":

@@ -12,12 +12,21 @@ from dataclasses import dataclass
 
 from untrace.capture import Captured
 from untrace.ir import from_jaxpr
+from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.numbers.alignment import aligned, are_alike, named_sizes
 from untrace.lifting.recorded.numbers.dimensions import place, shapes
+from untrace.progress import expect, tick
 from untrace.recovery.ties import InputAxis, tied_axes
+from untrace.stages import is_late
 
 MAX_TRACES = 64
 MAX_UNRECORDED = 96
+MAX_EQUATIONS = 200_000
+"""Of all traces together: a budget of work, which no machine's speed changes."""
+
+MIN_TRACES = 8
+MAX_JOINT_TRACES = 8
+"""With all classes changed, after those of each class alone."""
 # How many times larger dimensions are, in turn, when all change; the first that works.
 TOGETHER = ((3, 5), (3, 2), (2, 3))
 
@@ -42,14 +51,20 @@ class Search:
 
     def __init__(self, captured: Captured) -> None:
         self._captured = captured
+        self._shapes = shapes(captured)
+        block = from_jaxpr(captured.jaxpr)
+        self._ties = tied_axes(block)
+        n_affordable = MAX_EQUATIONS // max(count_blocks(block)[0], 1)
+        self._max_traces = min(MAX_TRACES, max(n_affordable, MIN_TRACES))
+        self._max_unrecorded = min(MAX_UNRECORDED, max(n_affordable, MIN_TRACES))
         self._n_traces = 0
         self._failed: set[frozenset[tuple[InputAxis, int]]] = set()
         self._unrecorded: dict[frozenset[tuple[InputAxis, int]], Captured | None] = {}
 
     def classes(self) -> list[Varied]:
         """Find the classes of axes that may change, and that something depends on."""
-        ties = tied_axes(from_jaxpr(self._captured.jaxpr))
-        rest = [part for axes in ties for part in self._split(axes)]
+        expect(self._max_traces)
+        rest = [part for axes in self._ties for part in self._split(axes)]
         rest.sort(key=self._place)
         found: list[Varied] = []
         for axes in list(rest):
@@ -62,6 +77,7 @@ class Search:
             # A function that does something else at other sizes is written for its own.
             if self._is_alike(made.sample) and _matters(self._captured, made.sample):
                 found.append(made)
+        self._max_traces = max(self._max_traces, self._n_traces + MAX_JOINT_TRACES)
         return found
 
     def together(self, classes: Sequence[Varied]) -> Captured | None:
@@ -84,7 +100,7 @@ class Search:
         changes = self._changes(classes, sizes)
         key = frozenset(changes.items())
         if key not in self._unrecorded:
-            if len(self._unrecorded) >= MAX_UNRECORDED:
+            if len(self._unrecorded) >= self._max_unrecorded or is_late():
                 return None
             assert self._captured.variant is not None
             self._unrecorded[key] = self._captured.variant(changes, False)
@@ -138,9 +154,10 @@ class Search:
 
     def _trace(self, sizes: Mapping[InputAxis, int]) -> Captured | None:
         key = frozenset(sizes.items())
-        if key in self._failed or self._n_traces >= MAX_TRACES:
+        if key in self._failed or self._n_traces >= self._max_traces or is_late():
             return None
         self._n_traces += 1
+        tick()
         assert self._captured.variant is not None
         sample = self._captured.variant(sizes, True)
         if sample is None:
@@ -153,7 +170,7 @@ class Search:
             yield tuple([axis for axis in axes if self._size(axis) == size])
 
     def _size(self, axis: InputAxis) -> int:
-        return shapes(self._captured)[axis[0]][axis[1]]
+        return self._shapes[axis[0]][axis[1]]
 
     def _place(self, axes: _Axes) -> tuple[int, InputAxis]:
         """Order classes: arguments of few arrays first."""

@@ -26,6 +26,7 @@ from untrace.optional import gives, optional, writing
 from untrace.options import Options
 from untrace.pipeline import Progress
 from untrace.probing import Prober, Trial
+from untrace.progress import expect, tick
 from untrace.recorded import untrace_recorded
 from untrace.resizing import Search, Varied
 from untrace.result import Source
@@ -154,11 +155,12 @@ def _failed(
 ) -> list[tuple[int, ...]]:
     """List the changes of the samples, from one on, at which a file is another program."""
     dimensions: Dimensions = captured.dimensions
-    wrong = [
-        index
-        for index in range(first, len(dimensions.samples))
-        if not _is_same(module, captured, index, options)
-    ]
+    wrong: list[int] = []
+    expect(len(dimensions.samples) - first)
+    for index in range(first, len(dimensions.samples)):
+        if not _is_same(module, captured, index, options):
+            wrong.append(index)
+        tick()
     return [tuple(d.samples[i + 1] - d.size for d in dimensions.named) for i in wrong]
 
 

@@ -80,7 +80,7 @@ def passed_beside(x, dt=0.3):
         (literal, ["return dt * x * 0.3"]),
         (global_variable, ["return dt * x * SCALE"]),
         (unpacked, ["return ((x * 0.3 + dt) * dt + 0.3) * dt"]),
-        (in_turns, ["jnp.sin(x * 0.3)", "jnp.sin(x * 0.4)", "return x * dt"]),
+        (in_turns, ["for scale in (0.3, 0.4):\n        x = jnp.sin(x * scale)\n"]),
         (closed_over, ["return jnp.cos(carry * 0.3) * dt, None"]),
         (in_formula, ["return x * (0.3 * dt)"]),
         (chosen, ["return x * dt"]),
@@ -95,3 +95,60 @@ def test_constants_that_are_like_a_default(function, lines):
     assert src.report.strength == "identical", str(src.report)
     for line in lines:
         assert line in str(src)
+
+
+def negative_local(x):
+    shift = -0.7
+    return x + shift
+
+
+def negative_letter(x):
+    t = -0.3
+    return jnp.sin(x - t) * t
+
+
+def negative_plain(x):
+    shift = -0.5
+    return (x + shift) * shift
+
+
+def negative_computed(x, n=3):
+    shift = -(n - 1) / 2
+    return x + shift
+
+
+def negative_closed_over(x, low=-0.25):
+    return jax.vmap(lambda row: row - low)(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (negative_local, "x + SHIFT"),
+        (negative_letter, "jnp.sin(x - T) * T"),
+        (negative_plain, "(x + SHIFT) * SHIFT"),
+        (negative_computed, "x + SHIFT"),
+        (negative_closed_over, "row - LOW"),
+        (lambda x: x + -0.7, "x + -0.7"),  # as it was written
+    ],
+)
+def test_a_negative_number_is_not_added_without_its_name(function, written):
+    source = untrace.source(function)(X)
+    assert written in source.text, source.text
+    assert source.report.strength == "identical"
+
+
+def scaled_down(x):
+    shift = -0.7
+    return x * shift
+
+
+def twice_scaled(x):
+    half = -0.5
+    return jnp.sin(x * half) * half
+
+
+@pytest.mark.parametrize("function", [scaled_down, twice_scaled])
+def test_other_negative_numbers_have_names_as_all_have(function):
+    text = untrace.source(function)(X).text
+    assert "SHIFT" not in text and "HALF" not in text

@@ -1,5 +1,7 @@
 """What a loop is over, and its variables, are written as the program had them."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -200,3 +202,49 @@ def test_integers_of_numpy_that_are_operands_keep_their_type():
     source = untrace.source(f)(jnp.float32(2.0))
     assert source.report.strength == "identical"
     assert not source.report.notes
+
+
+LETTERS = {f"layer{c}_{k}": X if k == "w" else X[0] for c in "abcd" for k in "wb"}
+PARTS = {
+    f"{c}/{k}": X if k == "w" else X[0] for c in ("enc", "mid", "out") for k in "wb"
+}
+
+
+def letters_in_keys(params, x):
+    for c in ("a", "b", "c", "d"):
+        x = jnp.tanh(x @ params[f"layer{c}_w"] + params[f"layer{c}_b"])
+    return x
+
+
+def words_in_keys(params, x):
+    for name in ("enc", "mid", "out"):
+        x = jnp.tanh(x @ params[f"{name}/w"] + params[f"{name}/b"])
+    return x
+
+
+def words_in_new_keys(params, x):
+    state = {}
+    for name in ("enc", "mid", "out"):
+        x = jnp.tanh(x @ params[f"{name}/w"])
+        state[f"{name}/mean"] = x.mean(0)
+    return x, state
+
+
+@pytest.mark.parametrize(
+    ("function", "params"),
+    [(letters_in_keys, LETTERS), (words_in_keys, PARTS), (words_in_new_keys, PARTS)],
+)
+def test_keys_are_made_of_the_variable_that_the_program_made_them_of(function, params):
+    assert inspect.getsource(function) in recover(function, params, X)
+
+
+def flat_layer(params, name, x):
+    return x @ params[f"{name}_w"] + params[f"{name}_b"]
+
+
+def test_parts_of_flat_states_are_called_after_their_last_words():
+    def program(params, x):
+        x = jax.nn.relu(flat_layer(params, "layera", x))
+        return flat_layer(params, "layerb", x)
+
+    assert "def flat_layer(w, b, x):" in recover(program, LETTERS, X)

@@ -1,5 +1,7 @@
 """Loops of the program that stand inside others come back inside others."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -126,7 +128,7 @@ STAGES = [LAYERS[:3], LAYERS[1:4], LAYERS[2:]]
 @pytest.mark.parametrize(
     ("function", "args", "lines"),
     [
-        (twice_each, (LAYERS, X), ["    for one in layers:\n        x = layer(one"]),
+        (twice_each, (LAYERS, X), [inspect.getsource(twice_each)]),
         (
             inner_carry,
             (LAYERS, X),
@@ -176,3 +178,78 @@ def test_loops_inside_loops_under_grad(function):
     recover(function, LAYERS, X, reroll="for")
     src = untrace.source(function, reroll="scan")(LAYERS, X)
     assert src.report.is_verified, str(src.report)
+
+
+# ---- comprehensions in comprehensions ------------------------------------------------
+
+XS, WS = [jnp.ones((2, 4))] * 3, [jnp.ones((4, 4))] * 3
+ROWS = [WS, WS, WS]
+
+
+def lists_of_lists(xs, ws):
+    return [[jnp.sin(x @ w) for w in ws] for x in xs]
+
+
+def one_list(xs, ws):
+    return jnp.stack([x @ w for x in xs for w in ws])
+
+
+def of_rows(xs, rows):
+    return [jnp.sin(x @ w) for x, row in zip(xs, rows) for w in row]
+
+
+def counted(xs, ws):
+    return [jnp.sin(x @ w) * i for i, x in enumerate(xs) for w in ws]
+
+
+def sums_of_sums(xs, ws):
+    return sum(sum(jnp.tanh(x @ w) for w in ws) for x in xs)
+
+
+def sums_in_a_list(xs, ws):
+    return [sum(jnp.sin(x @ w) for w in ws) + 1 for x in xs]
+
+
+def list_in_a_loop(xs, ws):
+    out = []
+    for x in xs:
+        ys = [jnp.tanh(x @ w) for w in ws]
+        out.append(jnp.stack(ys).sum(0) + x)
+    return out
+
+
+def sum_in_a_sum(xs, ws):
+    m = 0
+    for x in xs:
+        h = sum(jnp.sin(x @ w) for w in ws)
+        m = m + h * 2
+    return m
+
+
+def sum_of_two_loops(xs, ws):
+    total = 0
+    for x in xs:
+        for w in ws:
+            total = total + jnp.sin(x @ w)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (lists_of_lists, (XS, WS)),
+        (lists_of_lists, (XS, WS[:2])),
+        (one_list, (XS, WS)),
+        (of_rows, (XS, ROWS)),
+        (counted, (XS, WS)),
+        (sums_of_sums, (XS, WS)),
+        (sums_in_a_list, (XS, WS)),
+        (list_in_a_loop, (XS, WS)),
+        (sum_in_a_sum, (XS, WS)),
+        (sum_of_two_loops, (XS, WS)),
+    ],
+)
+def test_comprehensions_in_comprehensions_come_back(function, args):
+    source = untrace.source(function)(*args)
+    assert inspect.getsource(function) in source.text, source.text
+    assert source.report.strength == "identical"

@@ -205,3 +205,63 @@ def test_a_sum_of_shapes_is_one_shape():
 
     src = untrace.source(spread)(X)
     assert "jnp.broadcast_to(x[..., :1], (*x.shape[:2], 5))" in str(src)
+
+
+def called_directly(x, w):
+    b, t, d = x.shape
+
+    def split(y):
+        return y.reshape(b, t, 4, d // 4)
+
+    q = split(x @ w)
+    return q + split(x @ w.T)
+
+
+def called_by_another(x, w):
+    b, t, d = x.shape
+
+    def split(y, h):
+        return y.reshape(b, t, h, d // h)
+
+    def apply(z):
+        return split(z @ w, 4)
+
+    return apply(x).reshape(b, -1)
+
+
+def called_in_a_body(x, w):
+    b, t, d = x.shape
+
+    def split(y):
+        return y.reshape(b, t, 4, d // 4)
+
+    def body(carry, z):
+        return carry + split(z @ w).sum(), None
+
+    return jax.lax.scan(body, 0.0, jnp.stack([x, x]))[0]
+
+
+def called_under_grad(x, w):
+    b, t, d = x.shape
+
+    def split(y):
+        return y.reshape(b, t, 4, d // 4)
+
+    return jax.grad(lambda w: split(x @ w).sum())(w)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (called_directly, "q + split(x @ w.T, b, t, d)"),
+        (called_by_another, "split(z @ w, 4, b, t, d)"),
+        (called_in_a_body, "split(z @ w, b, t, d).sum()"),
+        (called_under_grad, "split(x @ w, b, t, d).sum()"),
+    ],
+)
+def test_sizes_that_a_called_function_closes_over_are_passed(function, call):
+    src = untrace.source(function)(X, W)
+    assert src.report.strength == "identical", str(src.report)
+    assert call in str(src) and "b, t, d = x.shape" in str(src), str(src)
+    h = "h" if function is called_by_another else "4"
+    assert f"y.reshape(b, t, {h}, d // {h})" in str(src)

@@ -107,7 +107,10 @@ def test_errors_name_the_file_and_the_place(tmp_path):
     assert line.index("logg") == caret.index("^")
     path.write_text("nothing of that kind")
     assert "in no format that is read: a StableHLO module" in run("show", path).output
-    assert "give a call as well" in run("show", tmp_path / "model.py").output
+    model = tmp_path / "model.py"
+    assert f"there is no file {model}" in run("show", model).output
+    model.touch()
+    assert "give a call as well" in run("show", model).output
     with pytest.raises(untrace.LoadError, match="there is no file"):
         untrace.source(str(tmp_path / "none.txt"))
     with pytest.raises(untrace.LoadError, match="in no format"):

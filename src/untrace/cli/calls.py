@@ -22,6 +22,9 @@ Given = tuple[Any, tuple[Any, ...], dict[str, Any]]
 CALL = "<call>"
 """The file name of the call, whose text can be looked up under it."""
 
+STDIN = "<stdin>"
+"""That of a program that is piped in."""
+
 _ALWAYS = {"jax": "jax", "jnp": "jax.numpy", "np": "numpy"}
 """Names that are there in every call, if the file has not others of that name."""
 
@@ -142,13 +145,35 @@ def opened(target: str) -> Any:
         if target != "-":
             return program_in(Path(target)) or Path(target)
         read = content_of(sys.stdin.buffer.read())
+        if isinstance(read, str) and _defines_functions(read):
+            fail("give a call as well, as in: untrace show - 'f(x)'.")
         if isinstance(read, bytes) or "\n" in read:
             return program_in(read)
         return program_in(f"{read}\n")
 
 
+def _defines_functions(text: str) -> bool:
+    """Whether a text is a program of Python."""
+    try:
+        tree = parse(text, "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+
+
+def is_module(target: str) -> bool:
+    """Whether a module of that name can be imported."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.util.find_spec(target) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def load(target: str) -> ModuleType:
-    """Import a file or module, without running its main block."""
+    """Import a file, a module, or what standard input has for `-`, without its main block."""
+    if target == "-":
+        return _standard_input()
     path = Path(target)
     is_file = path.suffix == ".py" or path.exists()
     if is_file and not path.is_file():
@@ -171,3 +196,19 @@ def load(target: str) -> ModuleType:
         fail_in_user_code(target)
     except Exception:  # so may the user's file
         fail_in_user_code(target)
+
+
+def _standard_input() -> ModuleType:
+    """Execute a program that is piped in, as `python -` does but for its main block."""
+    text = sys.stdin.buffer.read().decode()
+    module = ModuleType("stdin")
+    module.__file__ = STDIN
+    lines = text.splitlines(keepends=True)
+    linecache.cache[STDIN] = (len(text), None, lines, STDIN)
+    sys.path.insert(0, str(Path.cwd()))
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(text, STDIN, "exec"), vars(module))
+    except Exception:
+        fail_in_user_code("standard input")
+    return module

@@ -17,6 +17,7 @@ from untrace.cli.calls import (
     Given,
     evaluate,
     function_at,
+    is_module,
     named_function,
     opened,
 )
@@ -199,8 +200,9 @@ def show(
     outermost function is traced and not run; jax, jnp and np are there in any case. The
     arguments of FILE:FUNCTION are those of --args, where shapes are enough, or what
     example_args() of the file returns. Without a function FILE was saved by untrace, or
-    holds a printed jaxpr, StableHLO or an exported function, or is - for standard input;
-    of jaxprs nothing is executed, and of modules only what they compute, to compare it.
+    holds a printed jaxpr, StableHLO or an exported function; of jaxprs nothing is
+    executed, and of modules only what they compute, to compare it. - is standard input,
+    a program of Python if there is a call.
     """
     function, args, kwargs = _given(target, call, types_given)
     watched = watching(PassPrinter(say)) if debug_passes else contextlib.nullcontext()
@@ -273,7 +275,7 @@ def _saved_name(path: Path) -> str | None:
 
 def _refuse(path: Path) -> NoReturn:
     """Say what to do with a file that is in none of the formats."""
-    if path.suffix == ".py":
+    if (path.is_file() and path.suffix == ".py") or is_module(str(path)):
         fail(f"give a call as well, as in: untrace show {path} 'f(x)'.")
     from untrace.readers.formats import refuse_unread
 

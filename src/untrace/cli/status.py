@@ -25,7 +25,13 @@ from untrace.printable import printable
 QUIET_SECONDS = 2.0
 """Work that takes no longer needs no bar."""
 
-PARTS = {"tracing": (0.0, 0.2), "writing": (0.2, 0.6), "verifying": (0.6, 0.9)}
+PARTS = {
+    "tracing": (0.0, 0.2),
+    "tracing at other sizes": (0.1, 0.5),
+    "writing": (0.2, 0.6),
+    "verifying": (0.6, 0.9),
+    "comparing at other sizes": (0.9, 1.0),
+}
 """Where the stages of a job begin and end, of all of it: verifying takes as long as writing."""
 
 LEAST_KNOWN = 0.05

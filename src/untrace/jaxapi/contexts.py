@@ -130,14 +130,15 @@ def equation_context(eqn: Any) -> Generator[None, None, None]:
 def scope_names(source_info: Any) -> list[str]:
     """Return the names of the `jax.named_scope`s around an equation, outermost first.
 
-    Scopes inside transformations (`jvp(...)`, `vmap(...)`) are left out: the equations
-    that a transformation made were not traced under them.
+    Those inside of a transformation are one name with it, `transpose(jvp(layer))`, as JAX
+    writes it in profiles.
     """
-    names: list[str] = []
-    for element in source_info.name_stack.stack:
-        if not isinstance(element, _source_info_util.Scope):
-            break
-        names.append(element.name)
+    stack = source_info.name_stack.stack
+    is_scope = [isinstance(element, _source_info_util.Scope) for element in stack]
+    n_plain = is_scope.index(False) if False in is_scope else len(stack)
+    names = [element.name for element in stack[:n_plain]]
+    if any(is_scope[n_plain:]):
+        names.append(str(_source_info_util.NameStack(stack[n_plain:])))
     return names
 
 

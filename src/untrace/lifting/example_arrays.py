@@ -8,8 +8,6 @@ scale of weights. The values themselves are not.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -17,55 +15,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
+from untrace.lifting.example_kinds import (
+    FAR,
+    N_ORDERED,
+    Request,
+    floats_of_kind,
+    integers_of_kind,
+    number,
+)
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.spelling.dtypes import spell_numpy_dtype
 from untrace.lifting.spelling.numbers import read_number
 from untrace.optional import optional
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-N_ORDERED = 5
-"""Fewest elements that hardly are in order by chance."""
-
-MAX_ROWS = 512
-"""Rows of a matrix beyond which it is not looked for positive definiteness."""
-
-N_SAMPLES = 4
-"""Samples for each row of a covariance."""
-
-FAR = 3.0
-"""Scales between a third and three are as good as 1."""
 
 MOST_EVEN = 2.0
 """Root mean squares that even numbers stay within, and normal ones do not."""
 
 MAX_INTEGER = 2**31
 """Floats beyond it are integers because they have no more digits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What an array is drawn for.
-
-    Attributes:
-      shape: Its shape; sizes in it may have names.
-      dtype: Its dtype.
-      lifter: Spells shapes and dtypes.
-    """
-
-    shape: tuple[Any, ...]
-    dtype: Any
-    lifter: Lifter
-
-    def text(self, extra: Sequence[int] = ()) -> str:
-        """Write the shape, as NumPy takes it."""
-        if len(self.shape) == 1 and not extra:
-            return self.lifter.spell(self.shape[0])
-        return self.lifter.spell((*self.shape, *extra))
-
-    def dtype_text(self) -> str:
-        """Write the dtype."""
-        return spell_numpy_dtype(np.dtype(self.dtype), self.lifter.imports)
 
 
 def zeros(
@@ -102,6 +70,9 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
         return constant
     if kind == "bool":
         return f"rng.integers(0, 2, size={request.text()}).astype(bool)"
+    of_kind = _of_kind(value, kind, request) if value.size else None
+    if of_kind is not None:
+        return of_kind
     if kind == "complex":
         parts = request.text((2,))  # real and imaginary
         drawn = f"rng.normal({_scale(_finite(np.abs(value)))}size={parts})"
@@ -110,6 +81,15 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
         ends = (int(value.min()), int(value.max())) if value.size else (0, 1)
         return _ordered(_integers(*ends, request), value)
     return _floats(value, request)
+
+
+def _of_kind(value: Array, kind: str, request: Request) -> str | None:
+    """Write an array of a kind that a program may need."""
+    alike = value.reshape(-1, *map(int, request.shape))
+    if kind == "integer":
+        of_kind = integers_of_kind(alike, request)
+        return None if of_kind is None else _ordered(of_kind, value)
+    return floats_of_kind(alike, request)
 
 
 def _constant(value: Array, request: Request) -> str | None:
@@ -140,31 +120,29 @@ def _floats(value: Array, request: Request) -> str:
     """Write floats of the same range, sign or scale."""
     held = _finite(value)
     size, dtype = request.text(), request.dtype_text()
-    if _is_positive_definite(value):
-        return _covariance(value, request)
     if not held.size:
         return f"rng.normal(size={size}).astype({dtype})"
     low, high = float(held.min()), float(held.max())
     if len(request.shape) == 1 and held.size == value.size and _is_even(held):
         n_digits = 1 if request.lifter.options.anonymous else 6
         ends = [float(f"{held[i]:.{n_digits}g}") for i in (0, -1)]
-        first, last = map(_number, ends)
+        first, last = map(number, ends)
         count = request.lifter.spell(request.shape[0])
         return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
     if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):
         drawn = _integers(int(low), int(high), request)
     elif low >= 0:
         bottom, top = _ends(low, high, value.dtype)
-        ends = f"{_number(bottom)}, {_number(top)}, "
+        ends = f"{number(bottom)}, {number(top)}, "
         ends = "" if (bottom, top) == (0, 1) else ends
         drawn = f"rng.uniform({ends}size={size}).astype({dtype})"
     elif high <= 0:
         bottom, top = _ends(-high, -low, value.dtype)
-        ends = f"{_number(-top)}, {_number(0 - bottom)}"
+        ends = f"{number(-top)}, {number(0 - bottom)}"
         drawn = f"rng.uniform({ends}, size={size}).astype({dtype})"
     elif _is_within_one(held):
         top = _ends(0.0, float(np.abs(held).max()), value.dtype)[1]
-        drawn = f"rng.uniform({_number(-top)}, {_number(top)}, size={size})"
+        drawn = f"rng.uniform({number(-top)}, {number(top)}, size={size})"
         drawn = f"{drawn}.astype({dtype})"
     else:
         drawn = f"rng.normal({_scale(held)}size={size}).astype({dtype})"
@@ -180,38 +158,6 @@ def _is_within_one(held: Array) -> bool:
     if not 1 / FAR < largest <= 1:
         return False
     return largest < MOST_EVEN * math.sqrt(float(np.square(held).mean()))
-
-
-def _is_positive_definite(value: Array) -> bool:
-    """Whether a matrix, or each of a few, has a Cholesky decomposition."""
-    if value.ndim not in (2, 3) or not 2 <= value.shape[-1] <= MAX_ROWS:
-        return False
-    matrices = value.astype(np.float64).reshape(-1, *value.shape[-2:])
-    if value.shape[-1] != value.shape[-2] or not np.all(np.isfinite(matrices)):
-        return False
-    # What was computed is as symmetric as rounding leaves it.
-    tolerance = 10 * float(jnp.finfo(value.dtype).eps) * np.abs(matrices).max()
-    if np.abs(matrices - matrices.swapaxes(1, 2)).max() > tolerance:
-        return False
-    try:
-        np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _covariance(value: Array, request: Request) -> str:
-    """Write a covariance, of some times as many samples as make it well-conditioned."""
-    n = value.shape[-1]
-    diagonal = np.diagonal(value.astype(np.float64), axis1=-2, axis2=-1)
-    scale = float(np.sqrt(diagonal.mean()))
-    is_unit = 1 / FAR < scale < FAR
-    factor = "" if is_unit else f"scale={_number(float(f'{scale:.0e}'))}, "
-    samples = request.lifter.spell((n, N_SAMPLES * n))
-    drawn = f"np.cov(rng.normal({factor}size={samples}))"
-    if value.ndim == 3:
-        drawn = f"np.stack([{drawn} for _ in range({value.shape[0]})])"
-    return f"{drawn}.astype({request.dtype_text()})"
 
 
 def _ends(low: float, high: float, dtype: Any) -> tuple[float, float]:
@@ -239,11 +185,7 @@ def _scale(held: Array) -> str:
     scale = float(np.abs(held).mean() / 0.8) if held.size else 1.0
     if 1 / FAR < scale < FAR or not math.isfinite(scale):
         return ""
-    return f"scale={_number(float(f'{scale:.0e}'))}, "
-
-
-def _number(number: float) -> str:
-    return repr(number).removesuffix(".0")
+    return f"scale={number(float(f'{scale:.0e}'))}, "
 
 
 def _finite(value: Array) -> Array:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
 from untrace.errors import LoadError, ParseError
 from untrace.readers import jaxprs, stablehlo
 from untrace.readers.jaxprs.finding import looks_like_jaxpr, without_colors
@@ -115,6 +117,7 @@ def read(program: Any) -> Any:
 
     Raises:
       LoadError: If it is text in no format, or cannot be read.
+      TypeError: If it is compiled.
     """
     found = program_in(program)
     return program if found is None else found.jaxpr
@@ -127,10 +130,15 @@ def program_in(program: Any) -> Program | None:
       program: As for `read`.
 
     Raises:
-      LoadError: As `read` does.
+      LoadError, TypeError: As `read` does.
     """
     if isinstance(program, Program):
         return program
+    if isinstance(program, jax.stages.Compiled):
+        raise TypeError(
+            "what is compiled is no JAX program any more; pass the function, or the "
+            "result of `jax.jit(f).lower(...)`"
+        )
     if not isinstance(program, str | os.PathLike) or is_text(program):
         known = format_of(program)
         if known is None and is_text(program):

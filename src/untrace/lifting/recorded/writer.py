@@ -263,10 +263,43 @@ class Writer:
         name = self.integers.get((variable, value))
         if name is not None:
             return name, ""
-        found = self.parent.find_integer(variable, value) if self.parent else None
-        if found is not None:
-            self.is_closure = found[0].captured = True
+        if self.parent is not None:
+            found = self.parent.find_integer(variable, value)
+        elif self.caller is not None and self.draft.code is not None:
+            found = self.caller.integer_for(self.draft.code, variable, value)
+        else:
+            found = None
+        return None if found is None else self._taken(found)
+
+    def integer_for(
+        self, code: types.CodeType, variable: str, value: int
+    ) -> Found | None:
+        """Return the name of a variable around a function that is called here."""
+        if _is_in(code, self.draft.code):
+            return self.find_integer(variable, value)
+        around = self.parent or self.caller
+        found = around.integer_for(code, variable, value) if around else None
+        return None if found is None else self._taken(found)
+
+    def _taken(self, found: Found) -> Found:
+        """Take what is known around: close over it, or be given it by what calls this."""
+        if self.parent is None:
+            return self._lifted(found), ""
+        self.is_closure = found[0].captured = True
         return found
+
+    def around(self) -> Writer | None:
+        """Return what writes the function that this one is defined in.
+
+        One that is called becomes a function of the module, which is given what it closes
+        over.
+        """
+        if self.parent is not None:
+            return self.parent
+        around = self.caller
+        while around is not None and not _is_in(self.draft.code, around.draft.code):
+            around = around.parent or around.caller
+        return around
 
     def hold_number(self, value: float, variable: str, name: Name) -> None:
         """Let a name stand for the number that a variable of the program holds."""
@@ -538,3 +571,11 @@ def _users(place: Place, trail: Trail) -> Place:
     """Return the innermost of some places in the user's code, or the innermost of all."""
     around = [place, *(one for one in reversed(trail) if one is not None)]
     return next((one for one in around if not is_library(one.code)), place)
+
+
+def _is_in(inner: types.CodeType | None, outer: types.CodeType | None) -> bool:
+    """Whether a function is defined in another one."""
+    if inner is None or outer is None:
+        return False
+    codes = [one for one in outer.co_consts if isinstance(one, types.CodeType)]
+    return inner in codes or any(_is_in(inner, one) for one in codes)

@@ -32,7 +32,10 @@ def _depends(formula: Formula, writer: Writer) -> bool:
         return _array(formula, writer) is not None
     if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
-    return any(_depends(operand, writer) for operand in formula.operands)
+    outer = _outer(formula, writer) if formula.is_outer else writer
+    if outer is None:
+        return False
+    return any(_depends(operand, outer) for operand in formula.operands)
 
 
 def _array(formula: Formula, writer: Writer) -> Found | None:
@@ -156,11 +159,11 @@ def _variable(formula: Formula, writer: Writer) -> Term:
 def _outer(formula: Formula, writer: Writer) -> Writer | None:
     """Return what writes the function around in which the arrays of a formula are known."""
     arrays = list(formula.arrays())
-    around = writer if arrays else writer.parent
+    around = writer if arrays else writer.around()
     while around is not None:
         if all(around.values.find(id(array)) is not None for array in arrays):
             return around
-        around = around.parent
+        around = around.around()
     return None
 
 

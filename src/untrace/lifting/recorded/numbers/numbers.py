@@ -22,6 +22,7 @@ from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import STRING
 
 _NAME = re.compile(rf"(?P<name>(?<![\w.])[^\W\d]\w*)|{STRING}")
+_ADDED = re.compile(r"[\w)\]] [+-] (?P<name>[^\W\d]\w*)(?![\w.(\[])(?!\s*\*\*)")
 MIN_USES = 2
 MIN_LETTERS = 2
 # They say no more than that there is a number.
@@ -56,6 +57,8 @@ class Numbers:
         self._is_on = is_on
         self._known: dict[str, tuple[NumberKey, Constant]] = {}
         self._kept: set[str] = set()
+        # Written where `x + -0.5` would stand, and nowhere else.
+        self._signed: set[str] = set()
 
     @optional(gives(None))
     def term(
@@ -78,7 +81,10 @@ class Numbers:
         is_literal = key not in self.roles and not self.is_held(value)
         if is_literal and not is_library and hint not in self.module_names:
             return None  # the user wrote the number itself
+        is_negative = text.startswith("-") and not is_library
         name = constant_name(hint)
+        if not name and is_negative and len(hint) == 1:
+            name = constant_name(f"{hint}{hint}")[:1]
         is_users = bool(name) and hint.lstrip("_") == name  # `GAMMA`, or `_GAMMA`
         is_users = (is_users or hint in self.module_names) and not is_library
         if is_users:
@@ -86,13 +92,15 @@ class Numbers:
         if not name or name in self._refused:
             return None
         is_plain = is_plain_number(key) and not is_users
-        if is_plain or not self._claim(name, key, text):
+        if (is_plain and not is_negative) or not self._claim(name, key, text):
             self._refused.add(name)
             if name in self._known:
                 self._known[name][1].is_refused = True
             return None
         if is_users:
             self._kept.add(name)
+        elif is_negative and (is_plain or not constant_name(hint)):
+            self._signed.add(name)
         return Term([Global(self._known[name][1])])
 
     def constant(self, value: float, text: str, name: str) -> Term | None:
@@ -137,12 +145,18 @@ class Numbers:
         """Write the numbers whose names are used only once in all functions."""
         lines = [line for function in functions for line in function.text_lines()]
         counts = Counter(name for line in lines for name in _names(line))
+        added = {match["name"] for line in lines for match in _ADDED.finditer(line)}
+        added = {n for n in added & {*self._known} if self._is_negative(n)}
         single = {
             name
-            for name in self._known
+            for name in self._known.keys() - added
             if counts[name] < (1 if name in self._kept else MIN_USES)
+            or name in self._signed
         }
         self._inline(single, functions)
+
+    def _is_negative(self, name: str) -> bool:
+        return self._known[name][1].number.startswith("-")
 
     def _inline(self, names: Set[str], functions: Sequence[Function]) -> None:
         if not names:

@@ -74,7 +74,7 @@ def total(
         if loop.variables == (ref.name,) and not ref.path:
             ref.name.uses -= 1
             return _like(run, variable, Term(["sum(", *loop.over.parts, ")"]))
-    return _made(loop, run, variable, ["sum(", *whole], ")")
+    return _made(loop, run, variable, ["sum(", *whole], [")"])
 
 
 def comprehension(
@@ -97,10 +97,10 @@ def comprehension(
     parts = placed(element.term, LAMBDA)
     hints = {name.hint for name in names if name.is_given}
     if len(hints) == len(names):
-        return _made(loop, run, tuple(names), ["(", *parts], ")")
+        return _made(loop, run, tuple(names), ["(", *parts], [")"])
     made = list_of(names, draft, rest)
     take_items(names, made)
-    return _made(loop, run, made, ["[", *parts], "]")
+    return _made(loop, run, made, ["[", *parts], ["]"])
 
 
 def _collection(
@@ -115,8 +115,22 @@ def _collection(
         return None
     parts = placed(element.term, LAMBDA)
     if one.word:
-        return _made(loop, run, one.name, ["{", *one.word, ": ", *parts], "}")
-    return _made(loop, run, one.name, ["[", *parts], "]")
+        return _made(loop, run, one.name, ["{", *one.word, ": ", *parts], ["}"])
+    if parts[0] != "*":
+        return _made(loop, run, one.name, ["[", *parts], ["]"])
+    inner = _inner(parts[1:])
+    return inner and _made(loop, run, one.name, *inner)
+
+
+def _inner(parts: Sequence[Part]) -> tuple[list[Part], list[Part]] | None:
+    """Split a comprehension behind its element: `[x * y for x in xs for y in ys]`."""
+    (whole,) = parts if len(parts) == 1 else (None,)
+    name = whole.resolved().name if type(whole) is Ref else None
+    made = list(name.folded.parts) if name is not None and name.folded else []
+    if made.count(" for ") != 1:
+        return None
+    place = made.index(" for ")
+    return made[:place], made[place:]
 
 
 def _element(loop: Loop, draft: Draft) -> Statement | None:
@@ -131,13 +145,13 @@ def _element(loop: Loop, draft: Draft) -> Statement | None:
 
 
 def _made(
-    loop: Loop, run: Run, targets: Names, parts: list[Part], end: str
+    loop: Loop, run: Run, targets: Names, parts: list[Part], end: list[Part]
 ) -> Statement:
     several = loop.variables
     names = several if len(several) > 1 else several[0] if several else None
     variables = _target(names) if names is not None else ["_"]
     over = placed(loop.over, OR)
-    term = Term([*parts, " for ", *variables, " in ", *over, end])
+    term = Term([*parts, " for ", *variables, " in ", *over, *end])
     made = _like(run, targets, term.whole())
     bound = [name for statement in loop.body for name in statement.bound]
     made.bound = (*flat(loop.variables), *bound)

@@ -26,6 +26,7 @@ from untrace.lifting.recorded.repeats.slots import Run, Slot, first_parts
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, display
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM
+from untrace.syntax.text import quote
 
 ITEM, NAME, LEAF, VALUE = "item", "name", "leaf", "value"
 """What variables are called of which nothing is known."""
@@ -144,6 +145,8 @@ class Header:
             begin, end = numbered.around
             index = self._index(numbered.numbers)
             return [whole, f'[f"{begin}{{', index, f'}}{end}"]{rest}']
+        if not hint and (made := self._made_word(words)) is not None:
+            return [whole, "[", *made, f"]{rest}"]
         name = self._variable(tuple(keys), hint or NAME, over)
         return [whole, "[", Ref(name), f"]{rest}"]
 
@@ -163,9 +166,20 @@ class Header:
             return [Ref(self._variable(keys, hint or NAME, over))]
         numbered = numbered_words(plain)
         if numbered is None or not self.program.named(numbered.numbers):
-            return None
+            return self._made_word(plain)
         begin, end = numbered.around
         return [f'f"{begin}{{', self._index(numbered.numbers), f'}}{end}"']
+
+    def _made_word(self, words: Sequence[Any]) -> list[Part] | None:
+        """Write keys that are made of what a variable of the program held."""
+        part = self.program.part_of_words(words)
+        if part is None or not set("".join(part.around)).isdisjoint('{}"\\\n'):
+            return None
+        listed = [quote(one) for one in part.held]
+        over = Term([f"({', '.join(listed)})"])
+        name = self._variable(tuple(f"[{one}]" for one in listed), part.name, over)
+        begin, end = part.around
+        return [f'f"{begin}{{', Ref(name), f'}}{end}"']
 
     def _words(self, slot: Slot) -> list[str]:
         """Return the keys of the turns, without brackets."""

@@ -28,6 +28,7 @@ from untrace.lifting.recorded.repeats.comprehensions import (
     total,
 )
 from untrace.lifting.recorded.repeats.displays import (
+    Collection,
     collections_of,
     put_into,
     write_collected,
@@ -38,14 +39,19 @@ from untrace.lifting.recorded.repeats.first_turns import (
     with_completions,
 )
 from untrace.lifting.recorded.repeats.joint import joined
-from untrace.lifting.recorded.repeats.lists import leave, take_from_end, terms_of
+from untrace.lifting.recorded.repeats.lists import (
+    leave,
+    left_by,
+    take_from_end,
+    terms_of,
+)
 from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.older import second_variables
 from untrace.lifting.recorded.repeats.scans import scan_of
-from untrace.lifting.recorded.repeats.slots import Run, plain_text
+from untrace.lifting.recorded.repeats.slots import Run, carried, plain_text
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import Global, Ref
+from untrace.lifting.recorded.terms import Global, Name, Ref
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 
@@ -110,6 +116,8 @@ def _write_loops(
             if period <= (MAX_PERIOD if is_inner else max_period)
         ]
         found = [run for run in runs if run is not None]
+        if is_wanted is is_expression:
+            found = [run for run in found if not _goes_on(run, position, sites)]
         run = max(found, key=lambda run: run.n_turns * run.period, default=None)
         if run is None:
             made.append(statements[position])
@@ -166,6 +174,13 @@ def _periods(position: int, following: Sequence[int], is_inner: bool) -> Iterato
         yield position - start
 
 
+def _goes_on(run: Run, position: int, sites: Sequence[object]) -> bool:
+    """Whether a sum goes on behind its turns, in a loop around this one."""
+    stop = position + run.n_turns * run.period
+    first = sites[position : position + run.period]
+    return bool(carried(run)) and list(sites[stop : stop + run.period]) == list(first)
+
+
 # ---- writing it --------------------------------------------------------------------
 
 
@@ -191,6 +206,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
     loop.body = joined(body, run.turns[0][n_rows:], at_once)
     write_collected(collections, run, draft, rest)
+    collections = _with_inner_expressions(run, loop, draft, collections)
     begins = [turn.starts[key] for key in sorted(turn.starts)]
     short = total(loop, begins, run, draft)
     if short is None and not begins:
@@ -202,10 +218,37 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             variable.uses += 2  # of the loop itself
             variable.is_given, variable.is_foreign = True, False
     lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
-    if any(depth_of(statement.trail) > 1 for statement in loop.body):
+    if _may_hold_loops(loop):
         inside = replace(draft, statements=loop.body, result=None)
         _write_loops(inside, "auto", MAX_PERIOD)
         loop.body = inside.statements
     given = [*begins, *(s for s in loop.body if not s.is_effect)]
     targets = (*loop.variables, *[n for s in given for n in flat(s.targets)])
     return [*begins, *lists, Statement(targets, loop=loop)]
+
+
+def _may_hold_loops(loop: Loop) -> bool:
+    """Whether some statements of a loop stand in another one inside of it."""
+    return any(depth_of(statement.trail) > 1 for statement in loop.body)
+
+
+def _with_inner_expressions(
+    run: Run, loop: Loop, draft: Draft, collections: Sequence[Collection]
+) -> list[Collection]:
+    """Write the loops of a turn that are expressions, which the turn may be then, too.
+
+    What a turn adds to a collection, `[f(x, w) for w in ws]`, is among them.
+    """
+    n_left = len(run.left) + len(collections)
+    is_last = all(left_by(run, i)[-1] is loop.body[-1].targets for i in run.left)
+    if n_left > 1 or not is_last or not _may_hold_loops(loop):
+        return list(collections)
+    items = [Statement(Name("item"), one.item) for one in collections]
+    inside = replace(draft, statements=[*loop.body, *items], result=None)
+    _write_loops(inside, "auto", MAX_PERIOD, is_expression, may_be_expression)
+    n_body = len(inside.statements) - len(items)
+    loop.body = inside.statements[:n_body]
+    return [
+        replace(one, display=replace(one.display, item=tuple(item.term.parts)))
+        for one, item in zip(collections, items)
+    ]

@@ -8,7 +8,7 @@ took it apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -17,6 +17,20 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.recovery.record import COUNTS_TO
 
 MAX_PARTS = 4
+
+
+class WordPart(NamedTuple):
+    """A variable whose texts are parts of words.
+
+    Attributes:
+      name: The variable.
+      held: What it held in each turn.
+      around: What stands before and behind it in each word.
+    """
+
+    name: str
+    held: tuple[str, ...]
+    around: tuple[str, str]
 
 
 class ProgramTurns:
@@ -44,6 +58,18 @@ class ProgramTurns:
                 return name
         return ""
 
+    def part_of_words(self, words: Sequence[Any]) -> WordPart | None:
+        """Return the variable whose text is a part of these words, one in each turn.
+
+        Where several are, it is the one with the longest text.
+        """
+        found = [
+            WordPart(name, tuple(held), around)
+            for name, held in self._values.items()
+            if (around := _around(held, words)) is not None
+        ]
+        return max(found, key=lambda part: len(part.held[0]), default=None)
+
     def rank(self, names: Sequence[str]) -> int | None:
         """Return where the first of some variables is among those of the program."""
         known = list(self._values)
@@ -63,6 +89,21 @@ class ProgramTurns:
         names = [self.named([i[n] for i in items]) for n in range(len(first))]
         is_known = any(names) and not self.named(items)
         return tuple([name or "_" for name in names]) if is_known else ()
+
+
+def _around(held: Sequence[Any], words: Sequence[Any]) -> tuple[str, str] | None:
+    """Return what stands before and behind a text in words; None if it is not in all.
+
+    >>> _around(["a", "b"], ["layera_w", "layerb_w"])
+    ('layer', '_w')
+    """
+    if not all(type(one) is str and one for one in (*held, *words)):
+        return None
+    for start in range(len(words[0])):
+        front, back = words[0][:start], words[0][start + len(held[0]) :]
+        if all(word == front + one + back for one, word in zip(held, words)):
+            return front, back
+    return None
 
 
 def _held(turn: Sequence[Statement]) -> dict[str, Any]:

@@ -21,8 +21,9 @@ def _length_of_head(run: Run) -> int:
     slots = [slot for row in run.slots for slot in row]
     starts = {(s.kind, s.local) for s in slots if s.kind in ("carry", "older")}
     taken = {_key(slot): "".join(_texts(slot, run.n_turns)) for slot in slots}
-    length = _HEAD + _START * len(starts) + _VARIABLE * len(taken)
-    length += sum(map(len, taken.values()))
+    texts = [text for text in taken.values() if text]
+    length = _HEAD + _START * len(starts) + _VARIABLE * len(texts)
+    length += sum(map(len, texts))
     return length + _LIST * len(run.left) * bool(starts)
 
 
@@ -34,7 +35,7 @@ def _key(slot: Slot) -> object:
 def _texts(slot: Slot, n_turns: int) -> Iterator[str]:
     """Yield what the head of a loop has to say about what its turns take."""
     if slot.kind in ("index", "leaf", "row"):
-        yield "items, item, "
+        yield "items, "
     listed: Sequence[str | tuple[Name, str]] = slot.keys
     if slot.kind == "number":
         listed = slot.numbers

@@ -330,9 +330,16 @@ def _differing(keys: Sequence[str]) -> tuple[str, tuple[str, ...], str]:
 def _last_word(keys: Sequence[str]) -> str:
     """Return the word that keys end with; "" if there are several.
 
-    Numbers are left out in which they differ.
+    Numbers are left out in which they differ, and what stands before an underscore.
+
+    >>> _last_word(["net_1/w", "net_2/w"]), _last_word(["w1", "w2"])
+    ('w', 'w')
+    >>> _last_word(["encoder_w", "decoder_w"]), _last_word(["mean", "scale"])
+    ('w', '')
     """
     words = {_words(key)[-1] for key in keys}
     if len(words) > 1:
         words = {word.rstrip("0123456789").rstrip("_") for word in words}
+    if len(words) > 1 and all("_" in word for word in words):
+        words = {word.rpartition("_")[2] for word in words}
     return identifier(words.pop()) if len(words) == 1 and "" not in words else ""
