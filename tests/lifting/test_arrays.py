@@ -177,6 +177,14 @@ def test_every_dtype_has_its_special_values_inline(dtype: np.dtype[Any]) -> None
         (np.tri(4, 3, 1, dtype=np.int8), "np.tri(4, 3, k=1, dtype=np.int8)"),
         (np.arange(70, dtype=np.int32), "np.arange(70, dtype=np.int32)"),
         (np.arange(9, 0, -2.0), "np.arange(9, -1, -2, dtype=np.float64)"),
+        (
+            np.tile(np.array([[0.5, 0.25]], np.float32), (7, 1)),
+            "np.tile(np.array([[0.5, 0.25]], dtype=np.float32), (7, 1))",
+        ),
+        (
+            np.tile(np.arange(5, dtype=np.int8)[:, None, None], (1, 4, 2)),
+            "np.tile(np.arange(5, dtype=np.int8).reshape((5, 1, 1)), (1, 4, 2))",
+        ),
         (np.arange(6).reshape(2, 3), "np.arange(6, dtype=np.int64).reshape((2, 3))"),
         (np.array([0.1, 1e20], np.float32), "np.array([0.1, 1e+20], dtype=np.float32)"),
         (np.array(2.0, np.float32), "np.array(2.0, dtype=np.float32)"),

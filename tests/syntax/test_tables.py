@@ -53,6 +53,14 @@ def test_a_program_is_the_same_afterwards():
     assert made.count("# fmt: skip") == 1  # what is no table, and what has others in it
 
 
+def test_rows_of_few_numbers_stand_in_full_lines():
+    column = ", ".join(f"[{n / 7}]" for n in range(30))
+    text = format_source(f"a = np.array([[{column}], [{column}]])\n")
+    made = with_tables(text)
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(text))
+    assert len(text.split("\n")) > 60 > 30 > len(made.split("\n"))
+
+
 def test_short_arrays_stay_as_they_are():
     text = format_source(f"a = f([{', '.join(str(n / 7) for n in range(12))}])\n")
     assert with_tables(text) == text

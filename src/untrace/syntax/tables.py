@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 from collections.abc import Iterator, Sequence
 
 from untrace.parsing import parse
@@ -13,6 +14,8 @@ from untrace.syntax.layout import INDENT, WIDTH
 
 MAX_COLUMN = 12
 """How many numbers may stand in one column."""
+MAX_ROW = 3
+"""How many numbers a list has that stands among others in a line."""
 
 
 def with_tables(text: str) -> str:
@@ -51,13 +54,11 @@ _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
 
 def _is_table(node: ast.List, lines: Sequence[str]) -> bool:
-    """Whether a list of numbers has more of them than one column may."""
-    numbers = _numbers(node)
-    if numbers is None or len({one.lineno for one in numbers}) <= MAX_COLUMN:
+    """Whether a list of numbers has more of them alone in their lines than one column may."""
+    numbers = collections.Counter([one.lineno for one in _numbers(node) or ()])
+    if list(numbers.values()).count(1) <= MAX_COLUMN:
         return False
-    return len(numbers) == len({one.lineno for one in numbers}) and all(
-        line.isascii() for line in lines[node.lineno - 1 : node.end_lineno]
-    )
+    return all(line.isascii() for line in lines[node.lineno - 1 : node.end_lineno])
 
 
 def _numbers(node: ast.List) -> list[ast.expr] | None:
@@ -86,12 +87,12 @@ def _written(node: ast.List, lines: Sequence[str], pad: str) -> list[str]:
     room = WIDTH - len(pad) - len(INDENT)
     row = ""
     for item in node.elts:
-        if isinstance(item, ast.List):
+        if isinstance(item, ast.List) and not _is_short(item):
             first, *rest = _written(item, lines, pad + INDENT)
             made += [f"{pad}{INDENT}{first}", *rest]
             made[-1] += ","
             continue
-        text = f"{_text(item, lines)},"
+        text = f"{_on_one_line(item, lines)},"
         if row and len(row) + 1 + len(text) > room:
             made.append(f"{pad}{INDENT}{row}")
             row = ""
@@ -101,5 +102,12 @@ def _written(node: ast.List, lines: Sequence[str], pad: str) -> list[str]:
     return [*made, f"{pad}]"]
 
 
-def _text(node: ast.expr, lines: Sequence[str]) -> str:
+def _is_short(node: ast.List) -> bool:
+    """Whether a list stands among others in a line: it holds few numbers, and no lists."""
+    return len(node.elts) <= MAX_ROW and all(map(_is_number, node.elts))
+
+
+def _on_one_line(node: ast.expr, lines: Sequence[str]) -> str:
+    if isinstance(node, ast.List):
+        return f"[{', '.join([_on_one_line(item, lines) for item in node.elts])}]"
     return lines[node.lineno - 1][node.col_offset : node.end_col_offset]

@@ -43,6 +43,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 N_PATTERN = 5
 """Fewest elements for which `arange` and the like read better than a list."""
 
+N_REPEATED, MIN_TIMES = 13, 3
+"""Fewest elements of an array that is written by `tile`, and fewest times of what it repeats."""
+
 MAX_RANGE = 2**53
 """Largest bound of an `arange`; NumPy counts in doubles."""
 
@@ -159,9 +162,26 @@ def _spell_ndarray(value: Array, imports: Imports, limit: int) -> str | None:
         pattern = recognise(value, root)
         if pattern is not None and _is_same(pattern[0], value):
             return f"{root}.{pattern[1]}dtype={dtype}){pattern[2]}"
-    if value.size > limit:
-        return None
+    repeated = _spell_repeated(value, imports, limit)
+    if repeated is not None or value.size > limit:
+        return repeated
     return _spell_elements(value, root, dtype)
+
+
+def _spell_repeated(value: Array, imports: Imports, limit: int) -> str | None:
+    """Write what is the same along some axes, as the coordinates of a grid are, by `tile`."""
+    if value.size < N_REPEATED or value.ndim < 2:
+        return None
+    bits = _bits(value)
+    times = tuple(
+        n if n > 1 and bool(np.all(bits == bits.take([0], axis))) else 1
+        for axis, n in enumerate(value.shape)
+    )
+    if math.prod(times) < MIN_TIMES:
+        return None
+    inner = value[tuple(slice(1) if n > 1 else slice(None) for n in times)]
+    text = _spell_ndarray(np.ascontiguousarray(inner), imports, limit)
+    return None if text is None else f"{imports.module('numpy')}.tile({text}, {times})"
 
 
 def _spell_elements(value: Array, root: str, dtype: str) -> str:
