@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import untrace
+from tests.lifting.installed import library
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
 DENSE = {"w": np.ones((4, 4), np.float32), "b": np.zeros(4, np.float32)}
@@ -149,3 +150,46 @@ def test_what_does_not_differ_is_no_parameter():
 
     text = recover(total, X)
     assert "def energy(x):\n    return 2.5 * smooth(jnp.roll(x, 1)).sum()" in text
+
+
+GRAPH = """
+class Node:
+    def __init__(self, name):
+        self.name = name
+
+
+class Simulator:
+    def __init__(self, nodes):
+        self.nodes = nodes
+
+    def __call__(self, params):
+        for i, node in enumerate(self.nodes):
+            state = params[i]
+            node.held = state
+        return self.forward()
+
+    def forward(self):
+        a, b, c = (node.held for node in self.nodes)
+        return spring(a, b) + jnp.sin(a) * jnp.cos(damper(c))
+
+
+def spring(stiffness, length):
+    for _ in range(3):
+        length = jnp.sin(length) * jnp.exp(stiffness) + jnp.tanh(length * stiffness)
+    return length
+
+
+def damper(viscosity):
+    x = jnp.sqrt(viscosity)
+    for _ in range(3):
+        x = jnp.cos(x) * jnp.exp(viscosity) + jnp.tanh(x * viscosity)
+    return x
+"""
+
+
+def test_values_that_a_library_calls_alike_are_named_by_what_takes_them():
+    module = library(GRAPH)
+    simulate = module.Simulator([module.Node(name) for name in "abc"])
+    text = recover(lambda params: simulate(params), X[0][:3])
+    assert "state" not in text
+    assert "stiffness, length, viscosity" in text

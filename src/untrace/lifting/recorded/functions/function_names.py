@@ -153,6 +153,9 @@ def _names(qualname: str, body: Body, is_called: bool) -> Names:
         return _in_module(name, body.code)
     if made := _made(qualname):
         return made, f"new_{made}"
+    if around[-1] != LOCALS and last == "__call__":
+        owner = snake_case(_class(around[-1], body))
+        return owner, f"apply_{owner}"
     if around[-1] != LOCALS:
         return name, _joined(snake_case(_class(around[-1], body)), name)
     maker = _maker(around[:-1])

@@ -177,8 +177,7 @@ def _arguments(
     if inner.lifted:
         draft.types = ""
     front, back = 0, len(named) - len(defaults)
-    holders = list(item.bodies[0].parameters.values())
-    for name, origin in grouped(inner, holders):
+    for name, origin in grouped(inner, item.bodies[0]):
         is_weight = name.is_tree or bool(origin[1])
         place = front if is_weight else back
         front, back = front + is_weight, back + 1

@@ -347,13 +347,35 @@ def _collections(group: list[_Lifted]) -> list[list[_Lifted]]:
     return [[one for one, way in zip(group, ways) if way[0] == f] for f in firsts]
 
 
-def grouped(writer: Writer, holders: Sequence[Any] = ()) -> list[tuple[Name, Any]]:
+def _shared(group: Sequence[_Lifted]) -> list[str]:
+    """Return the way that leads to all of a group."""
+    return common([steps(found[1]) for _, found in group])
+
+
+def _is_tree(group: Sequence[_Lifted]) -> bool:
+    return len(group) > 1 or group[0][0].is_tree
+
+
+def _taker(value: Any, body: Body) -> str:
+    """Return the parameter that takes a value in a function that runs within a run."""
+    for item in body.calls:
+        for run in item.bodies:
+            names = [name for name, held in run.parameters.items() if held is value]
+            found = identifier(names[0]) if names else _taker(value, run)
+            if found:
+                return found
+    return ""
+
+
+def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
     """Turn the values that a function needs into few parameters: whole sub-trees.
 
     Args:
       writer: Writes the function.
-      holders: What it was given, such as an object: its attributes name what it holds.
+      body: Its run: what it was given, such as an object, has attributes that name what it
+        holds; where these are all called alike, parameters of functions that it calls do.
     """
+    holders = list(body.parameters.values()) if body is not None else []
     groups: dict[int, list[_Lifted]] = {}
     for name, found in writer.lifted:
         if not (name.uses or name.captured):
@@ -362,14 +384,14 @@ def grouped(writer: Writer, holders: Sequence[Any] = ()) -> list[tuple[Name, Any
     made: list[tuple[Name, Any]] = []
     ordered = sorted(groups.values(), key=lambda group: writer.rank(group[0][1][0]))
     ordered = [part for group in ordered for part in _collections(group)]
-    n_trees = sum(len(group) > 1 or group[0][0].is_tree for group in ordered)
+    n_trees = sum(map(_is_tree, ordered))
     given = [parameter.name.hint for parameter in writer.draft.parameters]
     has_params = n_trees > 1 or "params" in given
+    hints: list[str] = []
     for group in ordered:
         origin = group[0][1][0]
-        paths = [steps(found[1]) for _, found in group]
-        shared = common(paths)
-        is_tree = len(group) > 1 or group[0][0].is_tree
+        shared = _shared(group)
+        is_tree = _is_tree(group)
         hint = origin.hint
         if shared:  # the same for every layer, so that layers can share a function
             if sum(other[0][1][0] is origin for other in ordered) > 1:
@@ -383,10 +405,18 @@ def grouped(writer: Writer, holders: Sequence[Any] = ()) -> list[tuple[Name, Any
             hint = word
         if is_tree and hint in writer.program.modules and has_params:
             hint = "state"  # of a module, beside its parameters
-        name = Name(hint, True, is_tree=is_tree)
-        name.held = part_of(origin.held, "".join(shared))
-        for (inner, _), path in zip(group, paths):
-            inner.alias = name, "".join(path[len(shared) :])
+        hints.append(hint)
+    for group, hint in zip(ordered, hints):
+        origin = group[0][1][0]
+        shared = _shared(group)
+        held = part_of(origin.held, "".join(shared))
+        is_telling = hints.count(hint) == 1 or not origin.is_foreign
+        if not (is_telling or body is None or _is_tree(group)):
+            hint = _taker(held, body) or hint
+        name = Name(hint, True, is_tree=_is_tree(group))
+        name.held = held
+        for inner, found in group:
+            inner.alias = name, "".join(steps(found[1])[len(shared) :])
             name.uses += inner.uses
             name.last_use = max(name.last_use, inner.last_use)
             name.captured = name.captured or inner.captured
