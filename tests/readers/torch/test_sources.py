@@ -112,6 +112,12 @@ def test_layers_are_functions_of_their_parameters():
     assert "jax.random.fold_in(key, 1), 0.2)" in text and "def head" not in text
 
 
+def test_numbers_of_lowerings_are_not_those_of_layers():
+    source = untrace.source(nn.Sequential(nn.Conv1d(4, 8, 1)))(torch.randn(2, 4, 9))
+    assert "def conv1d(params, x):" in str(source)
+    assert 'params["bias"].reshape((-1, 1))' in str(source)
+
+
 class Gated(nn.Module):
     def __init__(self):
         super().__init__()
