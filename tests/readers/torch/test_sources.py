@@ -118,6 +118,11 @@ def test_numbers_of_lowerings_are_not_those_of_layers():
     assert 'params["bias"].reshape((-1, 1))' in str(source)
 
 
+def test_layer_alone_takes_a_key():
+    source = untrace.source(nn.Dropout(0.5))(torch.randn(2, 3))
+    assert "key=key" in str(source) and source.parity.is_close
+
+
 class Gated(nn.Module):
     def __init__(self):
         super().__init__()
