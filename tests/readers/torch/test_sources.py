@@ -305,7 +305,7 @@ def test_what_torch_cannot_be_given_is_said_to_be_not_compared():
     assert "there is one of me" in str(source.parity)
 
 
-class Normed(nn.Module):
+class Counted(nn.Module):
     def __init__(self):
         super().__init__()
         self.norm = nn.BatchNorm1d(3)
@@ -315,10 +315,10 @@ class Normed(nn.Module):
 
 
 def test_buffers_that_are_not_read_leave_no_trace():
-    source = untrace.source(Normed().eval())(torch.randn(2, 3))
+    source = untrace.source(Counted().eval())(torch.randn(2, 3))
     text = str(source)
     assert "def apply_" not in text and "num_batches_tracked" not in text
-    assert "return batch_norm1d(" in text.partition("def normed(")[2]
+    assert "return batch_norm1d(" in text.partition("def counted(")[2]
 
 
 class Decaying(nn.Module):
