@@ -294,6 +294,20 @@ def test_scripted_module_is_refused():
         untrace.source(torch.jit.trace(nn.Linear(2, 2), torch.ones(2)))(torch.ones(2))
 
 
+class Listed(nn.Module):
+    def forward(self, x, others):
+        total = x
+        for other in others + [x]:
+            total = total + other
+        return total
+
+
+def test_lists_stay_lists():
+    x = torch.randn(2, 3)
+    source = untrace.source(Listed())(x, [x + 1, x + 2])
+    assert source.parity.is_close and "(*others,)" not in str(source)
+
+
 class Unique(nn.Linear):
     def __deepcopy__(self, memo):
         raise RuntimeError("there is one of me")

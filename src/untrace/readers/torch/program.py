@@ -332,4 +332,6 @@ def to_tensors(value: Any) -> Any:
     """A value with tensors in place of arrays."""
     if isinstance(value, dict):
         return {key: to_tensors(part) for key, part in value.items()}
+    if type(value) is list:  # of results, torch has none, but inputs are what they are
+        return [to_tensors(part) for part in value]
     return wrapped(value)
