@@ -297,7 +297,9 @@ def test_scripted_module_is_refused():
 class Listed(nn.Module):
     def forward(self, x, others):
         total = x
-        for other in others + [x]:
+        others = others.copy()
+        others.append(x)
+        for other in others:
             total = total + other
         return total
 
