@@ -121,7 +121,7 @@ def _stacked(
 def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
         h, c = states
-        out, h, c = lstm_layer(x, h, c, *weights, reverse)
+        out, h, c = lstm_layer(x, h, c, *weights, reverse=reverse)
         return out, [h, c]
 
     out, lasts = _stacked(run, input, hx, params, *options)
@@ -132,7 +132,7 @@ def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
 def gru(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
         (h,) = states
-        out, h = gru_layer(x, h, *weights, reverse)
+        out, h = gru_layer(x, h, *weights, reverse=reverse)
         return out, [h]
 
     out, lasts = _stacked(run, input, [hx], params, *options)
@@ -143,7 +143,7 @@ def _rnn(name: str, activation: Any) -> None:
     def rnn(input: Any, hx: Any, params: Any, *options: Any) -> Any:
         def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
             (h,) = states
-            out, h = rnn_layer(x, h, *weights, reverse, activation)
+            out, h = rnn_layer(x, h, *weights, reverse=reverse, activation=activation)
             return out, [h]
 
         out, lasts = _stacked(run, input, [hx], params, *options)
