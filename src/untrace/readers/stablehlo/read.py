@@ -135,7 +135,7 @@ _NEWER = (
 )
 _ADVICE = (
     (
-        r"unregistered operation 'vhlo\.",
+        r"operation 'vhlo\.",
         "It was written by a newer JAX: version {version} of StableHLO is the newest that "
         "is read here. Install that JAX, or export for an older version.",
     ),
