@@ -143,3 +143,43 @@ def test_where_the_time_went_is_shown(model, option):
     done = run("show", model, "loss(w, x)", option)
     assert done.exit_code == 0 and "s of processor time" in done.stderr
     assert "verify" in done.stderr and "processor" not in done.stdout
+
+
+@pytest.mark.parametrize("command", [["show"], ["reduce", "--keep", "nan()"]])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no file"),
+        (b"", "is empty"),
+        (bytes(range(256)), "in no format"),
+        (b"{ lambda ; a:f32[3]. let b:f32[3] = sinus a in (b,) }", "no primitive"),
+        (b"module { func.func @main(%x: tensor<3xf33>) { return } }", "column 39"),
+    ],
+)
+def test_bad_programs_are_messages(command, content, words, tmp_path):
+    path = tmp_path / "given.bin"
+    if content is not None:
+        path.write_bytes(content)
+    result = run(command[0], path, *command[1:])
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"untrace: {'' if content is None else path}")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_bytes_of_standard_input_in_no_format_are_a_message():
+    result = CliRunner().invoke(main, ["show", "-"], input=b"\x00\xff\x01")
+    assert result.exit_code == 2
+    assert "standard input is in no format" in result.stderr
+
+
+def test_what_is_not_proved_is_a_message(tmp_path):
+    path = tmp_path / "given.mlir"
+    path.write_text("""module { func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+      %y = stablehlo.add %x, %x : tensor<?xf32>
+      return %y : tensor<?xf32> } }""")
+    result = run("show", path)
+    assert "untrace: Read from StableHLO; not proved" in result.stderr
+    assert "UnverifiedWarning" not in result.stderr

@@ -93,6 +93,8 @@ def open_saved(path: Path, name: str | None = None) -> SavedProgram:
       LoadError: If it cannot be read or executed, or does not define one program and its
         inputs.
     """
+    if not path.exists():
+        raise LoadError(f"there is no file {path}.")
     try:
         text = path.read_text(encoding="utf-8")
         name = name or saved_name(text)

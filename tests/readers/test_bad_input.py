@@ -47,6 +47,27 @@ BAD = {
         "{ lambda ; a:f99[3]. let in (a,) }",
         ["line 1, column 12", "no type of elements `f99`"],
     ),
+    "a type of a module": (
+        MODULE.replace("xf32>", "xf33>", 1),
+        ["line 2, column 42", "func.func public @main", "it was changed here"],
+    ),
+    "a type of another library": (
+        MODULE.replace("tensor<3xf32>", "tensor<3x!quant.uniform<i8:f32, 0.1>>"),
+        ["line 2, column", "dialects", "convert the program to"],
+    ),
+    "a name that is not there": (
+        "{ lambda ; a:f32[3]. let b:f32[3] = sin c in (b,) }",
+        ["line 1, column 41", "not defined before", "make_jaxpr"],
+    ),
+    "another type": (
+        "{ lambda ; a:f32[3]. let b:f32[4] = sin a in (b,) }",
+        ["line 1, column 26", "is said to be f32[4], and is f32[3]", "make_jaxpr"],
+    ),
+    "a module without a beginning": (
+        "module { }",
+        ["no function `main`", "call the one to read so"],
+    ),
+    "HLO that is cut off": ("HloModule f\n\nENTRY main {\n", ["is cut off"]),
     "another program": ("def f(x):\n    return x", ["in no format", "a printed jaxpr"]),
     "a graph of torch.fx": ("graph():\n    return sin", ["in no format"]),
 }
@@ -64,10 +85,27 @@ def test_errors_say_where_and_what_to_do(name, tmp_path):
     assert [word for word in words if word not in said] == [], said
 
 
+@pytest.mark.parametrize("kind", ["utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("program", [f"Caf\xe9:\n{JAXPR}", MODULE])
+def test_texts_are_read_in_any_encoding(program, kind, tmp_path):
+    path = tmp_path / "given.txt"
+    path.write_bytes(program.encode(kind))
+    np.testing.assert_array_equal(jax.jit(untrace.load(str(path)))(X), FUNCTION(X))
+
+
+def test_folders_are_named_as_such(tmp_path):
+    with pytest.raises(untrace.LoadError, match=r"is a folder"):
+        untrace.source(str(tmp_path))
+
+
 ARTEFACT = bytes(jax.export.export(FUNCTION)(X).mlir_module_serialized)
 BYTES = {
     "half of an artefact": (ARTEFACT[: len(ARTEFACT) // 2], "cut off or damaged"),
     "its first bytes": (ARTEFACT[:20], "cut off or damaged"),
+    "an artefact of a newer release": (
+        ARTEFACT.replace(b"sine_v2", b"sine_v9"),
+        "written by a newer JAX",
+    ),
     "a pickle": (b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x05hello\x94.", "in no format"),
     "an archive": (b"PK\x03\x04" + b"\xff" * 100, "in no format"),
 }

@@ -17,6 +17,7 @@ from untrace.cli.interpreters import (
     watch_compiles,
 )
 from untrace.cli.inverting import inverse
+from untrace.cli.messages import warned
 from untrace.cli.reducing import reduce
 from untrace.cli.showing import show, verify
 
@@ -25,7 +26,8 @@ __all__ = ["main", "show"]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="untrace")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """The inverse of tracing: readable, verified JAX source from JAX programs.
 
     \b
@@ -40,6 +42,7 @@ def main() -> None:
     untrace divergence model.py 'loss(params, batch)' --float64
     untrace inverse model.py 'flow(x)' --log-det
     """
+    context.with_resource(warned())
 
 
 _COMMANDS = (

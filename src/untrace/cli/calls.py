@@ -128,18 +128,25 @@ def _evaluated(
 
 def taken(target: str, call: str | None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return what a tool is given: a call, what is read, or a file that untrace saved."""
+    from untrace.readers.formats import refuse_unread
+
     if call is not None:
         return evaluate(target, call)
     named = named_function(target)
     if named is not None:
         return function_at(*named, None)
     found = opened(target)
-    return found if isinstance(found, Path) else found.jaxpr, (), {}
+    if not isinstance(found, Path):
+        return found.jaxpr, (), {}
+    if found.suffix != ".py":
+        with explained():
+            refuse_unread(found)
+    return found, (), {}
 
 
 def opened(target: str) -> Any:
     """Return what is read of a file, or of standard input for `-`; else the file's path."""
-    from untrace.readers.formats import content_of, program_in
+    from untrace.readers.formats import content_of, in_no_format, program_in
 
     with explained():
         if target != "-":
@@ -147,9 +154,12 @@ def opened(target: str) -> Any:
         read = content_of(sys.stdin.buffer.read())
         if isinstance(read, str) and _defines_functions(read):
             fail("give a call as well, as in: untrace show - 'f(x)'.")
-        if isinstance(read, bytes) or "\n" in read:
-            return program_in(read)
-        return program_in(f"{read}\n")
+        if isinstance(read, str) and "\n" not in read:
+            read = f"{read}\n"
+        found = program_in(read)
+        if found is None:
+            raise in_no_format("standard input")
+        return found
 
 
 def _defines_functions(text: str) -> bool:

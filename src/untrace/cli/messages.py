@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
+import warnings
 from collections.abc import Generator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 
-from untrace.errors import UntraceError
+from untrace.errors import UntraceError, UnverifiedWarning
 from untrace.folder import OWN_FOLDER
 from untrace.printable import printable_lines
 
@@ -44,6 +45,22 @@ def say(text: str, style: str | None = None) -> None:
     Lines are not folded: paths stay whole, and a caret under the line it points into.
     """
     ERR.print(printable_lines(text), style=style, markup=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def warned() -> Generator[None, None, None]:
+    """Print what cannot be verified as messages, without the line of ours that warns."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def showwarning(message: Any, category: Any, *place: Any, **line: Any) -> None:
+            if issubclass(category, UnverifiedWarning):
+                say(f"untrace: {message}", "yellow")
+            else:
+                show(message, category, *place, **line)
+
+        warnings.showwarning = showwarning
+        yield
 
 
 def fail(message: str) -> NoReturn:

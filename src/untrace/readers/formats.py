@@ -6,6 +6,7 @@ bytes if it is none.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable
@@ -74,6 +75,12 @@ FORMATS: list[Format] = [
 ]
 """The first that recognises a program reads it."""
 
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # 1b begins a color
 _TEXT = re.compile(r"\n|\{\s*lambda\b")
 
 
@@ -83,7 +90,7 @@ def format_of(program: Any) -> Format | None:
 
 
 def content(path: Path) -> str | bytes:
-    """Return what a file holds: text if it is UTF-8.
+    """Return what a file holds: text unless it holds bytes that no text has.
 
     Raises:
       OSError: If it cannot be read.
@@ -92,11 +99,18 @@ def content(path: Path) -> str | bytes:
 
 
 def content_of(data: bytes) -> str | bytes:
-    """Return bytes as text if they are UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
+    """Return bytes as text unless they hold what no text has.
+
+    A mark at the beginning says the encoding (as PowerShell writes it); else it is UTF-8,
+    or one of 8 bits, in which all that programs are made of is the same.
+    """
+    if stablehlo.is_bytecode(data):
         return data
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    try:
+        return data.decode(marked or "utf-8")
+    except UnicodeDecodeError:
+        return data if _NO_TEXT.search(data) else data.decode("latin-1")
 
 
 def is_text(program: Any) -> bool:
@@ -142,7 +156,7 @@ def program_in(program: Any) -> Program | None:
     if not isinstance(program, str | os.PathLike) or is_text(program):
         known = format_of(program)
         if known is None and is_text(program):
-            raise LoadError(f"this text is in no format that is read: {_listed()}.")
+            raise in_no_format("this text")
         return None if known is None else _read_as(known, program)
     path = Path(program)
     if path.suffix == ".py" or not path.is_file():
@@ -176,12 +190,15 @@ def refuse_unread(program: Any) -> None:
         path = Path(program)
         if not path.exists():
             raise LoadError(f"there is no file {path}.")
+        if path.is_dir():
+            raise LoadError(f"{path} is a folder: name the file in it.")
         if path.suffix != ".py" and path.is_file() and not path.stat().st_size:
             raise LoadError(f"{path} is empty.")
         if path.suffix != ".py":
-            raise LoadError(f"{path} is in no format that is read: {_listed()}.")
+            raise in_no_format(str(path))
 
 
-def _listed() -> str:
-    """List the formats."""
-    return ", ".join(known.name for known in FORMATS)
+def in_no_format(what: str) -> LoadError:
+    """The error that says that something is in none of the formats."""
+    listed = ", ".join(known.name for known in FORMATS)
+    return LoadError(f"{what} is in no format that is read: {listed}.")

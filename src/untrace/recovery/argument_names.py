@@ -32,6 +32,7 @@ def name_arguments(
     frame: types.FrameType,
     body: Body,
     snapshots: Snapshots,
+    near: types.FrameType | None = None,
 ) -> None:
     """Note what the caller's code tells about the arguments of a call.
 
@@ -41,6 +42,7 @@ def name_arguments(
       frame: The caller's, which is at the call.
       body: Its run.
       snapshots: Copies the containers that its variables hold.
+      near: The frame that makes the call, if there is code between.
     """
     given = _given(call)
     if not site.is_library:
@@ -58,7 +60,7 @@ def name_arguments(
     call.constants = constant_arguments(frame, call, given)
     call.shape_parts = shape_parts(frame)
     sizes = [size for part in call.shape_parts for size in part.sizes]
-    call.formulas = formulas(frame, given, body, sizes)
+    call.formulas = formulas(frame, given, body, sizes, near)
     call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])

@@ -54,7 +54,11 @@ _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
 
 
 def formulas(
-    frame: types.FrameType, values: Iterable[Any], body: Body, sizes: Sequence[int] = ()
+    frame: types.FrameType,
+    values: Iterable[Any],
+    body: Body,
+    sizes: Sequence[int] = (),
+    near: types.FrameType | None = None,
 ) -> tuple[Formula, ...]:
     """Return how the calling expression computes the numbers given, in order.
 
@@ -66,8 +70,12 @@ def formulas(
       values: What the call was given.
       body: The run of the function around.
       sizes: Those among them that are written as parts of shapes.
+      near: The frame that makes the call, if there is code between: what stands in its
+        expression is not what the caller gave it.
     """
     numbers = [v for v in flattened(values) if type(v) in (int, float)]
+    own = set() if near is None else _literals(near.f_code, near.f_lasti)
+    numbers = [v for v in numbers if repr(v) not in own]
     if not numbers:
         return ()
     arguments = _arguments(frame.f_code, frame.f_lasti)
@@ -90,6 +98,13 @@ def formulas(
             and (type(formula.value) is int or formula.symbol)
         ]
     )
+
+
+@once_per_site
+def _literals(code: types.CodeType, lasti: int) -> frozenset[str]:
+    """Return the numbers that stand in what a call is given."""
+    nodes = itertools.chain.from_iterable(map(ast.walk, given_at(code, lasti)))
+    return frozenset([repr(n.value) for n in nodes if isinstance(n, ast.Constant)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,19 +227,26 @@ class Recorder:
             return
         call.is_apart = parent.trace is not entry.trace
         if back is parent.frame:
-            self._read_site(call, entry, parent.frame, body)
-            if near is not None and near is not back:
-                self._read_inner_site(call, near, parent.frame)
+            between = None if near is back else near
+            self._read_site(call, entry, parent.frame, body, between)
+            if between is not None:
+                self._read_inner_site(call, between, parent.frame)
         else:
             names = element_names(back, parent.frame)
             call.target = self._element(names, call)
             if back is not None and is_users(back.f_code):
                 site = bytecode.site(back.f_code, back.f_lasti)
-                self._read_arguments(call, entry, site, back, body)
+                between = None if near is back else near
+                self._read_arguments(call, entry, site, back, body, between)
         body.calls.append(call)
 
     def _read_site(
-        self, call: Call, entry: Entry, frame: types.FrameType, body: Body
+        self,
+        call: Call,
+        entry: Entry,
+        frame: types.FrameType,
+        body: Body,
+        near: types.FrameType | None,
     ) -> None:
         """Read how the code around a call takes its result and names its arguments."""
         site = bytecode.site(frame.f_code, frame.f_lasti)
@@ -247,7 +254,7 @@ class Recorder:
             call.returns = True
         else:
             call.target = site.target or self._element(site.elements, call)
-        self._read_arguments(call, entry, site, frame, body)
+        self._read_arguments(call, entry, site, frame, body, near)
 
     def _read_arguments(
         self,
@@ -256,6 +263,7 @@ class Recorder:
         site: bytecode.Site,
         frame: types.FrameType,
         body: Body,
+        near: types.FrameType | None,
     ) -> None:
         """Read how the code around a call, perhaps a comprehension, names its arguments."""
         call.spelling = site.spelling
@@ -263,7 +271,7 @@ class Recorder:
             return
         if entry.is_tree and site.is_library:
             return
-        name_arguments(call, site, frame, body, self._snapshots)
+        name_arguments(call, site, frame, body, self._snapshots, near)
 
     def _read_inner_site(
         self, call: Call, near: types.FrameType, frame: types.FrameType

@@ -48,6 +48,7 @@ UNARY = {
     "comparisons": lambda x: ((x > 0) & ~(x >= 1) | (x != x)).float(),
     "relu": F.relu,
     "relu6": F.relu6,
+    "relu6_of_zeros": lambda x: F.relu6(x * 0) * x + F.hardtanh(x * 0, 0, 2) * x,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
@@ -387,6 +388,9 @@ LOSSES = {
     "nll": lambda x, y: F.nll_loss(x.log_softmax(1), y, reduction="sum"),
     "mse": lambda x, y: F.mse_loss(x, F.one_hot(y, 5).float()),
     "l1": lambda x, y: F.l1_loss(x, x * 0.5),
+    "bce_of_probabilities": lambda x, y: F.binary_cross_entropy(
+        x.sigmoid(), F.one_hot(y, 5).float()
+    ),
     "bce": lambda x, y: F.binary_cross_entropy_with_logits(x, F.one_hot(y, 5).float()),
     "huber": lambda x, y: F.smooth_l1_loss(x, x * 0.5),
 }
@@ -402,6 +406,9 @@ def test_loss_is_that_of_torch(name):
 LAYERS = {
     "lstm": lambda: torch.nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True),
     "gru": lambda: torch.nn.GRU(6, 5, batch_first=True),
+    "lstm_dropout": lambda: torch.nn.LSTM(6, 5, 3, batch_first=True, dropout=0.5),
+    "gru_dropout": lambda: torch.nn.GRU(6, 5, 2, dropout=0.5, bidirectional=True),
+    "rnn_dropout": lambda: torch.nn.RNN(6, 5, 2, dropout=0.5, bias=False),
     "rnn": lambda: torch.nn.RNN(6, 5, nonlinearity="relu", batch_first=True),
     "layer_norm": lambda: torch.nn.LayerNorm((4, 6)),
     "rms_norm": lambda: torch.nn.RMSNorm(6),

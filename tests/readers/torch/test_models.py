@@ -18,9 +18,9 @@ MODELS = {
     "encoder": (1.9, 2.4),  # of torch's own layers, which its source does not hold
     "gnn": (0.8, 0.8),
     "gpt": (0.8, 1.0),
-    "gru": (2.8, 2.8),  # the same
+    "gru": (2.6, 2.6),  # the same
     "llama": (0.7, 0.7),
-    "lstm": (5.0, 5.0),  # the same
+    "lstm": (3.7, 3.7),  # the same
     "mlp": (1.1, 2.2),
     "moe": (0.7, 0.7),
     "resnet": (1.4, 1.8),

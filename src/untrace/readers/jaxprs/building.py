@@ -18,6 +18,7 @@ from untrace.jaxapi import jax_version, printed, short_type
 from untrace.jaxapi.rule_params import known_params
 from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
+from untrace.readers.jaxprs.cursor import ADVICE
 from untrace.readers.jaxprs.dropped import with_names_of_dropped
 from untrace.readers.jaxprs.params import Params
 from untrace.readers.jaxprs.syntax import (
@@ -97,7 +98,7 @@ class Builder:
 
     def fail(self, problem: str, at: int, advice: str = "") -> NoReturn:
         """Say that something in the text cannot be made."""
-        raise ParseError(problem, self.text, at, advice)
+        raise ParseError(problem, self.text, at, advice or ADVICE)
 
     def inner(self, tree: Printed) -> Any:
         """Return the open jaxpr of one that stands with its own shared ones."""

@@ -15,7 +15,7 @@ MAX_DEPTH = 100
 """How deep jaxprs and values may nest."""
 
 
-_ADVICE = (
+ADVICE = (
     "A jaxpr is read as `print(jax.make_jaxpr(f)(x))` prints it; if this is one, its "
     "text was changed here, or a newer JAX has another syntax."
 )
@@ -114,5 +114,5 @@ class Cursor(abc.ABC):
         if not self.word and not advice:
             problem = f"the text ends here, and {problem}"
             advice = "It is cut off, or a bracket is missing: give all of it."
-        advice = advice or _ADVICE
+        advice = advice or ADVICE
         raise ParseError(problem, self.text, self.start, advice)

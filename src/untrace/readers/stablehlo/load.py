@@ -24,6 +24,13 @@ from untrace.readers.stablehlo.recognise import (
     is_lowered,
 )
 
+_BEHIND_THE_END = "LINE OUT OF RANGE"  # of XLA
+_CUT_OFF = "The text ends there: it is cut off, or a bracket is missing."
+_OPTIMISED = (
+    "Optimised HLO holds what only XLA has; print the program before it is compiled: "
+    "`jax.jit(f).lower(...).as_text()`."
+)
+
 PROVED = (SAME_MODULE, BUT_FOR_SHARDINGS, BUT_FOR_HOST, SAME_VALUES)
 
 
@@ -116,11 +123,8 @@ def module_of(program: Any) -> Any:
         try:
             return module_of_hlo(program)
         except ModuleError as error:
-            raise LoadError(
-                f"this HLO cannot be read: {error}. Optimised HLO holds what only XLA "
-                "has; print the program before it is compiled: "
-                "`jax.jit(f).lower(...).as_text()`."
-            ) from None
+            then = _CUT_OFF if _BEHIND_THE_END in str(error) else _OPTIMISED
+            raise LoadError(f"this HLO cannot be read: {error}. {then}") from None
     if isinstance(program, bytes | bytearray):
         content = bytes(program)
         if not is_bytecode(content):

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.errors import LoadError
+from untrace.errors import LoadError, ParseError
 from untrace.jaxapi.module_types import Block, Function, Module, ModuleError, TensorType
 from untrace.jaxapi.modules import artefact_version, parse_module
 from untrace.readers.stablehlo.frames import Frame, WideError
@@ -104,25 +104,45 @@ def parsed(content: Any) -> Module:
 
 
 def not_parsed(error: ModuleError, content: Any = None) -> LoadError:
-    """Return the error that says what is wrong with a module, and what to do."""
-    said = str(error)
-    then = next((then for words, then in _ADVICE if re.search(words, said)), _WRITTEN)
-    place = re.match(r"line (\d+),", said)
-    n_lines = content.rstrip().count("\n") + 1 if isinstance(content, str) else 0
-    if place is not None and 0 < n_lines <= int(place[1]):
-        then = "The text ends there: it is cut off, or a bracket is missing."
-    then = then.format(version=artefact_version())
-    return LoadError(
-        f"this is no StableHLO that can be read: {said.rstrip('. ')}. {then}"
-    )
+    """Return the error that says what is wrong with a module, where, and what to do.
+
+    Args:
+      error: What MLIR says.
+      content: The text of the module, if it is one, of which the line is shown.
+    """
+    said = str(error).rstrip(". ")
+    text = content if isinstance(content, str) else ""
+    then = next((then for words, then in _ADVICE if re.search(words, said)), "")
+    if not then and text.count("{") > text.count("}"):
+        then = "It is cut off, or a bracket is missing: give all of it."
+    written = f"{_WRITTEN}; {_CHANGED if text else _NEWER}"
+    then = (then or written).format(version=artefact_version())
+    place = re.match(r"line (\d+), column (\d+): ", said)
+    if not text or place is None:
+        return LoadError(f"{_NO_MODULE}: {said}. {then}")
+    lines = text.split("\n")
+    before = sum(len(line) + 1 for line in lines[: int(place[1]) - 1])
+    position = min(before + int(place[2]) - 1, len(text))
+    return ParseError(f"{_NO_MODULE}: {said[place.end() :]}", text, position, then)
 
 
-_WRITTEN = (
-    "A module is written by `jax.jit(f).lower(...).as_text()` or `jax.export`; portable "
-    "artefacts are read up to version {version} of StableHLO, which newer releases of "
-    "JAX go beyond: install one, or export for an older version."
+_NO_MODULE = "this is no StableHLO that can be read"
+_WRITTEN = "A module is written by `jax.jit(f).lower(...).as_text()` or `jax.export`"
+_CHANGED = "if this is one, it was changed here, or a newer JAX has another syntax."
+_NEWER = (
+    "portable artefacts are read up to version {version} of StableHLO, which newer "
+    "releases of JAX go beyond: install one, or export for an older version."
 )
 _ADVICE = (
+    (
+        r"operation 'vhlo\.",
+        "It was written by a newer JAX: version {version} of StableHLO is the newest that "
+        "is read here. Install that JAX, or export for an older version.",
+    ),
+    (
+        "no function `main`",
+        "A module begins with the function `main`: call the one to read so.",
+    ),
     (
         r"Dialect `\w+' not found|unregistered dialect",
         "The dialects stablehlo, chlo, func, sdy and mhlo are read: convert the program "

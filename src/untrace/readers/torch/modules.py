@@ -149,8 +149,9 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return Module.__call__(self, *args, **kwargs)
     own = self.__dict__
     with INSIDE.inside(self.is_layer):
-        if self.is_layer and not own["_modules"]:  # it draws with keys of its caller
-            return self.forward(*args, **kwargs)
+        is_called = KEYS.module is not None
+        if is_called and self.is_layer and not own["_modules"]:
+            return self.forward(*args, **kwargs)  # it draws with keys of its caller
         with KEYS.inside(own["copied_from"]):
             return self.forward(*args, **kwargs)
 

@@ -253,7 +253,8 @@ class _SameNumbers(torch.overrides.TorchFunctionMode):
 
     def __init__(self, keys: Sequence[Any]) -> None:
         super().__init__()
-        self._drawn = Drawn(iter(keys)).table()
+        self._draws = Drawn(iter(keys))
+        self._drawn = self._draws.table()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -262,12 +263,15 @@ class _SameNumbers(torch.overrides.TorchFunctionMode):
         name = name_of(func)
         if name in self._drawn:
             return self._drawn[name](*args, **kwargs)
-        if name in ("lstm", "gru") and args[5] and args[6]:
-            raise NotImplementedError("dropout between recurrent layers")
+        if name in _RECURRENT and args[5] and args[6]:
+            return self._draws.layers(func, *args)
         if is_python(func):  # it may call the functions above
             with self:
                 return without_overrides(func)(*args, **kwargs)
         return func(*args, **kwargs)
+
+
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 class Drawn:
@@ -330,6 +334,37 @@ class Drawn:
         kept = self._kept(p, tuple(input.shape)).to(input.dtype)
         scale = ((1 - p) * (1 + p * SELU_LIMIT**2)) ** -0.5
         return scale * (input * kept - SELU_LIMIT * (1 - kept) + p * SELU_LIMIT)
+
+    def layers(
+        self,
+        func: Any,
+        input: Any,
+        hx: Any,
+        params: Sequence[Any],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Any, ...]:
+        """A recurrent network, one layer after the other, with dropout between them."""
+        is_lstm = isinstance(hx, (tuple, list))
+        n_params, n_states = len(params) // num_layers, 1 + bidirectional
+        lasts: list[Any] = []
+        if batch_first:  # the lowerings drop parts of what has the steps first
+            input = input.transpose(0, 1)
+        for i in range(num_layers):
+            here = slice(i * n_states, (i + 1) * n_states)
+            given = [x[here] for x in hx] if is_lstm else hx[here]
+            weights = params[i * n_params : (i + 1) * n_params]
+            options = has_biases, 1, 0.0, train, bidirectional, False
+            input, *states = func(input, given, weights, *options)
+            lasts.append(states)
+            if i < num_layers - 1:
+                input = self.dropout(input, dropout)
+        output = input.transpose(0, 1) if batch_first else input
+        return output, *map(torch.cat, zip(*lasts))
 
     def _kept(self, p: float, shape: tuple[int, ...]) -> Any:
         keep = jax.random.bernoulli(next(self._keys), 1 - p, shape)

@@ -61,9 +61,10 @@ def read(
     inputs = {name: value for name, value in values.items() if holds_array(value)}
     kept = parameters(module)
     params = {path: to_array(value) for path, value in kept.items()}
-    state = {path: to_array(value) for path, value in buffers(module).items()}
-    looked = _look(module, bound, params, state, inputs)
-    state = {path: state[path] for path in looked.read}
+    every = {path: to_array(value) for path, value in buffers(module).items()}
+    looked = _look(module, bound, params, every, inputs)
+    state = {path: every[path] for path in looked.read}
+    unread = {path: array for path, array in every.items() if path not in state}
     arguments: dict[str, Any] = {}
     if params:
         arguments["params"] = nested(params)
@@ -77,7 +78,7 @@ def read(
     def function(*given: Any) -> Any:
         taken = dict(zip(arguments, given))
         given_state = taken.get("params", {}), taken.get("buffers", {})
-        run = Run(module, *given_state, state)
+        run = Run(module, *given_state, unread)
         key = taken[list(arguments)[-len(inputs) - 1]] if looked.drawing else None
         KEYS.start(key, looked.drawing)
         called = {n: taken[names[n]] if n in names else v for n, v in bound.items()}
@@ -119,8 +120,8 @@ class Run:
     Args:
       module: The module.
       params: Its parameters, nested.
-      given: Its buffers, nested.
-      state: The paths of the buffers that are given; others are constants.
+      given: Its buffers, nested, but for those that it does not read.
+      unread: Those, by their paths.
 
     Attributes:
       state: The tensors that stand for the buffers.
@@ -129,14 +130,16 @@ class Run:
 
     lost: tuple[Path, ...] = ()
 
-    def __init__(self, module: Any, params: Any, given: Any, state: Any) -> None:
+    def __init__(
+        self, module: Any, params: Any, given: Any, unread: Mapping[Path, Any]
+    ) -> None:
         self._params = {path: Tensor(at(params, path)) for path in parameters(module)}
         known = {
             id(value): self._params[path] for path, value in parameters(module).items()
         }
         self.state: dict[Path, Tensor] = {}
         for path, value in buffers(module).items():
-            made = Tensor(at(given, path) if path in state else to_array(value))
+            made = Tensor(unread[path] if path in unread else at(given, path))
             self.state[path] = known[id(value)] = made
         self.starts = {path: one.held for path, one in self.state.items()}
 
@@ -220,7 +223,7 @@ def _look(
     found: list[_Looked] = []
 
     def run(params: Any, state: Any, inputs: Any) -> Any:
-        one = Run(module, nested(params), nested(state), state)
+        one = Run(module, nested(params), nested(state), {})
         KEYS.start(None)
         out = one({**bound, **inputs})
         now = {path: tensor.array for path, tensor in one.state.items()}
@@ -329,4 +332,6 @@ def to_tensors(value: Any) -> Any:
     """A value with tensors in place of arrays."""
     if isinstance(value, dict):
         return {key: to_tensors(part) for key, part in value.items()}
+    if type(value) is list:  # of results, torch has none, but inputs are what they are
+        return [to_tensors(part) for part in value]
     return wrapped(value)

@@ -14,6 +14,11 @@ def _default() -> Any:
     return jax_dtype(torch.get_default_dtype())
 
 
+def _typed(dtype: Any) -> dict[str, Any]:
+    """What says the type of new arrays, if something is to say it."""
+    return {} if dtype is None else {"dtype": dtype}
+
+
 @lowering("zeros", "empty")
 def zeros(*size: Any, dtype: Any = None, **named: Any) -> Any:
     return jnp.zeros(sizes(size or tuple(named.values())), dtype or _default())
@@ -28,22 +33,22 @@ def ones(*size: Any, dtype: Any = None, **named: Any) -> Any:
 def full(size: Any, fill_value: Any, dtype: Any = None) -> Any:
     if dtype is None and isinstance(fill_value, float):
         dtype = _default()
-    return jnp.full(tuple(size), fill_value, dtype)
+    return jnp.full(tuple(size), fill_value, **_typed(dtype))
 
 
 @lowering("zeros_like", "empty_like")
 def zeros_like(input: Any, dtype: Any = None) -> Any:
-    return jnp.zeros_like(input, dtype)
+    return jnp.zeros_like(input, **_typed(dtype))
 
 
 @lowering()
 def ones_like(input: Any, dtype: Any = None) -> Any:
-    return jnp.ones_like(input, dtype)
+    return jnp.ones_like(input, **_typed(dtype))
 
 
 @lowering()
 def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Any:
-    return jnp.full_like(input, fill_value, dtype)
+    return jnp.full_like(input, fill_value, **_typed(dtype))
 
 
 @lowering("new_zeros", "new_empty")
@@ -89,7 +94,7 @@ def arange(*bounds: Any, dtype: Any = None, **named: Any) -> Any:
         bounds = tuple([given[k] for k in ("start", "end", "step") if k in given])
     if len(bounds) == 2 and bounds[0] == 0:
         bounds = bounds[1:]
-    return jnp.arange(*bounds, dtype=dtype)
+    return jnp.arange(*bounds, **_typed(dtype))
 
 
 @lowering()
@@ -104,7 +109,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
 
 @lowering("tensor", "as_tensor", "scalar_tensor")
 def tensor(data: Any, dtype: Any = None) -> Any:
-    return jnp.asarray(data, dtype)
+    return jnp.asarray(data, **_typed(dtype))
 
 
 for _name, _dtype in {

@@ -187,7 +187,14 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 def hardtanh(
     input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Any:
+    if min_val == 0:
+        return _clipped_relu(input, max_val)
     return jnp.clip(input, min_val, max_val)
+
+
+def _clipped_relu(input: Any, max_val: float) -> Any:
+    """The gradient at 0, where layers of zeros are, is 0 in torch; of a `clip` it is 1/2."""
+    return jnp.minimum(jax.nn.relu(input), max_val)
 
 
 @lowering("hardswish")
@@ -233,7 +240,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 
 @lowering()
 def relu6(input: Any, inplace: bool = False) -> Any:
-    return jax.nn.relu6(input)
+    return _clipped_relu(input, 6)
 
 
 @lowering()

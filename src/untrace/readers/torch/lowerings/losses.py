@@ -107,6 +107,22 @@ def l1_loss(
 
 
 @lowered_function()
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    is_one = jnp.maximum(jnp.log(input), -100)
+    is_zero = jnp.maximum(jnp.log1p(-input), -100)
+    losses = (target - 1) * is_zero - target * is_one
+    losses = losses if weight is None else losses * weight
+    return _reduced(losses, reduction)
+
+
+@lowered_function()
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,

@@ -8,22 +8,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from untrace.readers.torch.lowerings.linear import linear
 from untrace.readers.torch.lowerings.random import KEYS, dropout
 from untrace.readers.torch.lowerings.table import kept, lowered_function
 from untrace.recovery.classifying import recorded
 
 
 @kept
-def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
+def lstm_layer(
+    inputs: Any,
+    h: Any,
+    c: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    reverse: bool,
+) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
-    w_ih, w_hh, *biases = weights
 
     @recorded
     def step(state: Any, x: Any) -> Any:
         h, c = state
         gates = x @ w_ih.T + h @ w_hh.T
-        for bias in biases:
-            gates = gates + bias
+        if b_ih is not None:
+            gates = gates + b_ih + b_hh
         i, f, g, o = jnp.split(gates, 4, axis=-1)
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
@@ -34,17 +43,15 @@ def lstm_layer(inputs: Any, h: Any, c: Any, weights: Any, reverse: bool) -> Any:
 
 
 @kept
-def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
+def gru_layer(
+    inputs: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, reverse: bool
+) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
-    w_ih, w_hh, *biases = weights
 
     @recorded
     def step(h: Any, x: Any) -> Any:
-        gates_x, gates_h = x @ w_ih.T, h @ w_hh.T
-        if biases:
-            gates_x, gates_h = gates_x + biases[0], gates_h + biases[1]
-        r_x, z_x, n_x = jnp.split(gates_x, 3, axis=-1)
-        r_h, z_h, n_h = jnp.split(gates_h, 3, axis=-1)
+        r_x, z_x, n_x = jnp.split(linear(x, w_ih, b_ih), 3, axis=-1)
+        r_h, z_h, n_h = jnp.split(linear(h, w_hh, b_hh), 3, axis=-1)
         r, z = jax.nn.sigmoid(r_x + r_h), jax.nn.sigmoid(z_x + z_h)
         n = jnp.tanh(n_x + r * n_h)
         h = (1 - z) * n + z * h
@@ -55,15 +62,23 @@ def gru_layer(inputs: Any, h: Any, weights: Any, reverse: bool) -> Any:
 
 
 @kept
-def rnn_layer(inputs: Any, h: Any, weights: Any, reverse: bool, activation: Any) -> Any:
+def rnn_layer(
+    inputs: Any,
+    h: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any,
+    b_hh: Any,
+    reverse: bool,
+    activation: Any,
+) -> Any:
     """One direction of one layer: outputs of all steps, and the last state."""
-    w_ih, w_hh, *biases = weights
 
     @recorded
     def step(h: Any, x: Any) -> Any:
         total = x @ w_ih.T + h @ w_hh.T
-        for bias in biases:
-            total = total + bias
+        if b_ih is not None:
+            total = total + b_ih + b_hh
         h = activation(total)
         return h, h
 
@@ -91,7 +106,8 @@ def _stacked(
         outs: list[Any] = []
         for direction in range(n_directions):
             k = layer * n_directions + direction
-            weights = list(params[k * n_weights : (k + 1) * n_weights])
+            given = params[k * n_weights : (k + 1) * n_weights]
+            weights = [*given, None, None][:4]
             out, last = run(x, [s[k] for s in states], weights, bool(direction))
             outs.append(out)
             lasts.append(last)
@@ -105,7 +121,7 @@ def _stacked(
 def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
         h, c = states
-        out, h, c = lstm_layer(x, h, c, weights, reverse)
+        out, h, c = lstm_layer(x, h, c, *weights, reverse=reverse)
         return out, [h, c]
 
     out, lasts = _stacked(run, input, hx, params, *options)
@@ -116,7 +132,7 @@ def lstm(input: Any, hx: Any, params: Any, *options: Any) -> Any:
 def gru(input: Any, hx: Any, params: Any, *options: Any) -> Any:
     def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
         (h,) = states
-        out, h = gru_layer(x, h, weights, reverse)
+        out, h = gru_layer(x, h, *weights, reverse=reverse)
         return out, [h]
 
     out, lasts = _stacked(run, input, [hx], params, *options)
@@ -127,7 +143,7 @@ def _rnn(name: str, activation: Any) -> None:
     def rnn(input: Any, hx: Any, params: Any, *options: Any) -> Any:
         def run(x: Any, states: Any, weights: Any, reverse: bool) -> Any:
             (h,) = states
-            out, h = rnn_layer(x, h, weights, reverse, activation)
+            out, h = rnn_layer(x, h, *weights, reverse=reverse, activation=activation)
             return out, [h]
 
         out, lasts = _stacked(run, input, [hx], params, *options)
@@ -156,11 +172,8 @@ def lstm_cell(
 def gru_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
-    gates_x, gates_h = input @ w_ih.T, hx @ w_hh.T
-    if b_ih is not None:
-        gates_x, gates_h = gates_x + b_ih, gates_h + b_hh
-    r_x, z_x, n_x = jnp.split(gates_x, 3, axis=-1)
-    r_h, z_h, n_h = jnp.split(gates_h, 3, axis=-1)
+    r_x, z_x, n_x = jnp.split(linear(input, w_ih, b_ih), 3, axis=-1)
+    r_h, z_h, n_h = jnp.split(linear(hx, w_hh, b_hh), 3, axis=-1)
     r, z = jax.nn.sigmoid(r_x + r_h), jax.nn.sigmoid(z_x + z_h)
     n = jnp.tanh(n_x + r * n_h)
     return (1 - z) * n + z * hx
