@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from dataclasses import replace
 
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.calls import is_mentioned
+from untrace.lifting.recorded.unify.names import body_of
 from untrace.optional import optional, unchanged
-
-_CALL = re.compile(r"return (?P<function>\w+)\((?P<given>[\w, ]*)\)")
-_JITTED = re.compile(
-    r"return (?P<jit>[\w.]+)\((?P<function>\w+)\)\((?P<given>[\w, ]*)\)"
-)
 
 
 @optional(unchanged)
@@ -25,17 +22,18 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
     """
     if len(main.lines) != 1 or main.after:
         return main
-    found = _CALL.fullmatch(main.lines[0]) or _JITTED.fullmatch(main.lines[0])
-    if found is None or found.groupdict().get("jit", jit) != jit:
+    called, maker, given = _only_call(main)
+    if maker not in ("", jit):
         return main
-    inner = next((f for f in functions if f.name == found["function"]), None)
-    if inner is None or inner.after or inner.parameters != found["given"]:
+    inner = next((f for f in functions if f.name == called), None)
+    if inner is None or inner.after or inner.parameters != given:
         return main
-    if main.parameters != inner.parameters or _is_named(inner, functions):
+    named = frozenset({inner.name})
+    is_named = any(is_mentioned(one, named) for one in functions)
+    if main.parameters != inner.parameters or is_named:
         return main
     functions.remove(inner)
-    made = [jit] if "jit" in found.groupdict() else []
-    decorators = [*main.decorators, *made, *inner.decorators]
+    decorators = [*main.decorators, *filter(None, [maker]), *inner.decorators]
     taken = {function.name for function in functions}
     name = main.name if main.names[0] in taken else main.names[0]
     return replace(
@@ -43,8 +41,24 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
     )
 
 
-def _is_named(function: Function, functions: list[Function]) -> bool:
-    """Whether a function is mentioned by another one, or by itself."""
-    word = re.compile(rf"\b{function.name}\b")
-    lines = [line for one in functions for line in (*one.decorators, *one.lines)]
-    return any(word.search(line) for line in lines)
+def _only_call(main: Function) -> tuple[str, str, str]:
+    """Return the function that is called with variables alone, what makes it, and these.
+
+    The text `return f(x, y)` has no maker, `return jax.jit(f)(x, y)` has one.
+    """
+    body = body_of(main)
+    match body.nodes[0]:
+        case ast.Return(value=ast.Call(func=function, args=args, keywords=[])):
+            pass
+        case _:
+            return "", "", ""
+    if not all(isinstance(one, ast.Name) for one in args):
+        return "", "", ""
+    given = ", ".join(body.source(one) for one in args)
+    match function:
+        case ast.Name(id=name):
+            return name, "", given
+        case ast.Call(func=maker, args=[ast.Name(id=name)], keywords=[]):
+            return name, body.source(maker), given
+        case _:
+            return "", "", ""
