@@ -14,7 +14,7 @@ from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Literal, Value, from_jaxpr
 from untrace.jaxapi import evaluation
 from untrace.reduction.edits import Edits, Held, Opening, Substitute
-from untrace.reduction.program import Program, sub_blocks
+from untrace.reduction.program import Program, all_blocks, sub_blocks
 
 
 class Unfitting(Exception):
@@ -166,6 +166,7 @@ class _Evaluator:
     def __init__(self, edits: Edits, root: Block) -> None:
         self.edits = edits
         self.touched = _touched(edits, root)
+        self.read = _read(root) if edits.opened else set[Atom]()
         self.carries: dict[int, tuple[Any, ...]] = {}
 
     def block(
@@ -318,10 +319,24 @@ class _Evaluator:
         body: Block = eqn.params["jaxpr"]
         n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
         consts = operands[:n_consts]
-        carry = self._carry(opening) or operands[n_consts : n_consts + n_carry]
-        xs = [operand[opening.step] for operand in operands[n_consts + n_carry :]]
+        entering = self._carry(opening) or operands[n_consts : n_consts + n_carry]
+        carry, xs = entering[:n_carry], entering[n_carry:]
+        if not xs:
+            xs = [operand[opening.step] for operand in operands[n_consts + n_carry :]]
         results = self.block(body, [*consts, *carry, *xs])
-        return [*results[:n_carry], *(y[None] for y in results[n_carry:])]
+        return [
+            y if i < n_carry or value not in self.read else y[None]
+            for i, (y, value) in enumerate(zip(results, eqn.results))
+        ]
+
+
+def _read(root: Block) -> set[Atom]:
+    """Collect what equations read or sub-programs return: its type has to stay."""
+    blocks = list(all_blocks(root))
+    read = {
+        atom for block in blocks for eqn in block.equations for atom in eqn.operands
+    }
+    return read.union(*(block.outputs for block in blocks if block is not root))
 
 
 def _touched(edits: Edits, root: Block) -> set[Block]:

@@ -45,7 +45,11 @@ Simpler = Callable[[Any], Any]
 
 
 def _together(search: Search) -> None:
-    for simpler in (_ones, _zeros, _rounded):
+    """Simplify all inputs; zeros hide what is wrong with values, and are plainest."""
+    plainest = (_zeros, _ones)
+    if search.judge.keep.depends_on_values:
+        plainest = (_ones, _zeros)
+    for simpler in (*plainest, _rounded):
         if search.first(iter([_all(search.best, simpler)])):
             break
 
