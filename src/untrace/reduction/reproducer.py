@@ -15,6 +15,8 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import jax
+
 from untrace import jaxapi
 from untrace._version import __version__
 from untrace.anonymity import strings_left, untrace_anonymous
@@ -29,6 +31,7 @@ from untrace.reduction.outcome import Job
 from untrace.reduction.polishing import drawn_values, look, with_public_calls
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
+from untrace.reduction.widening import in_32_bits
 from untrace.reduction.wording import counted, duration
 from untrace.reduction.writing import captured
 from untrace.result import Source
@@ -51,6 +54,7 @@ class Story:
       control: With which inputs it does not fail, as a sentence.
       told: What fails, with the message that was seen.
       explained: Sentences about the equation that fails.
+      rate: In how many of its runs the original failed, as a part of 1.
     """
 
     origin: str
@@ -61,6 +65,7 @@ class Story:
     control: str = ""
     told: str = ""
     explained: tuple[str, ...] = ()
+    rate: float = 1.0
 
     def line(self) -> str:
         """Return the line of figures."""
@@ -87,6 +92,12 @@ def reproducer(
       equations but where a public call stands for a primitive.
     """
     writer = _Writer(keep, story, judge, is_anonymous)
+    narrow = in_32_bits(program)
+    if narrow is not None:  # the setting is one that the failure need not have
+        with jax.enable_x64(False):
+            source = writer.best(narrow)
+            if _still_fails(source, narrow, judge):
+                return writer.polished(source, narrow)
     source = writer.best(program)
     return writer.polished(source, program)
 
@@ -146,9 +157,7 @@ class _Writer:
     ) -> tuple[Source, Program] | None:
         """Return a better text with public calls; None if there is none."""
         before = look(source)
-        if not before.binds:
-            return None
-        for other in with_public_calls(program):
+        for other in with_public_calls(program, is_bound=bool(before.binds)):
             made = None if other is None else self.written(other, source.options.level)
             if other is None or made is None or not look(made) < before:
                 continue
@@ -292,6 +301,7 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
     needed = ", ".join(f"`{name}`" for name in _own_modules(source))
     lines = [
         story.told or keep.describe(),
+        *([f"It failed in {story.rate:.0%} of the runs."] if story.rate < 1 else []),
         *([story.control] if story.control else []),
         *story.explained,
         "",
@@ -307,8 +317,6 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
 
 def versions() -> str:
     """Describe the installation: JAX, its device, Python."""
-    import jax
-
     devices = sorted({device.platform for device in jax.devices()})
     shown = ", ".join(name.upper() for name in devices)
     return (
