@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.ir import Literal
 from untrace.reduction import values
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits, Opening
-from untrace.reduction.program import all_equations
+from untrace.reduction.program import all_blocks, all_equations
 from untrace.reduction.trials import Judge
 
 X = np.linspace(1.0, 2.0, 4, dtype=np.float32)
@@ -110,3 +111,20 @@ def test_a_step_that_is_opened_needs_nothing_for_its_rows():
     opened = apply(read, Edits(opened={eqn: held}))
     assert opened is not None  # whose sum is that of an axis that is still there
     assert opened.block.equations[-1].name == "reduce_sum"
+
+
+def test_a_loop_is_left_that_public_functions_make():
+    def function(x, n):
+        h = jax.lax.fori_loop(0, n, lambda i, h: jnp.sin(h) + i, jnp.tanh(x) * 3)
+        return (h**2).sum()
+
+    keep = untrace.keep.raises(under="grad")
+    made = untrace.reduce(function, keep=keep)(X, np.int32(4))
+    assert ".bind(" not in str(made.source)
+    numbers = [
+        atom.value
+        for block in all_blocks(made.program.block)
+        for atom in block.outputs
+        if isinstance(atom, Literal)
+    ]
+    assert all(number in (0, 1) for number in numbers)  # in bodies as elsewhere

@@ -12,7 +12,7 @@ from untrace import jaxapi
 from untrace.ir import Literal
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
-from untrace.reduction.program import Program, open_equations
+from untrace.reduction.program import Program, open_blocks
 from untrace.reduction.search import Search
 
 
@@ -89,8 +89,9 @@ def _merged(program: Program) -> Iterator[Program | None]:
 
 
 def _simpler_literals(program: Program) -> Iterator[Program | None]:
-    for eqn in open_equations(program.block):
-        for atom in eqn.operands:
+    for block in open_blocks(program.block):
+        operands = [atom for eqn in block.equations for atom in eqn.operands]
+        for atom in (*operands, *block.outputs):
             if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
                 for number in _plainer(atom):
                     yield apply(program, Edits(literals={atom: number}))
