@@ -88,6 +88,12 @@ def test_64_bits_are_not_enabled_for_32():
         assert "enable_x64" in str(source)
 
 
+def test_settings_that_a_failure_does_not_need_are_left_out():
+    with jax.default_matmul_precision("highest"), jax.numpy_rank_promotion("raise"):
+        made = untrace.reduce(lambda x: jnp.sqrt(x @ x - 9), keep="nan()")(X[0])
+    assert "tracing_context" not in str(made.source)
+
+
 def test_a_failure_that_does_not_always_show_says_so():
     jaxpr = jax.make_jaxpr(jnp.log)(np.float32(-1))
     program = program_from(jaxpr, (np.float32(-1),), ("x",), "f")

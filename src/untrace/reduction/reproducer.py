@@ -26,12 +26,14 @@ from untrace.options import Options
 from untrace.parsing import parse
 from untrace.pipeline import untrace_captured
 from untrace.printable import printable
+from untrace.reduction.applying import apply
+from untrace.reduction.edits import Edits
 from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.outcome import Job
 from untrace.reduction.polishing import drawn_values, look, with_public_calls
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
-from untrace.reduction.widening import in_32_bits
+from untrace.reduction.widening import idle_settings
 from untrace.reduction.wording import counted, duration
 from untrace.reduction.writing import captured
 from untrace.result import Source
@@ -92,12 +94,13 @@ def reproducer(
       equations but where a public call stands for a primitive.
     """
     writer = _Writer(keep, story, judge, is_anonymous)
-    narrow = in_32_bits(program)
-    if narrow is not None:  # the setting is one that the failure need not have
-        with jax.enable_x64(False):
-            source = writer.best(narrow)
-            if _still_fails(source, narrow, judge):
-                return writer.polished(source, narrow)
+    idle = idle_settings(program)
+    if idle:
+        with jaxapi.default_settings(idle):
+            plain = apply(program, Edits())
+            source = None if plain is None else writer.best(plain)
+            if plain and source and _still_fails(source, plain, judge):
+                return writer.polished(source, plain)
     source = writer.best(program)
     return writer.polished(source, program)
 

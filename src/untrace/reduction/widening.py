@@ -1,4 +1,4 @@
-"""A program in 64 bits: what float32 is in it becomes float64; and back to 32 bits."""
+"""A program in 64 bits: what float32 is in it becomes float64, and inputs are widened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from untrace.errors import LiftingError
 from untrace.options import Options
 from untrace.parsing import parse
 from untrace.reduction.applying import apply
-from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program, all_blocks
 from untrace.reduction.simpler_types import retyped
 from untrace.reduction.writing import written
@@ -34,15 +33,11 @@ def in_64_bits(program: Program) -> Program | None:
     return program if edits is None else apply(program, edits)
 
 
-def in_32_bits(program: Program) -> Program | None:
-    """Return a program that 64 bits are enabled for, traced again without them.
-
-    None if they are not enabled, or if it has values of 64 bits.
-    """
-    if not jaxapi.is_wide() or any(map(_has_64_bits, _avals(program))):
-        return None
-    with jax.enable_x64(False):
-        return apply(program, Edits())
+def idle_settings(program: Program) -> list[str]:
+    """List the settings of this process that a program need not be traced under."""
+    is_wide = any(map(_has_64_bits, _avals(program)))
+    changed = jaxapi.set_managers()
+    return [name for name in changed if not (is_wide and name == "enable_x64")]
 
 
 def _avals(program: Program) -> Iterator[Any]:
