@@ -101,3 +101,15 @@ def test_a_failure_that_does_not_always_show_says_so():
     predicate = keep.nan()
     source, _ = reproducer(program, predicate, story, Judge(predicate))
     assert "It failed in 33% of the runs." in source.title
+
+
+def test_updates_of_constants_at_constant_places_are_short():
+    def program():
+        levels = jnp.full(5, 0.5).at[0].set(0.1, unique_indices=True)
+        return jax.lax.sort((levels,), dimension=0)
+
+    made = untrace.reduce(program, keep="contains('scatter', 'sort')")()
+    text = str(made.source)
+    assert "ScatterDimensionNumbers" not in text
+    assert "    return jnp.sort(" in text
+    assert len(text.splitlines()) < 35

@@ -175,6 +175,11 @@ def _sort(operands: list[Any], params: Params) -> list[Any]:
     return list(lax.sort(tuple(operands), **{name: params[name] for name in names}))
 
 
+def _sort_one(operands: list[Any], params: Params) -> Any:
+    (operand,) = operands
+    return jnp.sort(operand, axis=params["dimension"], stable=params["is_stable"])
+
+
 PUBLIC: dict[str, Call] = {
     "cholesky": lambda operands, _: lax.linalg.cholesky(
         *operands, symmetrize_input=False
@@ -199,6 +204,7 @@ SHORTER: dict[str, Call] = {
     "scatter-mul": _at("multiply"),
     "scatter-min": _at("min"),
     "scatter-max": _at("max"),
+    "sort": _sort_one,
 }
 """Likewise, for what can be written without `bind`, but at length."""
 

@@ -65,6 +65,8 @@ def _one_by_one(program: Program) -> Iterator[Program | None]:
             _zeros,
             _ones,
             _constant,
+            _least,
+            _largest,
             _counting,
             _integers,
             _tenfold,
@@ -166,9 +168,17 @@ def _digit(array: Any, round_: Callable[[Any], Any]) -> Any:
     return np.where(is_number, np.sign(wide) * round_(size / scale) * scale, wide)
 
 
+def _extreme(array: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the least or the largest number: a failure often needs just that one."""
+    is_ordered = array.size and jaxapi.dtype_kind(array.dtype) != "complex"
+    return function(array) if is_ordered else array.reshape(-1)[0] if array.size else 0
+
+
 _zeros = _numbers(np.zeros_like)
 _ones = _numbers(np.ones_like)
 _constant = _numbers(lambda a: np.full_like(a, a.reshape(-1)[0]) if a.size else a)
+_least = _numbers(lambda a: np.full_like(a, _extreme(a, np.min)))
+_largest = _numbers(lambda a: np.full_like(a, _extreme(a, np.max)))
 _counting = _numbers(lambda a: np.arange(a.size).reshape(a.shape))
 _integers = _numbers(_to_integers)
 _rounded = _numbers(_to_one_digit)
