@@ -357,6 +357,7 @@ def _finished(
             shown_control(program, is_anonymous),
             "" if is_anonymous else keep.told(verdict.outcomes),
             () if is_anonymous else explained,
+            pinned.rate,
         )
 
     keep, source = pinned.keep, None

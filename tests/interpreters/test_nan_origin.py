@@ -114,6 +114,11 @@ TRAPS: list[tuple[str, Callable[[Any], Any], Any]] = [
         lambda x: jnp.linalg.cholesky(jnp.outer(x, x) - jnp.eye(3) * 2),
         X,
     ),
+    (
+        "singular matrix",
+        lambda x: jnp.linalg.solve(jnp.outer(x, x), x),
+        X,
+    ),
 ]
 
 

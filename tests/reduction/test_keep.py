@@ -597,6 +597,44 @@ def test_any_expression_of_the_outputs_is_checked():
     assert keep.check(lambda outputs: outputs[1] == 3).holds(seen, PROGRAM)
 
 
+LIMIT = 3
+
+
+def _last_is_three(found):
+    return found[1] == LIMIT
+
+
+def _speaks(outputs):
+    print(outputs)
+    return True
+
+
+def test_a_check_that_is_an_expression_is_shown_in_files():
+    least = 1.5
+    for function, text in (
+        (lambda x: jnp.isnan(x[0]).any(), "np.isnan(outputs[0]).any()"),
+        (_last_is_three, "outputs[1] == 3"),
+        (lambda x: bool((x[0] > least).all()), "bool((outputs[0] > 1.5).all())"),
+        (lambda x: sorted(x), None),
+        (lambda x: X.sum() > 1, None),
+        (_speaks, None),
+        (np.any, None),
+    ):
+        predicate = keep.check(function)
+        lines = predicate.check_lines("f", None)
+        assert (lines[-1] == "print(outputs)") is (text is None)
+        assert (f"assert not ({text}), outputs" in lines) is (text is not None)
+        assert " at 0x" not in str(predicate)
+        if text:
+            assert str(keep.parse(str(predicate))) == f"check({text!r})"
+
+
+def test_of_a_nan_next_to_nothing_holds_so_that_it_is_no_control():
+    predicate = keep.check("outputs[0].max() > 1e3")
+    assert predicate.is_fine(outcomes_of(predicate, "return x"), PROGRAM)
+    assert not predicate.is_fine(outcomes_of(predicate, "return x * np.nan"), PROGRAM)
+
+
 @pytest.mark.parametrize(
     "text",
     [

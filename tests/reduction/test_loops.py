@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.ir import Literal
 from untrace.reduction import values
-from untrace.reduction.applying import program_from
-from untrace.reduction.program import all_equations
+from untrace.reduction.applying import apply, program_from
+from untrace.reduction.edits import Edits, Opening
+from untrace.reduction.program import all_blocks, all_equations
 from untrace.reduction.trials import Judge
 
 X = np.linspace(1.0, 2.0, 4, dtype=np.float32)
@@ -85,3 +87,44 @@ def test_a_loop_that_public_functions_take_away_is_not_made():
     keep = untrace.keep.contains("while", "sin")
     text = str(untrace.reduce(counting, keep=keep)(X[0]).source)
     assert "jax.lax.while_loop(" in text and ".bind(" not in text
+
+
+def test_a_step_that_is_opened_needs_nothing_for_its_rows():
+    def step(carry, row):
+        return carry + row, jnp.log(carry - row)
+
+    def function(rows):
+        scaled = jnp.sin(rows) * 3
+        return jax.lax.scan(step, jnp.float32(1), scaled)[1]
+
+    rows = np.linspace(0, 1, 5, dtype=np.float32)
+    program = program_from(jax.make_jaxpr(function)(rows), (rows,), ("rows",), "f")
+    (eqn,) = (eqn for eqn in program.block.equations if eqn.name == "scan")
+    held = Opening(step=4, carry=(np.float32(1), np.float32(2)))
+    opened = apply(program, Edits(opened={eqn: held}))
+    assert opened is not None
+    assert [eqn.name for eqn in opened.block.equations] == ["sub", "log"]
+    assert [float(value) for value in opened.values] == [1.0, 2.0]
+    summed = jax.make_jaxpr(lambda rows: function(rows).sum())(rows)
+    read = program_from(summed, (rows,), ("rows",), "f")
+    (eqn,) = (eqn for eqn in read.block.equations if eqn.name == "scan")
+    opened = apply(read, Edits(opened={eqn: held}))
+    assert opened is not None  # whose sum is that of an axis that is still there
+    assert opened.block.equations[-1].name == "reduce_sum"
+
+
+def test_a_loop_is_left_that_public_functions_make():
+    def function(x, n):
+        h = jax.lax.fori_loop(0, n, lambda i, h: jnp.sin(h) + i, jnp.tanh(x) * 3)
+        return (h**2).sum()
+
+    keep = untrace.keep.raises(under="grad")
+    made = untrace.reduce(function, keep=keep)(X, np.int32(4))
+    assert ".bind(" not in str(made.source)
+    numbers = [
+        atom.value
+        for block in all_blocks(made.program.block)
+        for atom in block.outputs
+        if isinstance(atom, Literal)
+    ]
+    assert all(number in (0, 1) for number in numbers)  # in bodies as elsewhere

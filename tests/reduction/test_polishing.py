@@ -59,3 +59,57 @@ def test_large_inputs_are_drawn_where_the_failure_does_not_need_theirs():
     assert not np.array_equal(found.values[0], x)
     needed = Judge(predicate & keep.inf())  # which it does not show
     assert reproducer(program, predicate, story, needed)[0].module.stored
+
+
+def test_scatters_of_single_numbers_are_written_as_updates():
+    def program(x, i):
+        return jnp.sort(jnp.tanh(x).at[i].add(x[:4] * 3))
+
+    x, i = np.arange(10, dtype=np.float32), np.array([0, 3, 3, 2])
+    made = untrace.reduce(program, keep="contains('scatter-add', 'sort')")(x, i)
+    text = str(made.source)
+    assert ".at[" in text and ".add(" in text
+    assert "ScatterDimensionNumbers" not in text
+    assert len(text.splitlines()) < 40
+
+
+def test_64_bits_are_not_enabled_for_32():
+    with jax.enable_x64(True):
+        wide = np.float64(800)
+        jaxpr = jax.make_jaxpr(lambda x: jnp.cosh(x) / jnp.sinh(x))(np.float32(wide))
+        program = program_from(jaxpr, (np.float32(wide),), ("x",), "f")
+        predicate = keep.nan()
+        story = Story("f", 1, 1, 0, 0.0)
+        source, _ = reproducer(program, predicate, story, Judge(predicate))
+        assert "enable_x64" not in str(source)
+        jaxpr = jax.make_jaxpr(lambda x: jnp.cosh(x) / jnp.sinh(x))(wide)
+        program = program_from(jaxpr, (wide,), ("x",), "f")
+        source, _ = reproducer(program, predicate, story, Judge(predicate))
+        assert "enable_x64" in str(source)
+
+
+def test_settings_that_a_failure_does_not_need_are_left_out():
+    with jax.default_matmul_precision("highest"), jax.numpy_rank_promotion("raise"):
+        made = untrace.reduce(lambda x: jnp.sqrt(x @ x - 9), keep="nan()")(X[0])
+    assert "tracing_context" not in str(made.source)
+
+
+def test_a_failure_that_does_not_always_show_says_so():
+    jaxpr = jax.make_jaxpr(jnp.log)(np.float32(-1))
+    program = program_from(jaxpr, (np.float32(-1),), ("x",), "f")
+    story = Story("f", 1, 1, 0, 0.0, rate=1 / 3)
+    predicate = keep.nan()
+    source, _ = reproducer(program, predicate, story, Judge(predicate))
+    assert "It failed in 33% of the runs." in source.title
+
+
+def test_updates_of_constants_at_constant_places_are_short():
+    def program():
+        levels = jnp.full(5, 0.5).at[0].set(0.1, unique_indices=True)
+        return jax.lax.sort((levels,), dimension=0)
+
+    made = untrace.reduce(program, keep="contains('scatter', 'sort')")()
+    text = str(made.source)
+    assert "ScatterDimensionNumbers" not in text
+    assert "    return jnp.sort(" in text
+    assert len(text.splitlines()) < 35

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from jax import lax
 
-from untrace import jaxapi
+from untrace import jaxapi, keep
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits
+from untrace.reduction.passes.contents import simplify_contents
 from untrace.reduction.program import all_equations
+from untrace.reduction.search import Search
 from untrace.reduction.simpler_params import simpler_params
 from untrace.reduction.simpler_types import dtype_changes, retyped
+from untrace.reduction.trials import Judge
 
 TO_64 = {np.dtype(np.float32): np.dtype(np.float64)}
 TO_32 = {np.dtype(np.float64): np.dtype(np.float32)}
@@ -210,3 +213,12 @@ def test_nothing_proposed_is_set_already(name):
 def test_a_plain_program_has_nothing_to_simplify():
     p = program(lambda x: jnp.sin(x).sum() + lax.cumsum(x)[0], floats(4))
     assert proposals(p) == []
+
+
+def test_all_numbers_of_an_input_may_become_the_one_that_fails():
+    x = np.float32([1, 2, -3, 0.5])
+    program = program_from(jax.make_jaxpr(jnp.log)(x), (x,), ("x",), "f")
+    search = Search(program, Judge(keep.nan()))
+    simplify_contents(search)
+    (left,) = search.best.values
+    assert (left == left[0]).all() and left[0] < 0

@@ -254,7 +254,9 @@ from untrace.jaxapi.settings import SETTINGS as SETTINGS
 from untrace.jaxapi.settings import STRICTER as STRICTER
 from untrace.jaxapi.settings import Setting as Setting
 from untrace.jaxapi.settings import current_setting as current_setting
+from untrace.jaxapi.settings import default_settings as default_settings
 from untrace.jaxapi.settings import noting_scopes as noting_scopes
+from untrace.jaxapi.settings import set_managers as set_managers
 from untrace.jaxapi.sharding import (
     ambient_mesh,
     devices_of,

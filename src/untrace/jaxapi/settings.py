@@ -7,10 +7,11 @@ than a microsecond, so the recorder does so at every call.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+import jax
 from jax._src import config as _config
 from jax._src import source_info_util as _source_info_util
 from jax._src import xla_metadata_lib as _xla_metadata_lib
@@ -49,6 +50,22 @@ _STATES: tuple[Any, ...] = (
 
 
 _NOTES_SCOPES: ContextVar[bool] = ContextVar("notes scopes", default=False)
+
+
+def set_managers() -> list[str]:
+    """List the settings that are not what they are in a new process, but for `jit`."""
+    values = zip(MANAGERS.items(), _STATES)
+    changed = [name for (name, value), state in values if state.value != value]
+    return [name for name in changed if name != "disable_jit"]
+
+
+@contextlib.contextmanager
+def default_settings(names: Sequence[str]) -> Generator[None, None, None]:
+    """Give settings the values that they have in a new process."""
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(getattr(jax, name)(MANAGERS[name]))
+        yield
 
 
 @contextlib.contextmanager

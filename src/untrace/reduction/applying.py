@@ -7,14 +7,14 @@ does not trace, or gives results that do not fit, is no candidate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Literal, Value, from_jaxpr
 from untrace.jaxapi import evaluation
 from untrace.reduction.edits import Edits, Held, Opening, Substitute
-from untrace.reduction.program import Program, sub_blocks
+from untrace.reduction.program import Program, all_blocks, all_equations, sub_blocks
 
 
 class Unfitting(Exception):
@@ -58,8 +58,22 @@ def apply(program: Program, edits: Edits) -> Program | None:
             closed, used = evaluation.without_dead_code(traced)
     except Exception:  # an edit may ask anything of JAX
         return None
-    return _cleaned(
+    made = _cleaned(
         traced, closed, used, arrays, names, program.name, _controls(program, edits)
+    )
+    return None if _n_passing(made.block) > _n_passing(program.block) else made
+
+
+def _n_passing(block: Block) -> int:
+    """Count results of `while` loops that are just what enters.
+
+    `jax.lax.while_loop` gives these without the loop, so that no public call makes it.
+    """
+    return sum(
+        result is not None and is_passed
+        for eqn in all_equations(block)
+        if eqn.name == "while"
+        for result, is_passed in zip(eqn.results, _passed(eqn))
     )
 
 
@@ -166,6 +180,7 @@ class _Evaluator:
     def __init__(self, edits: Edits, root: Block) -> None:
         self.edits = edits
         self.touched = _touched(edits, root)
+        self.read = _read(root) if edits.opened else set[Atom]()
         self.carries: dict[int, tuple[Any, ...]] = {}
 
     def block(
@@ -318,10 +333,24 @@ class _Evaluator:
         body: Block = eqn.params["jaxpr"]
         n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
         consts = operands[:n_consts]
-        carry = self._carry(opening) or operands[n_consts : n_consts + n_carry]
-        xs = [operand[opening.step] for operand in operands[n_consts + n_carry :]]
+        entering = self._carry(opening) or operands[n_consts : n_consts + n_carry]
+        carry, xs = entering[:n_carry], entering[n_carry:]
+        if not xs:
+            xs = [operand[opening.step] for operand in operands[n_consts + n_carry :]]
         results = self.block(body, [*consts, *carry, *xs])
-        return [*results[:n_carry], *(y[None] for y in results[n_carry:])]
+        return [
+            y if i < n_carry or value not in self.read else y[None]
+            for i, (y, value) in enumerate(zip(results, eqn.results))
+        ]
+
+
+def _read(root: Block) -> set[Atom]:
+    """Collect what equations read or sub-programs return: its type has to stay."""
+    blocks = list(all_blocks(root))
+    read = {
+        atom for block in blocks for eqn in block.equations for atom in eqn.operands
+    }
+    return read.union(*(block.outputs for block in blocks if block is not root))
 
 
 def _touched(edits: Edits, root: Block) -> set[Block]:
@@ -447,6 +476,17 @@ def _changes(body: Any, params: Mapping[str, Any]) -> bool:
         made is not given or id(seen) in read
         for given, made, seen in zip(carried, body.outvars, looked_at)
     )
+
+
+def _passed(eqn: Equation) -> Iterator[bool]:
+    """Say of each value that a while loop carries whether nothing changes or reads it."""
+    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    carried = body.inputs[eqn.params["body_nconsts"] :]
+    looked_at = cond.inputs[eqn.params["cond_nconsts"] :]
+    read = {atom for inner in cond.equations for atom in inner.operands}
+    read.update(cond.outputs)
+    for given, made, seen in zip(carried, body.outputs, looked_at):
+        yield made is given and seen not in read
 
 
 def _check_types(expected: Sequence[Any], found: Sequence[Any]) -> None:

@@ -64,7 +64,7 @@ def with_needed(program: Program, keep: Keep, judge: Judge) -> Keep:
         rest = [other for other in needed if other != item]
         if rest and _fails(program, keep, judge, rest):
             needed = rest
-    return keep.with_env(_joined(needed))
+    return keep.with_env(joined(needed))
 
 
 def _is_option(name: str) -> bool:
@@ -72,7 +72,7 @@ def _is_option(name: str) -> bool:
     return name.startswith("JAX_") and not is_idle
 
 
-def _joined(items: Sequence[Item]) -> tuple[Item, ...]:
+def joined(items: Sequence[Item]) -> tuple[Item, ...]:
     """Put flags of one variable together again."""
     made: dict[str, str] = {}
     for name, value in items:
@@ -87,7 +87,7 @@ def _fails(program: Program, keep: Keep, judge: Judge, items: Sequence[Item]) ->
         return False
     settings = {name for name, _ in given_settings()}
     base = {k: v for k, v in os.environ.items() if k not in settings}
-    base |= dict(_joined(items))
+    base |= dict(joined(items))
     runs = [
         replace(
             job.run, env=tuple({**base, **dict(job.run.env)}.items()), is_whole_env=True

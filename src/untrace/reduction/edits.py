@@ -38,8 +38,9 @@ class Opening:
     Attributes:
       branch: Which branch of a `cond`.
       step: Which step of a `scan` its inputs are taken from.
-      carry: Values of the carry before that step; those that enter the loop if None.
-      control: What the carry is under the control inputs; the same if None.
+      carry: Values of the carry before that step, and of the rows that a `scan` takes in
+        it if they are not to be taken from its inputs; those that enter the loop if None.
+      control: What these are under the control inputs; the same if None.
     """
 
     branch: int = 0

@@ -52,23 +52,30 @@ def look(source: Source) -> Look:
     return Look(binds, int(bool(source.module.stored)), n_tokens)
 
 
-def with_public_calls(program: Program) -> Iterator[Program | None]:
-    """List the programs with public calls in the place of primitives: all, then single."""
+def with_public_calls(program: Program, *, is_bound: bool) -> Iterator[Program | None]:
+    """List the programs with public calls in the place of primitives: all, then single.
+
+    Args:
+      program: The program.
+      is_bound: Whether its text binds a primitive; if none, there may be shorter calls.
+    """
     eqns = list(open_equations(program.block))
     if len(eqns) > MAX_EQUATIONS:
         return
-    rewritten = {eqn: _calling(eqn) for eqn in eqns if eqn.name in PUBLIC}
-    if rewritten:
-        yield apply(program, Edits(rewritten=rewritten))
-    if len(rewritten) > 1:
-        for eqn, rewriting in rewritten.items():
-            yield apply(program, Edits(rewritten={eqn: rewriting}))
+    tables = (PUBLIC, SHORTER) if is_bound else (SHORTER,)
+    for table in tables:
+        rewritten = {e: _calling(e, table[e.name]) for e in eqns if e.name in table}
+        if rewritten:
+            yield apply(program, Edits(rewritten=rewritten))
+        if len(rewritten) > 1:
+            for eqn, rewriting in rewritten.items():
+                yield apply(program, Edits(rewritten={eqn: rewriting}))
 
 
-def _calling(eqn: Equation) -> Rewriting:
+def _calling(eqn: Equation, call: Call) -> Rewriting:
     def rewriting(operands: list[Any]) -> Sequence[Any]:
         with evaluation.opened_call(eqn):  # the line of the user stays
-            made = PUBLIC[eqn.name](operands, dict(eqn.params))
+            made = call(operands, dict(eqn.params))
         return made if isinstance(made, list) else [made]
 
     return rewriting
@@ -135,6 +142,22 @@ def _scan(operands: list[Any], params: Params) -> list[Any]:
     return [*carry, *ys]
 
 
+def _at(method: str) -> Call:
+    """Return the method of `x.at[...]` for a scatter of numbers at single places."""
+
+    def call(operands: list[Any], params: Params) -> Any:
+        operand, indices, updates = operands
+        where = params["dimension_numbers"]
+        axes = where.scatter_dims_to_operand_dims
+        is_plain = not where.update_window_dims and not where.operand_batching_dims
+        if not is_plain or axes != tuple(range(jnp.ndim(operand))):
+            raise ValueError("it is no scatter of single numbers")
+        places = tuple(jnp.asarray(indices)[..., axis] for axis in axes)
+        return getattr(jnp.asarray(operand).at[places], method)(updates)
+
+    return call
+
+
 def _eigh(operands: list[Any], params: Params) -> list[Any]:
     values, vectors = jnp.linalg.eigh(*operands, symmetrize_input=False)
     return [vectors, values]
@@ -150,6 +173,11 @@ def _svd(operands: list[Any], params: Params) -> list[Any]:
 def _sort(operands: list[Any], params: Params) -> list[Any]:
     names = ("dimension", "is_stable", "num_keys")
     return list(lax.sort(tuple(operands), **{name: params[name] for name in names}))
+
+
+def _sort_one(operands: list[Any], params: Params) -> Any:
+    (operand,) = operands
+    return jnp.sort(operand, axis=params["dimension"], stable=params["is_stable"])
 
 
 PUBLIC: dict[str, Call] = {
@@ -169,6 +197,16 @@ PUBLIC: dict[str, Call] = {
     },
 }
 """What to call in the place of a primitive: functions of its operands and params."""
+
+SHORTER: dict[str, Call] = {
+    "scatter": _at("set"),
+    "scatter-add": _at("add"),
+    "scatter-mul": _at("multiply"),
+    "scatter-min": _at("min"),
+    "scatter-max": _at("max"),
+    "sort": _sort_one,
+}
+"""Likewise, for what can be written without `bind`, but at length."""
 
 
 # ---- inputs ---------------------------------------------------------------------------

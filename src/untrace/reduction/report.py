@@ -23,7 +23,7 @@ from untrace.reduction.bisecting import (
     versions_between,
     with_version,
 )
-from untrace.reduction.circumstances import given_settings
+from untrace.reduction.circumstances import given_settings, joined
 from untrace.reduction.elsewhere import Asking, Finding, usual_findings
 from untrace.reduction.keeping import Keep
 from untrace.reduction.program import Program
@@ -35,7 +35,7 @@ MAX_LINES = 40
 """Lines of what the program says that are shown: the last ones."""
 
 RUN_S = 120.0
-PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
+PACKAGES = ("numpy", "ml_dtypes")
 
 
 class Reduced(Protocol):
@@ -154,7 +154,10 @@ def _run(reduction: Reduced) -> tuple[str, str]:
             return text, f"(stopped after {RUN_S:g} s)"
     lines = done.stdout.decode(errors="replace").splitlines()[-MAX_LINES:]
     ended = f"(exit status {done.returncode})"
-    return text, _without_places("\n".join(map(printable, [*lines, ended])))
+    said = "\n".join(map(printable, [*lines, ended]))
+    for place in {folder, os.path.realpath(folder)}:
+        said = said.replace(place + os.sep, "")
+    return text, _without_places(said)
 
 
 def _arguments(text: str) -> list[str]:
@@ -172,7 +175,7 @@ def _without_places(text: str) -> str:
 
 def _versions(reduction: Reduced) -> str:
     installed = [f"{name} {_version(name)}" for name in PACKAGES]
-    settings = [f"{name}={value}" for name, value in given_settings()]
+    settings = [f"{name}={value}" for name, value in joined(given_settings())]
     needed = [f"{n}={v}" for run in reduction.keep.runs for n, v in run.env]
     lines = [
         f"- {versions()}",
@@ -196,9 +199,11 @@ def _version(name: str) -> str:
 def _table(findings: Sequence[Finding]) -> list[str]:
     if not findings:
         return []
-    rows = ["", "| with | the program | |", "|---|---|---|"]
+    is_said = any(finding.said for finding in findings)
+    heads = ["with", "the program", *(["it says"] if is_said else [])]
+    rows = ["", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for finding in findings:
-        cells = (f"`{finding.where}`", finding.verdict, finding.said)
+        cells = [f"`{finding.where}`", finding.verdict, *([finding.said] * is_said)]
         rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return rows
 

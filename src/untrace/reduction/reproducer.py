@@ -15,6 +15,8 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import jax
+
 from untrace import jaxapi
 from untrace._version import __version__
 from untrace.anonymity import strings_left, untrace_anonymous
@@ -24,11 +26,14 @@ from untrace.options import Options
 from untrace.parsing import parse
 from untrace.pipeline import untrace_captured
 from untrace.printable import printable
+from untrace.reduction.applying import apply
+from untrace.reduction.edits import Edits
 from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.outcome import Job
 from untrace.reduction.polishing import drawn_values, look, with_public_calls
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
+from untrace.reduction.widening import idle_settings
 from untrace.reduction.wording import counted, duration
 from untrace.reduction.writing import captured
 from untrace.result import Source
@@ -51,6 +56,7 @@ class Story:
       control: With which inputs it does not fail, as a sentence.
       told: What fails, with the message that was seen.
       explained: Sentences about the equation that fails.
+      rate: In how many of its runs the original failed, as a part of 1.
     """
 
     origin: str
@@ -61,6 +67,7 @@ class Story:
     control: str = ""
     told: str = ""
     explained: tuple[str, ...] = ()
+    rate: float = 1.0
 
     def line(self) -> str:
         """Return the line of figures."""
@@ -87,6 +94,13 @@ def reproducer(
       equations but where a public call stands for a primitive.
     """
     writer = _Writer(keep, story, judge, is_anonymous)
+    idle = idle_settings(program)
+    if idle:
+        with jaxapi.default_settings(idle):
+            plain = apply(program, Edits())
+            source = None if plain is None else writer.best(plain)
+            if plain and source and _still_fails(source, plain, judge):
+                return writer.polished(source, plain)
     source = writer.best(program)
     return writer.polished(source, program)
 
@@ -146,9 +160,7 @@ class _Writer:
     ) -> tuple[Source, Program] | None:
         """Return a better text with public calls; None if there is none."""
         before = look(source)
-        if not before.binds:
-            return None
-        for other in with_public_calls(program):
+        for other in with_public_calls(program, is_bound=bool(before.binds)):
             made = None if other is None else self.written(other, source.options.level)
             if other is None or made is None or not look(made) < before:
                 continue
@@ -292,6 +304,7 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
     needed = ", ".join(f"`{name}`" for name in _own_modules(source))
     lines = [
         story.told or keep.describe(),
+        *([f"It failed in {story.rate:.0%} of the runs."] if story.rate < 1 else []),
         *([story.control] if story.control else []),
         *story.explained,
         "",
@@ -307,8 +320,6 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
 
 def versions() -> str:
     """Describe the installation: JAX, its device, Python."""
-    import jax
-
     devices = sorted({device.platform for device in jax.devices()})
     shown = ", ".join(name.upper() for name in devices)
     return (

@@ -32,7 +32,7 @@ from untrace.reduction.trials import (
     Judge,
     Trial,
     Verdict,
-    can_be_transformed,
+    can_fail,
     prepare,
 )
 from untrace.reduction.wording import counted
@@ -52,7 +52,7 @@ class Stats:
       accepted: Of those, how many failed in the wanted way.
       rejected: How many did not.
       duplicates: Candidates that had been judged before.
-      untraceable: Candidates that JAX cannot trace.
+      untraceable: Candidates that JAX cannot trace, or that cannot fail.
       other_failures: How often which other failure was seen.
       recordings: Runs that recorded intermediate values.
       seconds: Wall time.
@@ -247,6 +247,7 @@ class Search:
         return high
 
     def _ready(self, candidates: Iterable[Program | None]) -> Iterator[_Ready]:
+        asked: set[str] = set()  # also what still runs while the next is made ready
         for program in candidates:
             if program is None:
                 self.stats.untraceable += 1
@@ -254,18 +255,16 @@ class Search:
             size = measure(program)
             if not size < self.size:
                 continue
-            if not size.equations and self.judge.keep.depends_on_values:
-                self.stats.untraceable += 1  # it computes nothing that could be wrong
-                continue
-            if not can_be_transformed(program, self.judge.keep):
+            if not can_fail(program, self.judge.keep):
                 self.stats.untraceable += 1
                 continue
             try:
                 digest = self.digest(program)
-                is_known = digest in self.verdicts
+                is_known = digest in self.verdicts or digest in asked
+                asked.add(digest)
                 self.stats.duplicates += is_known
                 if is_known:
-                    if self.verdicts[digest]:
+                    if self.verdicts.get(digest):
                         yield _Ready(program, size, digest, None)
                     continue
                 trial = prepare(program, self.judge.keep)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation, Literal
+from untrace.ir import Atom, Block, Equation, Literal
 from untrace.reduction.program import Program, sub_blocks
 from untrace.reduction.remembering import by_identity
 from untrace.reduction.simpler_params import simpler_params
@@ -69,7 +69,8 @@ class _Measuring:
         known = self._known.get(block)
         if known is None:
             parts = [self._equation(eqn) for eqn in block.equations]
-            own = (0, 0, *_of_types([value.aval for value in block.inputs]), 0, 0)
+            types = _of_types([value.aval for value in block.inputs])
+            own = (0, 0, *types, 0, _literals(block.outputs))
             known = self._known[block] = _sum([own, *parts])
         return known
 
@@ -83,7 +84,7 @@ class _Measuring:
             axes,
             dtypes,
             len(list(simpler_params(eqn))),
-            sum(_digits(a.value) for a in eqn.operands if isinstance(a, Literal)),
+            _literals(eqn.operands),
         )
         return _sum([own, *inner]) if inner else own
 
@@ -111,6 +112,10 @@ def _count(shape: Any) -> int:
 
 def _dtype_name(aval: Any) -> str:
     return str(getattr(aval, "dtype", "float32"))
+
+
+def _literals(atoms: Sequence[Atom]) -> int:
+    return sum(_digits(atom.value) for atom in atoms if isinstance(atom, Literal))
 
 
 def _digits(value: Any) -> int:

@@ -64,9 +64,9 @@ STRUCTURE: tuple[Pass, ...] = (
     ("open loops", open_loops),
 )
 TOGETHER: tuple[Pass, ...] = (
+    ("plain contents", plain_together),  # of which nothing need be said of axes then
     ("shrink axes", shrink_together),
     ("drop axes", drop_together),
-    ("plain contents", plain_together),
 )
 INSIDE: tuple[Pass, ...] = (
     ("cut inside calls", focus),

@@ -69,6 +69,19 @@ def prepare(program: Program, keep: Keep) -> Trial | None:
     return None if controls is None else Trial(program, jobs, controls)
 
 
+def can_fail(program: Program, keep: Keep) -> bool:
+    """Whether a program may fail, as far as that is known before it runs.
+
+    One that computes nothing does not, but for commands, of which nothing is known.
+    """
+    is_any = any(run.action == "command" for run in keep.runs)
+    if not is_any and not program.block.equations:
+        return False
+    if keep.decide((None,) * len(keep.runs), program) is False:
+        return False
+    return can_be_transformed(program, keep)
+
+
 def can_be_transformed(program: Program, keep: Keep) -> bool:
     """Whether there is an input that derivatives are taken by, where some are."""
     if not any(run.under in ("grad", "jvp") for run in keep.runs):
@@ -219,7 +232,7 @@ class Judge:
         seen = tuple(outcome for outcome in outcomes if outcome is not None)
         if decision:
             return self._controlled(trial, seen)
-        return Verdict(False, self.keep.other_failure(seen), seen)
+        return Verdict(False, self.keep.other_failure(seen) if seen else None, seen)
 
     def _controlled(self, trial: Trial, seen: tuple[Outcome, ...]) -> Verdict:
         """Demand of a program that fails that it does not with its control inputs."""

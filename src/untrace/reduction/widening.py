@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
 
+from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.options import Options
 from untrace.parsing import parse
 from untrace.reduction.applying import apply
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_blocks
 from untrace.reduction.simpler_types import retyped
 from untrace.reduction.writing import written
 
 FLOAT64 = {np.dtype(np.float32): np.dtype(np.float64)}
 """What "in 64 bits" means for a program in 32 bits."""
+
+_WIDE = frozenset({"float64", "int64", "uint64", "complex128"})
 
 _API = Options("api", comments="none")
 _INPUTS = "example_args"
@@ -26,6 +31,24 @@ def in_64_bits(program: Program) -> Program | None:
     """Return a program in 64 bits, made where those are enabled; None if there is none."""
     edits = retyped(program, FLOAT64)
     return program if edits is None else apply(program, edits)
+
+
+def idle_settings(program: Program) -> list[str]:
+    """List the settings of this process that a program need not be traced under."""
+    is_wide = any(map(_has_64_bits, _avals(program)))
+    changed = jaxapi.set_managers()
+    return [name for name in changed if not (is_wide and name == "enable_x64")]
+
+
+def _avals(program: Program) -> Iterator[Any]:
+    for block in all_blocks(program.block):
+        yield from (value.aval for value in (*block.inputs, *block.outputs))
+        for eqn in block.equations:
+            yield from eqn.result_avals
+
+
+def _has_64_bits(aval: Any) -> bool:
+    return str(getattr(aval, "dtype", "")) in _WIDE
 
 
 def definitions_in_64_bits(program: Program) -> list[str]:

@@ -291,6 +291,14 @@ TRAPS = (
         "add a small multiple of the identity, and make it symmetric.",
     ),
     Trap(
+        "singular matrix",
+        lambda e: e.name == "triangular_solve",
+        "the matrix is singular, or nearly so: its triangle has a 0 on the diagonal, by "
+        "which the solution is divided.",
+        "add a small multiple of the identity, or use `jnp.linalg.lstsq` or "
+        "`jnp.linalg.pinv`.",
+    ),
+    Trap(
         "inside of a kernel",
         lambda e: e.name in ("pallas_call", "mosaic_gpu_call", "ffi_call"),
         "the kernel makes it of what it is given here. The search ends at kernels.",

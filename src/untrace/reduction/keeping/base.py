@@ -111,6 +111,10 @@ class Keep:
         """The primitive that is pinned, if one is."""
         return None
 
+    def named(self, program: Program) -> tuple[str, ...]:
+        """List the primitives of a program that the predicate itself names."""
+        return ()
+
     def with_env(self, env: Env) -> Keep:
         """Return the predicate with environment variables for all runs beside its own."""
         return self

@@ -16,8 +16,12 @@ import numpy as np
 from untrace import jaxapi
 from untrace.errors import KeepError
 from untrace.reduction.keeping import scripts
-from untrace.reduction.keeping.base import Keep, RunningKeep, story
-from untrace.reduction.keeping.expressions import evaluate, read_expression
+from untrace.reduction.keeping.base import Keep, RunningKeep, story, to_text
+from untrace.reduction.keeping.expressions import (
+    evaluate,
+    expression_of,
+    read_expression,
+)
 from untrace.reduction.outcome import Outcome, Run
 from untrace.reduction.program import Program
 from untrace.reduction.workers import wire
@@ -29,7 +33,8 @@ class Check(RunningKeep):
 
     Attributes:
       test: An expression of `outputs` (a list of NumPy arrays), `inputs` and `np`; or a
-        function that is called with the outputs.
+        function that is called with the outputs. Files show it if it is such an
+        expression, as a lambda or in a `return`; otherwise they say to call it.
       made: The test does not hold for inputs in the place of outputs, so that the
         program makes what is wrong and does not just pass it on.
 
@@ -89,7 +94,9 @@ class Check(RunningKeep):
         return True
 
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
-        return outcomes[0].status == "ok" and not self.holds(outcomes, program)
+        if outcomes[0].status != "ok" or any(o.n_nan for o in outcomes[0].outputs):
+            return False  # of a NaN, next to nothing holds
+        return not self.holds(outcomes, program)
 
     def describe(self) -> str:
         return f"`{self._shown}` holds for the outputs{self.where}."
@@ -104,15 +111,15 @@ class Check(RunningKeep):
 
     @property
     def how_to_check(self) -> str:
-        if isinstance(self.test, str):
+        if self._text is not None:
             return super().how_to_check
         return f"call {self._shown}, which is yours, with what this file prints."
 
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         lines = scripts.call_lines(name, self.under)
-        if not isinstance(self.test, str):
+        if self._text is None:
             return [*lines, "print(outputs)"]
-        text = ast.unparse(read_expression(self.test))
+        text = ast.unparse(read_expression(self._text))
         if "inputs" in text:
             lines += ["inputs = [*example_args().values()]"]
         return [
@@ -125,8 +132,19 @@ class Check(RunningKeep):
     def check_imports(self) -> tuple[str, ...]:
         return (*scripts.env_lines(self.env), "import numpy as np")
 
+    def __str__(self) -> str:
+        if isinstance(self.test, str):
+            return to_text(self)
+        plain = to_text(replace(self, test="0"))
+        return plain.replace("'0'", repr(self._text) if self._text else self._shown, 1)
+
+    @property
+    def _text(self) -> str | None:
+        """The test as an expression, if it can be written as one."""
+        return self.test if isinstance(self.test, str) else expression_of(self.test)
+
     @property
     def _shown(self) -> str:
-        if isinstance(self.test, str):
-            return self.test
+        if self._text is not None:
+            return self._text
         return str(getattr(self.test, "__qualname__", type(self.test).__name__))

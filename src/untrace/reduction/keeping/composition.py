@@ -87,6 +87,9 @@ class _Pair(_Composed):
     def blamed(self) -> Blamed | None:
         return self.first.blamed or self.second.blamed
 
+    def named(self, program: Program) -> tuple[str, ...]:
+        return (*self.first.named(program), *self.second.named(program))
+
     def plain(self) -> Keep:
         parts = (part.plain() for part in self._parts)
         return replace(self, **dict(zip(("first", "second"), parts)))

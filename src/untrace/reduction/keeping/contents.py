@@ -52,6 +52,14 @@ class Contains(Keep):
         known = sorted({eqn.name for eqn in all_equations(program.block)})
         return f"The program has no {missing}. It has: {', '.join(known)}."
 
+    def named(self, program: Program) -> tuple[str, ...]:
+        present = dict.fromkeys(eqn.name for eqn in all_equations(program.block))
+        return tuple(
+            found
+            for found in present
+            if any(fnmatchcase(found, name) for name in self.names)
+        )
+
     def check_lines(self, name: str, program: Program | None = None) -> list[str]:
         return scripts.contains_lines(name, self.names, program)
 

@@ -8,10 +8,13 @@ else can be reached, since a journal may be another's.
 from __future__ import annotations
 
 import ast
+import inspect
 import operator
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from untrace.errors import KeepError
@@ -80,6 +83,58 @@ def read_expression(text: str) -> ast.expr:
     found = tree.body[0].value
     _check(found)
     return found
+
+
+def expression_of(function: Any) -> str | None:
+    """Return the expression that a function of the outputs computes.
+
+    None if it is no lambda or single `return` of the grammar whose source is known.
+    """
+    try:
+        tree = parse(textwrap.dedent(inspect.getsource(function)).strip())
+        names = inspect.getclosurevars(function)
+        (name,) = inspect.signature(function).parameters
+    except (OSError, SyntaxError, TypeError, ValueError):
+        return None
+    bodies = [body for node in ast.walk(tree) if (body := _returned(node)) is not None]
+    if len(bodies) != 1:
+        return None
+    known = {**names.globals, **names.nonlocals}
+    text = ast.unparse(_InGrammar(name, known).visit(bodies[0]))
+    try:
+        read_expression(text)
+    except KeepError:
+        return None
+    return text
+
+
+def _returned(node: ast.AST) -> ast.expr | None:
+    """Return the body of a lambda, or what a function returns that does nothing else."""
+    if isinstance(node, ast.Lambda):
+        return node.body
+    if isinstance(node, ast.FunctionDef) and len(node.body) == 1:
+        only = node.body[0]
+        return only.value if isinstance(only, ast.Return) else None
+    return None
+
+
+class _InGrammar(ast.NodeTransformer):
+    """Names of a function: its argument, NumPy (or that of JAX), numbers it closes over."""
+
+    def __init__(self, argument: str, known: Mapping[str, Any]) -> None:
+        self._argument = argument
+        self._known = known
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        found = self._known.get(node.id)
+        if node.id == self._argument:
+            return ast.Name("outputs", ast.Load())
+        if isinstance(found, (bool, int, float)):
+            return ast.Constant(found)
+        if found is np or found is jnp:
+            return ast.Name("np", ast.Load())
+        is_own = node.id in self._known or node.id in NAMES
+        return ast.Name("_", ast.Load()) if is_own else node  # something else
 
 
 def _check(node: ast.AST) -> None:

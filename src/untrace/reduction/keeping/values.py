@@ -18,7 +18,7 @@ from untrace.reduction.keeping.base import (
     story,
 )
 from untrace.reduction.outcome import Outcome, Output, Run
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations
 from untrace.reduction.widening import definitions_in_64_bits
 from untrace.reduction.workers import wire
 
@@ -63,7 +63,7 @@ class _NonFinite(RunningKeep):
     ) -> bool | None:
         jitted = outcomes[0]
         if jitted is None:
-            return None
+            return None if self._has_blamed(program) else False
         found = self._bad_outputs(jitted)
         if not found or not self._has_allowed_inputs(jitted):
             return False
@@ -191,6 +191,12 @@ class _NonFinite(RunningKeep):
         if outcome.has_finite_inputs:
             return True
         return not outcome.has_nan_inputs and self.inf_inputs is not False
+
+    def _has_blamed(self, program: Program) -> bool:
+        """Whether the primitive to blame is there: derivatives may have others."""
+        if self.blame is None or self.under is not None:
+            return True
+        return any(eqn.name == self.blame for eqn in all_equations(program.block))
 
     def _has_wanted_values(self, outcome: Outcome) -> bool:
         return not self.finite_values or outcome.has_finite_values is True

@@ -12,7 +12,7 @@ from untrace import jaxapi
 from untrace.ir import Literal
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
-from untrace.reduction.program import Program, open_equations
+from untrace.reduction.program import Program, open_blocks
 from untrace.reduction.search import Search
 
 
@@ -45,7 +45,11 @@ Simpler = Callable[[Any], Any]
 
 
 def _together(search: Search) -> None:
-    for simpler in (_ones, _zeros, _rounded):
+    """Simplify all inputs; zeros hide what is wrong with values, and are plainest."""
+    plainest = (_zeros, _ones)
+    if search.judge.keep.depends_on_values:
+        plainest = (_ones, _zeros)
+    for simpler in (*plainest, _rounded):
         if search.first(iter([_all(search.best, simpler)])):
             break
 
@@ -61,6 +65,8 @@ def _one_by_one(program: Program) -> Iterator[Program | None]:
             _zeros,
             _ones,
             _constant,
+            _least,
+            _largest,
             _counting,
             _integers,
             _tenfold,
@@ -85,8 +91,9 @@ def _merged(program: Program) -> Iterator[Program | None]:
 
 
 def _simpler_literals(program: Program) -> Iterator[Program | None]:
-    for eqn in open_equations(program.block):
-        for atom in eqn.operands:
+    for block in open_blocks(program.block):
+        operands = [atom for eqn in block.equations for atom in eqn.operands]
+        for atom in (*operands, *block.outputs):
             if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
                 for number in _plainer(atom):
                     yield apply(program, Edits(literals={atom: number}))
@@ -161,9 +168,17 @@ def _digit(array: Any, round_: Callable[[Any], Any]) -> Any:
     return np.where(is_number, np.sign(wide) * round_(size / scale) * scale, wide)
 
 
+def _extreme(array: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the least or the largest number: a failure often needs just that one."""
+    is_ordered = array.size and jaxapi.dtype_kind(array.dtype) != "complex"
+    return function(array) if is_ordered else array.reshape(-1)[0] if array.size else 0
+
+
 _zeros = _numbers(np.zeros_like)
 _ones = _numbers(np.ones_like)
 _constant = _numbers(lambda a: np.full_like(a, a.reshape(-1)[0]) if a.size else a)
+_least = _numbers(lambda a: np.full_like(a, _extreme(a, np.min)))
+_largest = _numbers(lambda a: np.full_like(a, _extreme(a, np.max)))
 _counting = _numbers(lambda a: np.arange(a.size).reshape(a.shape))
 _integers = _numbers(_to_integers)
 _rounded = _numbers(_to_one_digit)

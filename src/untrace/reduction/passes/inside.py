@@ -17,6 +17,7 @@ from untrace.ir import Block, Equation, Literal, Value
 from untrace.reduction.applying import apply
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Held, Substitute
+from untrace.reduction.passes.pointing import aimed_at
 from untrace.reduction.program import Program, open_blocks, sub_blocks
 from untrace.reduction.search import Search
 from untrace.reduction.values import Recorder, is_holdable, made_up
@@ -47,8 +48,15 @@ def _cut(search: Search, block: Block) -> None:
             for replaced, dropped in _variants(block, kept, values)
         )
 
-    if not suffices([]):
-        minimize(list(block.equations), suffices)
+    aims = list(aimed_at(search, block))
+    if not aims and suffices([]):
+        return
+    kept = list(block.equations)
+    for near in aims:
+        if len(near) < len(kept) and suffices(near):
+            kept = near
+            break
+    minimize(kept, suffices)
 
 
 def _variants(

@@ -95,7 +95,18 @@ def _steps(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]
         control = None
         if controls is not None:
             control = tuple(carry[step] for carry in controls)
+        rows = _rows(eqn, _operands(eqn, cutting), step)
+        if rows:  # without what computes them
+            other = _rows(eqn, others, step) if others is not None else rows
+            known = None if control is None else (*control, *other)
+            yield Opening(step=step, carry=(*carry, *rows), control=known)
         yield Opening(step=step, carry=carry, control=control)
+
+
+def _rows(eqn: Equation, operands: Sequence[Any], step: int) -> tuple[Any, ...]:
+    """Return what a scan takes of its inputs in a step."""
+    n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+    return tuple(rows[step] for rows in operands[n_consts + n_carry :])
 
 
 def _first_broken(carries: Sequence[Any], is_reversed: bool) -> int | None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from untrace import jaxapi
-from untrace.ir import Equation
+from untrace.ir import Block, Equation
 from untrace.reduction.outcome import EARLY, Outcome
 from untrace.reduction.passes.cutting import Cutting
 from untrace.reduction.program import Program, all_equations, sub_blocks
@@ -36,28 +36,49 @@ _OUTSIDE = frozenset(
 )
 """What XLA did not write itself."""
 
+_FUNCTIONS = {"while": ("while_loop", "fori_loop")}
+"""Functions by which messages call a primitive."""
+
 
 def start_there(search: Search) -> None:
     """Keep what is near an equation that the failure points at, at the least distance."""
     base = search.best
     if len(base.block.equations) < 3:
         return
-    places = list(pointed_at(base, search.outcomes))
+    places = list(pointed_at(base, search.outcomes, search.judge.keep.named(base)))
     if not places:
         return
     cutting = Cutting(search)
     is_carried = search.judge.keep.depends_on_values  # a bad value goes on to others
     for reach in REACHES:
         for eqns in places if reach == 0 else dict.fromkeys((places[0], places[-1])):
-            near = _near(base, eqns, reach, reach if is_carried else 0)
+            near = _near(base.block, eqns, reach, reach if is_carried else 0)
             if cutting.keeps(near):
                 return
 
 
+def aimed_at(search: Search, block: Block) -> Iterator[list[Equation]]:
+    """List parts of a sub-program: what a failure names in it, and what is near that."""
+    base = search.best
+    names = (
+        search.judge.keep.named(base)
+        or _names(base, search.outcomes)
+        or _suspects(base, search.outcomes)
+    )
+    aims = [eqn for eqn in block.equations if any(_has(eqn, name) for name in names)]
+    if aims:
+        yield from (_near(block, aims, reach, 0) for reach in REACHES)
+
+
 def pointed_at(
-    program: Program, outcomes: Sequence[Outcome]
+    program: Program, outcomes: Sequence[Outcome], named: Sequence[str] = ()
 ) -> Iterator[tuple[Equation, ...]]:
     """List what a failure points at: the equation to blame, then those of each kind.
+
+    Args:
+      program: The program.
+      outcomes: What was seen of it.
+      named: Primitives that the predicate names itself.
 
     Returns:
       Equations that are tried at once. Where none is to blame, the last of each kind
@@ -72,7 +93,7 @@ def pointed_at(
         and eqns[row].name == outcome.blame
     }
     yield from ((eqn,) for eqn in blamed)
-    names = _names(program, outcomes) or _suspects(program, outcomes)
+    names = named or _names(program, outcomes) or _suspects(program, outcomes)
     holding = [[eqn for eqn in eqns if _has(eqn, name)] for name in names]
     if not blamed:
         yield from ((found[-1],) for found in holding if found)
@@ -95,6 +116,8 @@ def _names(program: Program, outcomes: Sequence[Outcome]) -> list[str]:
         for word in _LONG.findall(said):
             inside = f"_{word.replace('-', '_')}_"
             found.update((name, None) for name in plain if plain[name] in inside)
+            called = (name for name, words in _FUNCTIONS.items() if word in words)
+            found.update((name, None) for name in called if name in known)
     return list(found)[:MAX_NAMES]
 
 
@@ -121,10 +144,10 @@ def _has(eqn: Equation, name: str) -> bool:
 
 
 def _near(
-    program: Program, eqns: Collection[Equation], before: int, after: int
+    block: Block, eqns: Collection[Equation], before: int, after: int
 ) -> list[Equation]:
     """List equations, and others so many steps before and after them."""
-    makers = {r: e for e in program.block.equations for r in e.results if r is not None}
+    makers = {r: e for e in block.equations for r in e.results if r is not None}
     found = {*eqns}
     last = found
     for _ in range(before):
@@ -133,6 +156,6 @@ def _near(
     last = {*eqns}
     for _ in range(after):
         made = {r for e in last for r in e.results if r is not None}
-        last = {e for e in program.block.equations if not made.isdisjoint(e.operands)}
+        last = {e for e in block.equations if not made.isdisjoint(e.operands)}
         found |= last
-    return [e for e in program.block.equations if e in found]
+    return [e for e in block.equations if e in found]

@@ -4,6 +4,7 @@ Axes are shrunk jointly through the whole program: everything that must have the
 size changes with it. Thresholds are real (a crash from 4,096 elements on, say), so an
 axis that cannot be 1 is halved as long as that works, at either end, and then bisected.
 It may become shorter by one or two once other axes have changed; that is tried first.
+Axes of the same size tend to have the same threshold: the second is not bisected.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ def shrink_axes(search: Search) -> None:
     tried: set[object] = set()
     while (axis := _next(search.best, tried)) is not None:
         tried.add(_key(search.best, axis))
-        is_settled = (_places(search.best, axis), axis.size) in search.settled
-        (_nibble if is_settled else _shrink)(search, axis)
+        if ("axis", _places(search.best, axis), axis.size) in search.settled:
+            _nibble(search, axis)
+        elif ("size", axis.size) in search.settled:
+            _shrink_as_others(search, axis)
+        else:
+            _shrink(search, axis)
 
 
 def shrink_together(search: Search) -> None:
@@ -120,7 +125,14 @@ def _shrink(search: Search, axis: Axis) -> None:
         else:
             break
     size = search.smallest(size // 2, size, lambda n: _made(base, axis, n, start))
-    search.settled.add((_places(base, axis), size))
+    search.settled |= {("axis", _places(base, axis), size), ("size", size)}
+
+
+def _shrink_as_others(search: Search, axis: Axis) -> None:
+    """Shrink an axis as long as one that could be no shorter: it rarely can, either."""
+    base, size = search.best, axis.size
+    sizes = dict.fromkeys((1, size // 2, size - 1))
+    search.first(_made(base, axis, n, start) for n in sizes for start in (0, size - n))
 
 
 def _nibble(search: Search, axis: Axis) -> None:
@@ -166,8 +178,16 @@ def _all_dropped(program: Program) -> Program | None:
 
 
 def _smaller_inputs(program: Program) -> Iterator[Program | None]:
+    axes = find_axes(program.block).groups
+    known = {place for axis in axes if axis.size > 1 for place in axis.places}
     for value in program.block.inputs:
-        for number, size in enumerate(getattr(value.aval, "shape", ())):
+        shape = getattr(value.aval, "shape", ())
+        if shape.count(1) > 1:
+            ones = tuple(0 if size == 1 else slice(None) for size in shape)
+            yield apply(program, Edits(inputs={value: itemgetter(ones)}))
+        for number, size in enumerate(shape):
+            if (value, number) in known:  # it changes with others, in `shrink_axes`
+                continue
             for part in _parts(number, size):
                 yield apply(program, Edits(inputs={value: itemgetter(part)}))
 
