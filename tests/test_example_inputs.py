@@ -237,6 +237,16 @@ def test_all_orders_of_many_inputs_are_kept(seed):
     assert all(np.all(np.isfinite(result)) for result in results)
 
 
+def test_inputs_of_many_shapes_are_compared():
+    def program(x, y, z):
+        distances = x[:, None] - y[None, :]
+        return distances.sum() + jnp.sqrt(z - x).sum() + jnp.max(y / z.max())
+
+    x = jnp.asarray(RNG.uniform(0, 0.5, size=(20, 2)), jnp.float32)
+    _, inputs, function = examples(program, x, x[:9], 1 + x[:, :1])
+    assert np.isfinite(function(**inputs))
+
+
 def test_inputs_that_are_zeros_or_equal_are_no_bounds():
     examples(width, jnp.zeros(40), -LOW)
     source, _, _ = examples(width, LOW, LOW)

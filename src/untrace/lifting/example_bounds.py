@@ -167,7 +167,10 @@ def _goes_with(other: Input, leaf: Input) -> bool:
     shape = np.shape(leaf.value)
     if DRAWS in other.text and other.aval.dtype != leaf.aval.dtype:
         return False
-    return np.broadcast_shapes(np.shape(other.value), shape) == shape
+    try:
+        return np.broadcast_shapes(np.shape(other.value), shape) == shape
+    except ValueError:  # shapes that do not go together
+        return False
 
 
 def _names(trees: Mapping[str, Tree], lifter: Lifter) -> dict[int, str]:

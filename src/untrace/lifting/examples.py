@@ -3,9 +3,9 @@
 Small arrays that the user passed are written exactly, as are those of a pattern (zeros,
 ranges). Larger or abstract ones are drawn from a fixed seed with the same shape and
 dtype, like those that were passed (`example_arrays.py`): labels and indices remain
-valid, variances positive, bounds below others (`example_bounds.py`). What is alike in large trees is written once
-(`alike_inputs.py`). Where the program is asked to have exactly its inputs (a
-reproducer), large ones go to the sidecar.
+valid, variances positive, bounds below others (`example_bounds.py`). What is alike in
+large trees is written once (`alike_inputs.py`). Where the program is asked to have
+exactly its inputs (a reproducer), large ones go to the sidecar.
 """
 
 from __future__ import annotations
