@@ -394,6 +394,38 @@ def test_a_function_that_branches_on_an_array_raises_its_own_error():
         untrace.source(branching)(jnp.ones(3), True)
 
 
+@jax.jit
+def _clipped(x, limit):
+    return jnp.minimum(x, limit)
+
+
+@pytest.mark.parametrize(
+    ("function", "number", "expected"),
+    [
+        (lambda x, d: jnp.mean(x, keepdims=d), True, "keepdims=True"),
+        (lambda x, d: jax.lax.cumsum(x, reverse=d), True, "reverse=True"),
+        (lambda x, n: jnp.zeros((n,)) + x[0], 2, "jnp.zeros((2,))"),
+        (lambda x, n: jax.lax.integer_pow(x, n), 3, "jax.lax.integer_pow(x, 3)"),
+        (lambda x, n: x * n.bit_length(), 4, "x * 3"),
+        (lambda x, n: {2: jnp.sin, 3: jnp.cos}[n](x), 3, "jnp.cos(x)"),
+        (lambda x, a: _clipped(x, float(a)), 0.5, "0.5"),
+    ],
+)
+def test_numbers_that_a_function_needs_to_know_stay_what_they_are(
+    function, number, expected
+):
+    source = untrace.source(function)(jnp.arange(3.0), number)
+    assert source.report.is_verified and expected in str(source), str(source)
+
+
+def test_errors_of_functions_that_are_given_numbers_are_their_own():
+    def refuses(x, n):
+        raise KeyError(f"{type(n).__name__} is none of ours")
+
+    with pytest.raises(KeyError, match="Tracer is none of ours"):
+        untrace.source(refuses)(jnp.ones(3), 2)
+
+
 # ---- what fails only while it is recorded ------------------------------------------
 
 

@@ -1,6 +1,8 @@
 """Example inputs of saved files: as the program needs them, or those that were given."""
 
+import itertools
 import re
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -138,6 +140,128 @@ def test_kinds_have_named_sizes():
     size = re.search(r"(\w+) = 5  # ", source.text)[1]
     assert f"np.cov(rng.normal(size=({size}, 4 * {size})))" in source.text
     assert inputs["matrix"].shape == (5, 5)
+
+
+LOW = jnp.asarray(RNG.uniform(0, 1, size=40), jnp.float32)
+HIGH = LOW + jnp.asarray(RNG.uniform(0.1, 0.5, size=40), jnp.float32)
+SIGNED = jnp.asarray(RNG.normal(size=40), jnp.float32)
+LATE = jnp.asarray(RNG.uniform(0, 100, size=40), jnp.float32)
+
+
+class Box(NamedTuple):
+    low: jax.Array
+    high: jax.Array
+
+
+def width(high, low):
+    return jnp.sqrt(high - low)
+
+
+def within(low, x, high):
+    return jnp.log(x - low) + jnp.log(high - x)
+
+
+def inside(box, x):
+    return within(box.low, x, box.high)
+
+
+def quotient(x, high):
+    return jnp.arccos(x / high)
+
+
+def scanned(low, high):
+    return jax.lax.scan(lambda c, row: (c + width(*row), c), 0.0, (high, low))
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "expected"),
+    [
+        (width, (HIGH, LOW), "low = rng.uniform(0, np.minimum(high, 1))"),
+        (width, (SIGNED + 0.5, SIGNED), "low = rng.uniform(high - 0.5, high)"),
+        (width, (LATE + 0.01, LATE), "rng.uniform(np.maximum(high - 0.02, 0), high)"),
+        (width, (jnp.float32(0.994), LOW * 0.98), "rng.uniform(0, high, size=40)"),
+        (width, (HIGH.astype(jnp.bfloat16), LOW.astype(jnp.bfloat16) - 0.1), "high"),
+        (within, (LOW, (LOW + HIGH) / 2, HIGH), "high = rng.uniform(x, 1.4)"),
+        (within, (SIGNED - 1, SIGNED, SIGNED + 1), "x = rng.uniform(low, low + 1)"),
+        (inside, (Box(LOW, HIGH), (LOW + HIGH) / 2), "box = Box(low=low, high=high)"),
+        (
+            quotient,
+            (LOW[:, None] * HIGH[:5], HIGH[:5]),
+            "np.minimum(high, 1), size=(40, 5)",
+        ),
+        (scanned, (LOW, HIGH), "high = rng.uniform(low, 1.4)"),
+        (jax.jit(jax.vmap(width)), (HIGH, LOW), "np.minimum(high, 1)"),
+        (
+            lambda ends: width(ends[:, 1], ends[:, 0]),
+            (jnp.stack([LOW, HIGH], 1),),
+            "np.sort(",
+        ),
+        (lambda x: jnp.sqrt(-jnp.diff(x)), (jnp.sort(LATE)[::-1],), ")[::-1]"),
+        (
+            lambda ends: width(*ends),
+            (jnp.stack([SIGNED, SIGNED - 1]),),
+            "axis=0)[::-1]",
+        ),
+        (lambda ends: width(*ends[::-1]), (jnp.stack([LOW, HIGH]),), "axis=0)"),
+    ],
+)
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_inputs_that_are_below_others_stay_below(program, given, expected, level):
+    source, inputs, function = examples(program, *given, level=level)
+    assert expected in source.text
+    if all(np.all(np.isfinite(x)) for x in jax.tree.leaves(program(*given))):
+        results = jax.tree.leaves(function(**inputs))
+        assert all(np.all(np.isfinite(result)) for result in results)
+    shapes = jax.tree.map(lambda x: (x.shape, x.dtype.name), [*inputs.values()])
+    given = jax.tree.map(lambda x: (x.shape, x.dtype.name), [*given])
+    assert jax.tree.leaves(shapes) == jax.tree.leaves(given)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_orders_of_many_inputs_are_kept(seed):
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.normal(size=(6, 40)) + rng.choice([-9, 0, 9]), axis=0)
+    given = [jnp.asarray(row, jnp.float32) for row in rows]
+    given[rng.integers(6)] = jnp.full(40, float(rows[2].max()))  # of an order with some
+    given[rng.integers(6)] = float(rows[-1].max()) + 1
+    given = [given[i] for i in rng.permutation(6)]
+    pairs = [p for p in itertools.permutations(range(6), 2) if rng.uniform() < 0.6]
+    pairs = [(i, j) for i, j in pairs if np.all(np.less(given[i], given[j]))]
+
+    def program(*given):
+        return [jnp.sqrt(given[j] - given[i]) for i, j in pairs]
+
+    _, inputs, function = examples(program, *given)
+    results = jax.tree.leaves(function(*inputs.values()))
+    assert len(results) == len(pairs)
+    assert all(np.all(np.isfinite(result)) for result in results)
+
+
+def test_inputs_of_many_shapes_are_compared():
+    def program(x, y, z):
+        distances = x[:, None] - y[None, :]
+        return distances.sum() + jnp.sqrt(z - x).sum() + jnp.max(y / z.max())
+
+    x = jnp.asarray(RNG.uniform(0, 0.5, size=(20, 2)), jnp.float32)
+    _, inputs, function = examples(program, x, x[:9], 1 + x[:, :1])
+    assert np.isfinite(function(**inputs))
+
+
+def test_inputs_that_are_zeros_or_equal_are_no_bounds():
+    examples(width, jnp.zeros(40), -LOW)
+    source, _, _ = examples(width, LOW, LOW)
+    assert "np.minimum" not in source.text
+
+
+def test_inputs_without_an_order_are_drawn_alone():
+    for given in ((LOW, LOW[::-1]), (SIGNED, LOW), (LOW, jnp.where(LOW > 2, LOW, LOW))):
+        source, _, _ = examples(width, *given)
+        lines = [line for line in source.text.split("\n") if "rng.uniform(" in line]
+        assert all("uniform(size=40)" in line for line in lines), lines
+    source, _, _ = examples(lambda low, high: low @ high, LOW, HIGH)  # not compared
+    assert "rng.uniform(0.1, 1.4, size=40)" in source.text
+    source, _, _ = examples(width, HIGH, LOW, anonymous=True)
+    assert "rng.uniform(0, np.minimum(" in source.text
 
 
 def test_long_rows_are_not_written_one_number_a_line():

@@ -242,9 +242,74 @@ def flat_layer(params, name, x):
     return x @ params[f"{name}_w"] + params[f"{name}_b"]
 
 
-def test_parts_of_flat_states_are_called_after_their_last_words():
+def layers_of_letters(params, x):
+    for c in "abcd":
+        x = flat_layer(params, f"layer{c}", x)
+    return x
+
+
+def layers_of_words(params, x):
+    for part in ("mid", "enc", "out"):
+        x = x + plain_layer(params, jnp.sin(x), part)
+    return x
+
+
+def plain_layer(params, x, name):
+    return x @ params[name + "/w"] + params[name + "/b"]
+
+
+def test_functions_that_are_given_a_word_of_their_keys_are_called_in_a_loop():
+    text = recover(layers_of_letters, LETTERS, X)
+    assert inspect.getsource(flat_layer).replace("name, x", "x, name") in text, text
+    assert '    for c in ("a", "b", "c", "d"):\n' in text
+    assert '        x = flat_layer(params, x, f"layer{c}")\n' in text
+    text = recover(layers_of_words, PARTS, X)
+    assert inspect.getsource(layers_of_words) in text
+    text = recover(jax.grad(lambda p, x: layers_of_words(p, x).sum()), PARTS, X)
+    assert inspect.getsource(layers_of_words) in text
+
+
+def test_words_are_passed_where_there_is_no_loop():
     def program(params, x):
         x = jax.nn.relu(flat_layer(params, "layera", x))
         return flat_layer(params, "layerb", x)
+
+    text = recover(program, LETTERS, X)
+    assert 'flat_layer(params, x, "layera")' in text and "flat_layer_2" not in text
+
+
+def test_words_are_no_arguments_of_jitted_functions():
+    jitted = jax.jit(plain_layer, static_argnames="name")
+
+    def program(params, x):
+        for part in ("mid", "enc"):
+            x = jitted(params, x, part)
+        return x
+
+    source = untrace.source(program)(PARTS, X)
+    assert source.report.is_verified and "def plain_layer(w, b, x)" in str(source)
+
+
+def test_keys_that_are_words_are_the_parameter():
+    def part(params, x, key):
+        return jnp.tanh(x * jnp.sin(params[key]) + jnp.cos(params[key]) @ x.T)
+
+    def program(params, x):
+        for key in ("up", "down", "gate"):
+            x = part(params, x, key)
+        return x
+
+    text = recover(program, {key: X for key in ("up", "down", "gate")}, X)
+    assert "def part(x, up)" not in text and "jnp.sin(params[key])" in text, text
+    assert 'for key in ("up", "down", "gate"):' in text
+
+
+def test_parts_of_flat_states_are_called_after_their_last_words():
+    def flat_layer(params, names, x):
+        return x @ params[f"{names[0]}_w"] + params[f"{names[1]}_b"]
+
+    def program(params, x):
+        x = jax.nn.relu(flat_layer(params, ("layera",) * 2, x))
+        return flat_layer(params, ("layerb",) * 2, x)
 
     assert "def flat_layer(w, b, x):" in recover(program, LETTERS, X)

@@ -33,6 +33,7 @@ from untrace.capture.signature import (
     traced_arguments,
 )
 from untrace.capture.trees import Tree, plain
+from untrace.errors import UntraceError
 
 Recorded = Callable[[Callable[[], Any], dict[str, Any], Callable[[Any], Any]], Any]
 
@@ -60,8 +61,8 @@ def capture(
         become plain containers.
 
     Python numbers among the arguments are inputs, as under `jax.jit`, unless the function
-    cannot be traced then: what it branches on or computes with in Python stays what it
-    is. So do the numbers that modules of equinox hold.
+    cannot be traced then: flags, counts or all numbers stay what they are, as few of
+    these kinds as it takes. So do the numbers that modules of equinox hold.
 
     Raises:
       CaptureError: If the arguments cannot be traced.
@@ -74,21 +75,17 @@ def capture(
 
     try:
         return traced(frozenset())
-    except _NEEDS_VALUE as error:
+    except UntraceError:
+        raise
+    except Exception as error:
+        # JAX has many errors for what needs to know a number, and the function its own:
+        # a shape, a static argument, `assert isinstance(n, int)`.
         kinds = {type(leaf) for leaf in jax.tree.leaves((args, kwargs))}
         for fixed in _FIXED:
             if fixed & kinds and kinds - fixed:
-                with contextlib.suppress(*_NEEDS_VALUE):
+                with contextlib.suppress(Exception):
                     return traced(fixed & kinds)
         raise error
-
-
-# What JAX raises where a function needs to know a number that it is traced without.
-_NEEDS_VALUE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.TracerArrayConversionError,
-)
 
 
 # What is tried then: flags, counts, and numbers that are computed with in Python.

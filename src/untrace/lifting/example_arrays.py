@@ -8,6 +8,8 @@ scale of weights. The values themselves are not.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -32,12 +34,49 @@ Array = np.ndarray[Any, np.dtype[Any]]
 MOST_EVEN = 2.0
 """Root mean squares that even numbers stay within, and normal ones do not."""
 
+FAR_FROM_ENDS = 10
+"""Of a range, numbers that are so much nearer to others than it is wide stay near."""
+
 MAX_INTEGER = 2**31
 """Floats beyond it are integers because they have no more digits."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An input that all elements of another one are below, or above.
+
+    Attributes:
+      text: Its name.
+      values: What it was.
+      ends: What examples of it are between; None if they have no ends.
+    """
+
+    text: str
+    values: Array
+    ends: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The inputs between which another one is.
+
+    Attributes:
+      below: Those below it.
+      above: Those above it. All that are below it are drawn to be below these.
+      ends: The ends of its range, if they are known.
+    """
+
+    below: Sequence[Bound] = ()
+    above: Sequence[Bound] = ()
+    ends: tuple[float, float] | None = None
+
+
 def zeros(
-    value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter
+    value: Array | None,
+    shape: tuple[Any, ...],
+    aval: Any,
+    lifter: Lifter,
+    bounds: Bounds = Bounds(),
 ) -> str:
     """Write an expression that gives zeros, whatever the array was."""
     lifter.imports.module("numpy")
@@ -46,7 +85,13 @@ def zeros(
 
 
 @optional(zeros)
-def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter) -> str:
+def draw(
+    value: Array | None,
+    shape: tuple[Any, ...],
+    aval: Any,
+    lifter: Lifter,
+    bounds: Bounds = Bounds(),
+) -> str:
     """Write an expression that gives an array like another one.
 
     Args:
@@ -54,6 +99,7 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
       shape: Its shape; sizes in it may have names.
       aval: Its type.
       lifter: Spells shapes and dtypes.
+      bounds: What it is between. Floats that are not of a kind or whole are kept there.
 
     Returns:
       The expression; it may draw from a generator called `rng`.
@@ -79,8 +125,8 @@ def draw(value: Array | None, shape: tuple[Any, ...], aval: Any, lifter: Lifter)
         return f"np.array({drawn}.view(complex)[..., 0], dtype={request.dtype_text()})"
     if kind == "integer":
         ends = (int(value.min()), int(value.max())) if value.size else (0, 1)
-        return _ordered(_integers(*ends, request), value)
-    return _floats(value, request)
+        return _ordered(_integers(*ends, request), value, request)
+    return _floats(value, request, bounds)
 
 
 def _of_kind(value: Array, kind: str, request: Request) -> str | None:
@@ -88,7 +134,7 @@ def _of_kind(value: Array, kind: str, request: Request) -> str | None:
     alike = value.reshape(-1, *map(int, request.shape))
     if kind == "integer":
         of_kind = integers_of_kind(alike, request)
-        return None if of_kind is None else _ordered(of_kind, value)
+        return None if of_kind is None else _ordered(of_kind, value, request)
     return floats_of_kind(alike, request)
 
 
@@ -116,7 +162,7 @@ def _integers(low: int, high: int, request: Request) -> str:
     return f"rng.integers({low}, {high + 1}, size={size}).astype({dtype})"
 
 
-def _floats(value: Array, request: Request) -> str:
+def _floats(value: Array, request: Request, bounds: Bounds) -> str:
     """Write floats of the same range, sign or scale."""
     held = _finite(value)
     size, dtype = request.text(), request.dtype_text()
@@ -130,23 +176,98 @@ def _floats(value: Array, request: Request) -> str:
         count = request.lifter.spell(request.shape[0])
         return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
     if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):
-        drawn = _integers(int(low), int(high), request)
-    elif low >= 0:
-        bottom, top = _ends(low, high, value.dtype)
-        ends = f"{number(bottom)}, {number(top)}, "
-        ends = "" if (bottom, top) == (0, 1) else ends
-        drawn = f"rng.uniform({ends}size={size}).astype({dtype})"
-    elif high <= 0:
-        bottom, top = _ends(-high, -low, value.dtype)
-        ends = f"{number(-top)}, {number(0 - bottom)}"
-        drawn = f"rng.uniform({ends}, size={size}).astype({dtype})"
-    elif _is_within_one(held):
-        top = _ends(0.0, float(np.abs(held).max()), value.dtype)[1]
-        drawn = f"rng.uniform({number(-top)}, {number(top)}, size={size})"
-        drawn = f"{drawn}.astype({dtype})"
-    else:
+        return _ordered(_integers(int(low), int(high), request), value, request)
+    ends = bounds.ends or range_of(held, value.dtype)
+    if bounds.below or bounds.above:
+        drawn = _between(value, ends, bounds, request)
+    elif ends is None:
         drawn = f"rng.normal({_scale(held)}size={size}).astype({dtype})"
-    return _ordered(drawn, value)
+    else:
+        given = "" if ends == (0, 1) else f"{number(ends[0])}, {number(ends[1])}, "
+        drawn = f"rng.uniform({given}size={size}).astype({dtype})"
+    return _ordered(drawn, value, request)
+
+
+def range_of(held: Array, dtype: Any) -> tuple[float, float] | None:
+    """Return the ends of the range of finite numbers, rounded outwards.
+
+    None if they are of both signs, of which normal numbers are drawn.
+    """
+    low, high = float(held.min()), float(held.max())
+    if low >= 0:
+        return _ends(low, high, dtype)
+    if high <= 0:
+        bottom, top = _ends(-high, -low, dtype)
+        return -top, 0 - bottom
+    if _is_within_one(held):
+        top = _ends(0.0, float(np.abs(held).max()), dtype)[1]
+        return -top, top
+    return None
+
+
+def _between(
+    value: Array, ends: tuple[float, float] | None, bounds: Bounds, request: Request
+) -> str:
+    """Write floats between others, within their own range and as near to the others.
+
+    NumPy refuses a range that ends before it begins, so nothing is left to rounding.
+    """
+    others = [*bounds.below, *bounds.above]
+    below, above = [x.text for x in bounds.below], [x.text for x in bounds.above]
+    width = ends[1] - ends[0] if ends else math.inf
+    dtype = request.dtype
+    may_begin = ends and all(_after(x, ends[0], dtype) for x in bounds.above)
+    may_end = ends and all(_before(x, ends[1], dtype) for x in bounds.below)
+    if not (below and above):
+        exact = value.astype(np.float64)
+        distances = [np.abs(exact - one.values) for one in others]
+        farthest = float(np.stack(distances).min(0).max())
+        is_near = farthest * FAR_FROM_ENDS < width
+        if is_near or not (may_end if below else may_begin):
+            step = _rounded(farthest, _place(farthest), ROUND_CEILING)
+            if below:
+                above = [f"{_extreme('maximum', below)} + {number(step)}"]
+            else:
+                below = [f"{_extreme('minimum', above)} - {number(step)}"]
+    # The own ends are left out where those of the others are no further out.
+    if may_begin and ends and not any(_begins_at(x, ends, width) for x in bounds.below):
+        below.append(number(ends[0]))
+    if (
+        may_end
+        and ends
+        and not any(x.ends and x.ends[1] <= ends[1] for x in bounds.above)
+    ):
+        above.append(number(ends[1]))
+    given = f"{_extreme('maximum', below)}, {_extreme('minimum', above)}"
+    if all(np.shape(one.values) != value.shape for one in others):
+        given += f", size={request.text()}"
+    return f"rng.uniform({given}).astype({request.dtype_text()})"
+
+
+def _after(one: Bound, number: float, dtype: Any) -> bool:
+    """Whether no example of an input, as it is rounded, is below a number."""
+    return one.ends is not None and float(np.asarray(one.ends[0], dtype)) >= number
+
+
+def _before(one: Bound, number: float, dtype: Any) -> bool:
+    """Whether no example of an input, as it is rounded, is above a number."""
+    return one.ends is not None and float(np.asarray(one.ends[1], dtype)) <= number
+
+
+def _begins_at(one: Bound, ends: tuple[float, float], width: float) -> bool:
+    """Whether what is above an input is above about the beginning of a range, too."""
+    if one.ends is None:
+        return False
+    is_near = one.ends[0] >= 0 and ends[0] - one.ends[0] < width / FAR_FROM_ENDS
+    return is_near or one.ends[0] >= ends[0]
+
+
+def _extreme(which: str, texts: Sequence[str]) -> str:
+    """Write the maximum or minimum of numbers and arrays."""
+    made = texts[0]
+    for text in texts[1:]:
+        made = f"np.{which}({made}, {text})"
+    return made
 
 
 def _is_within_one(held: Array) -> bool:
@@ -199,9 +320,24 @@ def _is_even(held: Array) -> bool:
     return held.size >= N_ORDERED and np.allclose(steps, steps[0], rtol=1e-3, atol=0)
 
 
-def _ordered(drawn: str, value: Array) -> str:
-    """Sort what was drawn, if the original is in order."""
-    if value.ndim != 1 or value.size < N_ORDERED:
+def _ordered(drawn: str, value: Array, request: Request) -> str:
+    """Sort what was drawn, if the original is in order along an axis."""
+    if not value.size or len(request.shape) not in (1, 2):
         return drawn
-    is_ordered = bool(np.all(value[1:] >= value[:-1]))
-    return f"np.sort({drawn})" if is_ordered else drawn
+    alike = value.reshape(-1, *map(int, request.shape)).astype(np.float64)
+    is_matrix = len(request.shape) == 2
+    options = {-1: ("", "[:, ::-1]" if is_matrix else "[::-1]")}
+    if is_matrix:
+        options[1] = (", axis=0", "[::-1]")
+    for axis, (option, turned) in options.items():
+        n_items = alike.shape[axis]
+        # How unlikely an order is by chance.
+        n_digits = math.lgamma(n_items + 1) * (alike.size // n_items)
+        if n_digits < math.lgamma(N_ORDERED + 1):
+            continue
+        steps = np.diff(alike, axis=axis)
+        if np.all(steps >= 0):
+            return f"np.sort({drawn}{option})"
+        if np.all(steps <= 0):
+            return f"np.sort({drawn}{option}){turned}"
+    return drawn

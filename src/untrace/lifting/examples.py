@@ -3,9 +3,9 @@
 Small arrays that the user passed are written exactly, as are those of a pattern (zeros,
 ranges). Larger or abstract ones are drawn from a fixed seed with the same shape and
 dtype, like those that were passed (`example_arrays.py`): labels and indices remain
-valid, variances positive. What is alike in large trees is written once
-(`alike_inputs.py`). Where the program is asked to have exactly its inputs (a
-reproducer), large ones go to the sidecar.
+valid, variances positive, bounds below others (`example_bounds.py`). What is alike in
+large trees is written once (`alike_inputs.py`). Where the program is asked to have
+exactly its inputs (a reproducer), large ones go to the sidecar.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from untrace.lifting.alike_inputs import AlikeInputs, Input, zeros_of_others
 from untrace.lifting.constructing import Shortening
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
 from untrace.lifting.example_arrays import draw
+from untrace.lifting.example_bounds import keep_orders
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.sizes import Size
 from untrace.lifting.spelling import spell_aval_struct
@@ -69,13 +70,16 @@ def example_lines(
         inputs.append(Input(value, variable.aval, text))
     trees = {parameter.name: parameter.tree for parameter in captured.parameters}
     lifter.weight_lines = weight_lines(captured, lifter)
-    others, made = {}, {}
+    others, made, first = {}, {}, {}
     if not captured.is_exact and not shapes:
         others, made = drawn_alike(trees, inputs, lifter)
-    texts = [one.text for one in inputs]
-    names = list(trees)
     for name in captured.weights:
         others.pop(name, None)
+    if not captured.is_exact and not shapes and not others:
+        free = {k: tree for k, tree in trees.items() if k not in captured.weights}
+        first = keep_orders(free, inputs, block, lifter)
+    texts = [one.text for one in inputs]
+    names = list(trees)
     lines = [
         f"{name} = {EXAMPLE_SIZE}"
         for name in lifter.imports.dims.values()
@@ -87,12 +91,15 @@ def example_lines(
     shortening = Shortening({}, shows_stems=not lifter.options.anonymous)
     for name, tree in others.items():
         lines.append(f"{name} = {construct(tree, texts, shortening)}")
+    for name, index in first.items():
+        lines.append(f"{name} = {texts[index]}")
+        texts[index] = name
     shortening = replace(shortening, known=made)
     # An argument that is called like the generator takes its name when all are drawn.
     for name in sorted(names, key=lambda name: name == "rng"):
         if name in captured.weights:
             lines.append(f"{name} = load_weights()[{quote(name)}]")
-        elif name not in others:
+        elif name not in others and name not in first:
             lines.append(f"{name} = {construct(trees[name], texts, shortening)}")
     pairs = ", ".join(f"{name}={name}" for name in names)
     return [*lines, f"return dict({pairs})"]

@@ -81,7 +81,7 @@ class _Ties:
 
     def _inner(self, eqn: Equation, env: _Env) -> Iterator[_Pair]:
         """Tie operands and results to those of the sub-programs."""
-        found = list(_sub_blocks(eqn))
+        found = list(sub_blocks(eqn))
         if not found:
             yield from _by_position(eqn)
         for block, operands, results, has_rows in found:
@@ -99,7 +99,7 @@ _Pair = tuple[tuple[Any, int], tuple[Any, int]]
 _Rule = Callable[[Equation], Iterator[_Pair]]
 
 
-def _sub_blocks(
+def sub_blocks(
     eqn: Equation,
 ) -> Iterator[tuple[Block, Sequence[Atom], Sequence[Any], bool]]:
     """Yield sub-programs with the operands and results that are theirs.

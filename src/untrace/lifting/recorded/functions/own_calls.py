@@ -38,7 +38,7 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.tree import Parameter, Statement
-from untrace.lifting.recorded.unify.places import numbers_in
+from untrace.lifting.recorded.unify.places import is_word, numbers_in, passed_text
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import COUNTS_TO, Body, Call, Turn, is_library
@@ -103,7 +103,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         integers=_integers(body),
         passed=passed,
     )
-    arguments += [text_term(number) for number in passed.values()]
+    arguments += [text_term(passed_text(number)) for number in passed.values()]
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     statement.roles = {**_by_value(passed), **statement.roles}
@@ -120,7 +120,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
 
 
 def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
-    """Return the parameters that held integers and bools, by what they held.
+    """Return the parameters that held integers, bools and words, by what they held.
 
     So are attributes and variables around that hold others in other runs. Where a loop
     of the program makes `layer_2` of its `i`, that is what it gives.
@@ -129,6 +129,7 @@ def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
     given = [(name.strip("_"), value) for name, value in found.items()]
     given += body.parameters.items()
     held = {n: str(v) for n, v in given if type(v) in (int, bool)}
+    held |= {n: v for n, v in given if type(v) is str and is_word(v)}
     words = {number for _, v in given if type(v) is str for number in numbers_in(v)}
     for name, value in turn:
         is_variable = type(value) is int and not name.startswith(COUNTS_TO)

@@ -170,6 +170,15 @@ class Header:
         begin, end = numbered.around
         return [f'f"{begin}{{', self._index(numbered.numbers), f'}}{end}"']
 
+    def text(self, slot: Slot) -> list[Part]:
+        """Write a word that is another one in every turn."""
+        words = slot.numbers[: self.run.n_turns]
+        made = self.word(words)
+        if made is not None:
+            return made
+        keys = tuple([f"[{word}]" for word in words])
+        return [Ref(self._variable(keys, NAME, Term([f"({', '.join(words)})"])))]
+
     def _made_word(self, words: Sequence[Any]) -> list[Part] | None:
         """Write keys that are made of what a variable of the program held."""
         part = self.program.part_of_words(words)

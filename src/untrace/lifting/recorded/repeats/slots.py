@@ -17,6 +17,7 @@ from untrace.lifting.recorded.tree import Draft, Statement, defined
 
 _INDEX = re.compile(r"(?<=\[)\d+(?=\])")
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
+_WORD = re.compile(r'"[\w ./-]+"')
 
 
 def plain_text(part: Part) -> str:
@@ -32,10 +33,10 @@ class Slot:
         "older" (one of the turn before that, of a carry),
         "index" (an item of a container, the next one in every turn or the one before),
         "leaf" (the next leaf of a tree), "key" (an item of a dict), "row" (the next row
-        of an array), "each" (any other value) or "number".
+        of an array), "each" (any other value), "number" or "word" (in quotes).
       local: Which value of a turn.
       array: The statement that unpacks the rows.
-      numbers: The number of every turn, or the index of the first; the trees whose leaf
+      numbers: The number or word of every turn, or the index of the first; the trees whose leaf
         it may be.
       start: The place of an index or key in the path.
       step: 1, or -1 for an index that falls.
@@ -192,12 +193,21 @@ def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot |
     if was_same and plain_text(mine) == plain_text(other):
         return Slot("same")
     texts = plain_text(mine), plain_text(other)
-    if type(mine) is Global or not all(_NUMBER.fullmatch(text) for text in texts):
+    kind = _kind(texts)
+    if type(mine) is Global or not kind:
         return None
     if known is not None and not was_same:
         known.numbers.append(texts[1])  # one too many if the turn is none
-        return known
-    return Slot("number", numbers=[*[texts[0]] * turn, texts[1]])
+        return known if known.kind == kind else None
+    return Slot(kind, numbers=[*[texts[0]] * turn, texts[1]])
+
+
+def _kind(texts: Sequence[str]) -> str:
+    """Return of which kind texts are that may differ in the turns of a loop."""
+    for kind, pattern in (("number", _NUMBER), ("word", _WORD)):
+        if all(pattern.fullmatch(text) for text in texts):
+            return kind
+    return ""
 
 
 def _ref_slot(

@@ -52,6 +52,8 @@ class TurnBody:
             return [self._variable(part, mine, slot, index)]
         if slot.kind == "number":
             return header.number(part, slot, index)
+        if slot.kind == "word":
+            return header.text(slot)
         if mine is None or slot.kind == "same":
             return [part]
         if slot.kind == "index":

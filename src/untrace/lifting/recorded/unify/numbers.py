@@ -29,8 +29,10 @@ from untrace.lifting.recorded.unify.places import (
     Number,
     edits_of,
     is_index,
+    is_word,
     keyword_of,
     numbers_of,
+    passed_text,
     rest_of_one,
 )
 from untrace.lifting.recorded.unify.sizes import Sizes, find_sizes, write_sizes
@@ -82,7 +84,7 @@ def give_numbers(function: Function, merged: Merged) -> dict[str, str] | None:
     """Make parameters of numbers as it was done to functions like this one.
 
     Returns:
-      The numbers, which calls have to pass, by the parameters; None if it is not done.
+      What calls have to pass, by the parameters; None if it is not done.
     """
     numbers = numbers_of(function)
     texts = [number.text for number in numbers]
@@ -174,7 +176,8 @@ def _may_be_given(
     """Whether functions that differ in some numbers may be given them."""
     first = group[0]
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
-    if flags and first.decorators:  # a jitted function would trace them
+    has_words = any(is_word(one) for kind in in_keys for one in kind)
+    if (flags or has_words) and first.decorators:  # a jitted function would trace them
         return False
     if len(kinds) > MAX_NUMBERS or (kinds and _has_special(first)):
         return False
@@ -214,7 +217,7 @@ def _let_pass(
     def passing(
         name: str, arguments: Sequence[Span], _: Parsed
     ) -> tuple[str, Sequence[str | Span]]:
-        numbers = [kind[positions[name]] for kind in kinds]
+        numbers = [passed_text(kind[positions[name]]) for kind in kinds]
         return group[0].name, [*arguments, *numbers]
 
     return rewrite_calls(others, names, passing)

@@ -1,10 +1,14 @@
-"""The numbers of a function: what stands around each, and what may be written there."""
+"""The numbers of a function: what stands around each, and what may be written there.
+
+Words that parameters of the program held count as numbers where keys are made of them.
+"""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
@@ -13,6 +17,7 @@ from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span
 from untrace.syntax.text import quote
 
 _IN_KEY = re.compile(r"(?<!\d)(0|[1-9]\d*)(?!\d)")
+_WORD = re.compile(r"[A-Za-z_./-]+")
 _PLAIN = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Await)
 """What an operator binds more tightly in than `1 - x` does."""
 
@@ -26,12 +31,26 @@ def numbers_in(word: str) -> list[str]:
     return _IN_KEY.findall(word)
 
 
+def is_word(text: str) -> bool:
+    """Whether a text, which keys may be made of, is a word without numbers.
+
+    >>> is_word("enc"), is_word("layer_0"), is_word("-1")
+    (True, False, False)
+    """
+    return _WORD.fullmatch(text) is not None and text not in ("True", "False")
+
+
+def passed_text(text: str) -> str:
+    """Write a number, or a word, as it is passed."""
+    return quote(text) if is_word(text) else text
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a text.
+    """A number of a text, or a word of a key.
 
     Attributes:
-      text: How it is written.
+      text: How it is written; a word is without quotes.
       node: What it is: a constant, or the key that it stands in.
       start: Where in the key; -1 if it is a constant itself.
     """
@@ -56,7 +75,8 @@ def numbers_of(function: Function) -> list[Number]:
 
 def _numbers(body: Parsed, function: Function) -> Iterator[Number]:
     keys = filter(None, map(_key_of, body.nodes)) if function.in_keys else ()
-    found = {key: _in_key(key) for key in keys}
+    words = [text for text in function.in_keys if is_word(text)]
+    found = {key: _in_key(key, words) for key in keys}
     if function.in_keys.isdisjoint(n.text for ns in found.values() for n in ns):
         found = {}
     for node in body.nodes:
@@ -79,9 +99,18 @@ def _key_of(node: ast.AST) -> ast.Constant | None:
 _SPECIAL = frozenset("\"'\\{}")
 
 
-def _in_key(node: ast.Constant) -> list[Number]:
-    found = _IN_KEY.finditer(str(node.value))
-    return [Number(match[0], node, match.start()) for match in found]
+def _in_key(node: ast.Constant, words: Iterable[str]) -> list[Number]:
+    """List the numbers of a key, and the words that stand free in it, in order."""
+    patterns = [_IN_KEY, *(_free(word) for word in words)]
+    found = [one for pattern in patterns for one in pattern.finditer(str(node.value))]
+    found.sort(key=lambda one: one.start())
+    if any(one.end() > other.start() for one, other in itertools.pairwise(found)):
+        return []  # words of which one is a part of another
+    return [Number(one[0], node, one.start()) for one in found]
+
+
+def _free(word: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])")
 
 
 def edits_of(body: Parsed, written: Mapping[Number, str]) -> Iterator[Edit]:
@@ -105,6 +134,8 @@ def _made_key(
     node: ast.Constant, numbers: list[Number], written: Mapping[Number, str]
 ) -> str:
     key, position, parts = str(node.value), 0, list[str]()
+    if numbers[0].text == key and is_word(key):
+        return written[numbers[0]]
     for number in sorted(numbers, key=lambda one: one.start):
         parts += [key[position : number.start], f"{{{written[number]}}}"]
         position = number.start + len(number.text)

@@ -1,0 +1,190 @@
+"""Draw example inputs such that what was below another input stays below it.
+
+Inputs are drawn one after another, each between those that have been drawn before, or that
+are written exactly: `hi = rng.uniform(lo, 2)`. Others refer to them by a variable, so these
+are written first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from untrace import jaxapi
+from untrace.capture.trees import Leaf, Tree, accessors
+from untrace.ir import Block
+from untrace.lifting.alike_inputs import Input
+from untrace.lifting.example_arrays import Bound, Bounds, draw, range_of
+from untrace.lifting.input_orders import all_below, compared_inputs
+from untrace.lifting.lifter import Lifter
+from untrace.optional import makes, optional
+from untrace.syntax.names import identifier
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Orders = Mapping[int, frozenset[int]]
+"""For each input those below it."""
+
+Ends = tuple[float, float] | None
+
+DRAWS = "rng."
+"""What is in the text of an input that is drawn."""
+
+
+@optional(makes(dict))
+def keep_orders(
+    trees: Mapping[str, Tree], inputs: Sequence[Input], block: Block, lifter: Lifter
+) -> dict[str, int]:
+    """Let inputs that are drawn be between those that they were between.
+
+    Args:
+      trees: The arguments whose inputs may be changed, by their names.
+      inputs: All inputs of the program; what is written for some is changed.
+      block: The program.
+      lifter: Spells shapes and dtypes.
+
+    Returns:
+      The variables that are to be assigned first, in this order, with their inputs.
+    """
+    names = _names(trees, lifter)
+    if lifter.options.anonymous:  # others are not what they were
+        names = {i: name for i, name in names.items() if DRAWS in inputs[i].text}
+    if not any(_is_drawn(inputs[i]) for i in names):
+        return {}
+    pairs = compared_inputs(block, names)
+    compared = sorted({i for pair in pairs for i in pair})
+    numbers = {i: _numbers(inputs[i]) for i in compared}
+    values = {i: held for i, held in numbers.items() if held is not None}
+    below = all_below(pairs, values)
+    exact = [i for i in values if not _is_drawn(inputs[i])]
+    ends = _cut(
+        {
+            i: (float(held.min()), float(held.max()))
+            if i in exact
+            else range_of(held, inputs[i].aval.dtype)
+            for i, held in values.items()
+        },
+        below,
+    )
+    kept = _Kept(
+        below,
+        {i: Bound(names[i], values[i], ends[i]) for i in exact},
+        {i: below.get(i, frozenset()) & {*exact} for i in exact},
+    )
+    first: set[int] = set()
+    drawn = [i for i in values if i not in exact]
+    for i in drawn:
+        held, aval = np.asarray(inputs[i].value), inputs[i].aval
+        others = [j for j in kept.done if _goes_with(inputs[j], inputs[i])]
+        lows, highs = kept.bounds(i, others)
+        first.update((*lows, *highs))
+        if i in below or any(i in lows for lows in below.values()):
+            under, over = ([kept.done[j] for j in js] for js in (lows, highs))
+            given = Bounds(under, over, ends[i])
+            inputs[i].text = draw(held, tuple(aval.shape), aval, lifter, given)
+        kept.done[i] = Bound(names[i], values[i], ends[i])
+    # What one refers to stands before it.
+    return {names[i]: i for i in (*exact, *drawn) if i in first}
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What examples are known to keep.
+
+    Attributes:
+      below: For each input those below it.
+      done: The inputs of which an example is written.
+      lower: For each of these those of which the examples are below its own.
+    """
+
+    below: Orders
+    done: dict[int, Bound]
+    lower: dict[int, frozenset[int]]
+
+    def bounds(self, i: int, others: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Choose from others what the next input is drawn between."""
+        lows = [j for j in others if j in self.below.get(i, ())]
+        lows = [j for j in lows if not any(j in self.below.get(k, ()) for k in lows)]
+        highs = [j for j in others if i in self.below.get(j, ())]
+        highs = [j for j in highs if self.lower[j].issuperset(lows)]
+        highs = [j for j in highs if not any(k in self.below[j] for k in highs)]
+        self.lower[i] = frozenset(lows).union(*(self.lower[j] for j in lows))
+        for j in self.done:
+            if j in highs or not self.lower[j].isdisjoint(highs):
+                self.lower[j] |= self.lower[i] | {i}
+        return lows, highs
+
+
+def _cut(ends: Mapping[int, Ends], below: Orders) -> dict[int, Ends]:
+    """Let no range end after those of inputs above it, nor begin before those below it."""
+    cut = dict(ends)
+    for high, lows in below.items():
+        for low in lows:
+            one, other = cut[low], ends[high]
+            if one is not None and other is not None:
+                cut[low] = one[0], min(one[1], other[1])
+            one, other = cut[high], ends[low]
+            if one is not None and other is not None:
+                cut[high] = max(one[0], other[0]), one[1]
+    return cut
+
+
+def _numbers(leaf: Input) -> Array | None:
+    """Return the finite real numbers of an input; None if it has others.
+
+    None, too, if an example of a kind is drawn, which need not stay between others.
+    """
+    if (
+        leaf.value is None
+        or jaxapi.is_token(leaf.aval)
+        or jaxapi.is_ref_aval(leaf.aval)
+    ):
+        return None
+    is_known = jaxapi.is_concrete(leaf.value) or jaxapi.is_python_scalar(leaf.value)
+    if jaxapi.is_key(leaf.aval) or not is_known:
+        return None
+    if jaxapi.dtype_kind(leaf.aval.dtype) not in ("integer", "floating"):
+        return None
+    if DRAWS in leaf.text and not _is_drawn(leaf):
+        return None
+    held = np.asarray(leaf.value).astype(np.float64)
+    return held if held.size and np.all(np.isfinite(held)) else None
+
+
+def _is_drawn(leaf: Input) -> bool:
+    """Whether floats are drawn of which nothing but range, scale and order is known."""
+    drawn = leaf.text.removeprefix("np.sort(")
+    is_float = jaxapi.dtype_kind(leaf.aval.dtype) == "floating"
+    is_free = drawn.startswith(("rng.uniform(", "rng.normal("))
+    return is_free and is_float and leaf.is_drawn()
+
+
+def _goes_with(other: Input, leaf: Input) -> bool:
+    """Whether an input can bound another one, which has no less axes or digits then."""
+    shape = np.shape(leaf.value)
+    if DRAWS in other.text and other.aval.dtype != leaf.aval.dtype:
+        return False
+    try:
+        return np.broadcast_shapes(np.shape(other.value), shape) == shape
+    except ValueError:  # shapes that do not go together
+        return False
+
+
+def _names(trees: Mapping[str, Tree], lifter: Lifter) -> dict[int, str]:
+    """Return a variable for each input: the argument, or one called like its field."""
+    taken = {*trees, "rng", *lifter.imports.dims.values()}
+    found = {t.index: name for name, t in trees.items() if isinstance(t, Leaf)}
+    for argument, tree in trees.items():
+        for index, _, words in accessors(tree, argument):
+            if index in found:
+                continue
+            key = words[-1] if identifier(words[-1]) == words[-1] else "_".join(words)
+            name = hint = identifier(key, argument)
+            while name in taken or lifter.scope.is_taken(name):
+                name = f"{argument}_{hint}" if name == hint else f"{name}_"
+            taken.add(name)
+            found[index] = name
+    return {i: name for i, name in found.items() if name != "rng"}
