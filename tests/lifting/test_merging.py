@@ -504,3 +504,31 @@ def test_keys_of_functions_that_are_called_once_stay():
         untrace.source(lambda p, x: numbered(p, 2, x), anonymous=True)(FLAT, X)
     )
     assert "w2" not in anonymous and "__key" not in anonymous
+
+
+def adam_update(gradient, state, params, rate=1e-3, b1=0.9, b2=0.999):
+    mu, nu, count = state["mu"], state["nu"], state["count"] + 1
+    mu = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, mu, gradient)
+    nu = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, nu, gradient)
+
+    def moved(p, m, v):
+        return p - rate * m / (1 - b1**count) / (jnp.sqrt(v) + 1e-8)
+
+    return jax.tree.map(moved, params, mu, nu), {"mu": mu, "nu": nu, "count": count}
+
+
+def test_an_update_of_a_tree_and_of_a_scalar_is_one_function():
+    def step(params, state, alpha, alpha_state):
+        gradient = jax.grad(lambda p: jnp.sum(p["w"] @ p["w"] + p["b"]))(params)
+        params, state = adam_update(gradient, state, params)
+        alpha, alpha_state = adam_update(alpha, alpha_state, alpha, rate=3e-4)
+        return params, state, alpha, alpha_state
+
+    def state_of(params):
+        return {"mu": params, "nu": params, "count": jnp.zeros((), jnp.int32)}
+
+    params = {"w": X, "b": X[0]}
+    alpha = jnp.float32(0.1)
+    text = recover(step, params, state_of(params), alpha, state_of(alpha))
+    assert text.count("def adam_update") == 1 and "adam_update_2" not in text
+    assert text.count("jax.tree.map(") == 3
