@@ -190,7 +190,7 @@ def test_what_lowers_at_the_start_lowers_at_the_end():
         return jnp.zeros(4).at[jnp.int32([0, 1])].add(x).sum()
 
     made = untrace.reduce(program, keep="contains('scatter*')")(np.float32([1, 2]))
-    assert names(made)[0].startswith("scatter")
+    assert any(name.startswith("scatter") for name in names(made))
     assert jax.jit(jax.extend.core.jaxpr_as_fun(made.program.block.jaxpr)).lower(
         *made.args
     )
@@ -214,7 +214,7 @@ def test_a_function_of_the_outputs_is_kept(tmp_path):
     made = untrace.reduce(program, keep=lambda outputs: outputs[-1].max() > 1e3)
     found = made(np.float32([3, 1]))
     assert "exp" in names(found)
-    assert "lambda" in str(found.source)
+    assert "assert not (outputs[-1].max() > 1000.0), outputs" in str(found.source)
     path = untrace.reduce(program, keep="check('outputs[-1].max() > 1e3')")
     path = path(np.float32([3, 1])).save(tmp_path / "repro.py")
     assert subprocess.run([sys.executable, path]).returncode == 1
