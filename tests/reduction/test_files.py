@@ -147,3 +147,45 @@ def test_sides_with_quotes_are_compared(tmp_path):
     found = run(file_of(jnp.sin, predicate, np.float32(1)), tmp_path / "f.py")
     assert found.returncode == 0, found.stderr
     assert 'env:A="b":' in found.stdout
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+@pytest.mark.parametrize("a", ["jit", "env:XLA_FLAGS="])
+def test_two_processes_are_compared_shortly(shape, a, tmp_path):
+    def f(x):
+        return jnp.exp(x) - 1
+
+    x = np.full(shape, 1e-4, np.float32)
+    for b, status in ((f"python:{sys.executable}", 0), ("env:JAX_ENABLE_X64=1", 0)):
+        source = file_of(f, keep.differs(a, b, rtol=0.1, finite=True), x)
+        assert "tempfile" not in str(source)
+        done = run(source, tmp_path / "f.py")
+        assert done.returncode == status, done.stderr
+        assert "no difference" in done.stdout
+
+
+def test_arrays_of_two_processes_differ(tmp_path):
+    x = np.zeros(3, np.float32)
+    predicate = keep.differs(
+        "env:JAX_LOGGING_LEVEL=INFO", "env:JAX_LOGGING_LEVEL=ERROR", finite=True
+    )
+    lines = predicate.check_lines("f", program_of_one(x))
+    text = "\n".join(
+        [
+            "import os, subprocess, sys",
+            "import jax, numpy as np",
+            "def f(x): return x + len(os.environ['JAX_LOGGING_LEVEL'])",
+            "def example_args(): return dict(x=np.zeros(3, np.float32))",
+            "os.environ.setdefault('JAX_LOGGING_LEVEL', 'INFO')",
+            *lines,
+        ]
+    )
+    path = tmp_path / "f.py"
+    path.write_text(text)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "they differ" in done.stderr
+
+
+def program_of_one(x):
+    return program_from(jax.make_jaxpr(lambda x: x + 1)(x), (x,), ("x",), "f")

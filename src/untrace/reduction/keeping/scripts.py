@@ -378,43 +378,64 @@ def two_short_sides(
     env: tuple[tuple[str, str], ...],
     sides: tuple[str, str],
     rtol: float,
+    *,
+    is_number: bool,
 ) -> list[str]:
-    """Write statements that compare a number that each side prints."""
+    """Write statements that compare what each side prints: a number, or an array."""
     a, b = sides
     made = [
         "{" + ", ".join(f"{k!r}: {v!r}" for k, v in side_env(env, s)) + "}"
         for s in sides
     ]
-    call = f"float(jax.jit({name})(**example_args()))"
+    kind, _, path = b.partition(":")
+    python = quote(path) if kind == "python" else "sys.executable"
+    command = f"[{python}, __file__, 'y']"
+    call = f"jax.jit({name})(**example_args())"
+    call = f"float({call})" if is_number else f"np.asarray({call}, float)"
+    printed = "x" if is_number else "x.tobytes().hex()"
+
+    def read(env_text: str) -> list[str]:
+        asked = f"subprocess.check_output({command}, env={env_text})"
+        if is_number:
+            return [f"float({asked})"]
+        return [
+            f"said = {asked}.decode()",
+            "np.frombuffer(bytes.fromhex(said)).reshape(x.shape)",
+        ]
+
     told = [f"print({quote(a + ':')}, x, {quote(b + ':')}, y)"]
-    told += _numbers_differ("they", rtol)
-    command = "[sys.executable, __file__, 'y']"
+    told += _numbers_differ("they", rtol, is_number=is_number)
     if made[0] == "{}":  # which this process is
+        *before, value = read("env")
         return [
             f"x = {call}",
             "if sys.argv[1:]:",
-            "    sys.exit(print(x))",
+            f"    sys.exit(print({printed}))",
             f"env = os.environ | {made[1]}",
-            f"y = float(subprocess.check_output({command}, env=env))",
+            *before,
+            f"y = {value}",
             *told,
         ]
+    *before, value = read("os.environ | env")
     return [
+        f"x = {call}",
         "if sys.argv[1:]:  # one of the two sides, in a process of its own",
-        f"    sys.exit(print({call}))",
+        f"    sys.exit(print({printed}))",
         "",
         "def run_side(env):",
-        f"    command, env = {command}, os.environ | env",
-        "    return float(subprocess.check_output(command, env=env))",
+        *(f"    {line}" for line in before),
+        f"    return {value}",
         "",
         f"x, y = run_side({made[0]}), run_side({made[1]})",
         *told,
     ]
 
 
-def _numbers_differ(who: str, rtol: float) -> list[str]:
-    """Write statements that compare the finite numbers `x` and `y`."""
+def _numbers_differ(who: str, rtol: float, *, is_number: bool = True) -> list[str]:
+    """Write statements that compare finite `x` and `y`."""
+    most = "" if is_number else ".max()"
     return [
-        f'assert not abs(x - y) > {rtol!r} * abs(y), "{who} differ"',
+        f'assert not abs(x - y){most} > {rtol!r} * abs(y){most}, "{who} differ"',
         'print("no difference: the failure is not there")',
     ]
 

@@ -362,7 +362,10 @@ class Differs(RunningKeep):
                 )
             lines = scripts.two_ways(name, self.under, sides, wide)
         elif self._is_short(program):
-            return scripts.two_short_sides(name, self.env, sides, self.rtol)
+            is_number = program is not None and not program.block.outputs[0].aval.shape
+            return scripts.two_short_sides(
+                name, self.env, sides, self.rtol, is_number=is_number
+            )
         else:
             lines = scripts.two_sides(name, self.under, self.env, sides)
         return [*lines, *scripts.comparison(self.a, self.b, self.rtol)]
@@ -378,10 +381,11 @@ class Differs(RunningKeep):
         """Whether each side can print its only output, of which all is finite."""
         if program is None or not self.finite or self.under is not None:
             return False
-        words = {side.partition(":")[0] for side in (self.a, self.b)}
-        if not words <= {"jit", "env", "platform"}:
+        first, second = (side.partition(":")[0] for side in (self.a, self.b))
+        here = ("jit", "env", "platform")
+        if first not in here or second not in (*here, "python"):
             return False
-        return scripts.is_single(program) and not program.block.outputs[0].aval.shape
+        return scripts.is_single(program)
 
     def _differences(self, outcomes: Sequence[Outcome]) -> list[float | None]:
         """List the errors of outputs that differ; None where only one is finite."""
