@@ -159,6 +159,7 @@ def test_two_processes_are_compared_shortly(shape, a, tmp_path):
     for b, status in ((f"python:{sys.executable}", 0), ("env:JAX_ENABLE_X64=1", 0)):
         source = file_of(f, keep.differs(a, b, rtol=0.1, finite=True), x)
         assert "tempfile" not in str(source)
+        assert a != "jit" or "environ | {}" not in str(source)
         done = run(source, tmp_path / "f.py")
         assert done.returncode == status, done.stderr
         assert "no difference" in done.stdout

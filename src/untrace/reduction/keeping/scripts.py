@@ -395,7 +395,8 @@ def two_short_sides(
     printed = "x" if is_number else "x.tobytes().hex()"
 
     def read(env_text: str) -> list[str]:
-        asked = f"subprocess.check_output({command}, env={env_text})"
+        given = f", env={env_text}" if env_text else ""
+        asked = f"subprocess.check_output({command}{given})"
         if is_number:
             return [f"float({asked})"]
         return [
@@ -406,12 +407,13 @@ def two_short_sides(
     told = [f"print({quote(a + ':')}, x, {quote(b + ':')}, y)"]
     told += _numbers_differ("they", rtol, is_number=is_number)
     if made[0] == "{}":  # which this process is
-        *before, value = read("env")
+        is_same = made[1] == "{}"  # of another interpreter
+        *before, value = read("" if is_same else "env")
         return [
             f"x = {call}",
             "if sys.argv[1:]:",
             f"    sys.exit(print({printed}))",
-            f"env = os.environ | {made[1]}",
+            *([] if is_same else [f"env = os.environ | {made[1]}"]),
             *before,
             f"y = {value}",
             *told,
