@@ -68,7 +68,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path.write_text("def f(x):\n    return x\n")
     with pytest.raises(LoadError, match="was not written by untrace"):
         untrace.watch(path)()
-    with pytest.raises(LoadError, match=r"cannot load .*none\.py: FileNotFoundError"):
+    with pytest.raises(LoadError, match=r"there is no file .*none\.py"):
         untrace.nan_origin(tmp_path / "none.py")()
     path.write_text("def f(x):\n    return x + 'a'\n\n\nf(**example_args())\n")
     with pytest.raises(LoadError, match="cannot load"):

@@ -157,9 +157,9 @@ def _numbers(leaf: Input) -> Array | None:
 def _is_drawn(leaf: Input) -> bool:
     """Whether floats are drawn of which nothing but range, scale and order is known."""
     drawn = leaf.text.removeprefix("np.sort(")
-    is_float = jaxapi.dtype_kind(leaf.aval.dtype) == "floating"
-    is_free = drawn.startswith(("rng.uniform(", "rng.normal("))
-    return is_free and is_float and leaf.is_drawn()
+    if not drawn.startswith(("rng.uniform(", "rng.normal(")):
+        return False
+    return jaxapi.dtype_kind(leaf.aval.dtype) == "floating" and leaf.is_drawn()
 
 
 def _goes_with(other: Input, leaf: Input) -> bool:

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from untrace.parsing import parse
+
 Span = tuple[int, int]
 """Where something begins and ends in a text, in characters."""
 
@@ -44,7 +46,7 @@ class Parsed:
         self._starts = starts
         self._parents: dict[ast.AST, ast.AST] = {}
         self.nodes: list[ast.AST] = []
-        self._add(ast.parse(text))
+        self._add(parse(text))
         self.nodes.sort(key=lambda node: self.span(node)[0])
 
     def _add(self, tree: ast.AST) -> None:

@@ -22,6 +22,7 @@ from untrace.lifting.recorded.unify.names import (
     parameters_of,
     stem_of,
 )
+from untrace.parsing import parse
 from untrace.syntax.names import identifier
 from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span
 from untrace.syntax.text import is_comment, quote
@@ -296,7 +297,7 @@ def is_path(text: str) -> bool:
     >>> is_path('state.params["w"][0]'), is_path("f(x)")
     (True, False)
     """
-    node = ast.parse(text, mode="eval").body
+    node = parse(text, "eval").body
     while not isinstance(node, ast.Name):
         match node:
             case ast.Attribute(value=inner):
