@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -52,17 +52,18 @@ def look(source: Source) -> Look:
     return Look(binds, int(bool(source.module.stored)), n_tokens)
 
 
-def with_public_calls(program: Program, *, is_bound: bool) -> Iterator[Program | None]:
-    """List the programs with public calls in the place of primitives: all, then single.
+def with_public_calls(
+    program: Program, tables: Iterable[Mapping[str, Call]]
+) -> Iterator[Program | None]:
+    """List the programs with other calls in the place of primitives: all, then single.
 
     Args:
       program: The program.
-      is_bound: Whether its text binds a primitive; if none, there may be shorter calls.
+      tables: What to call for which primitives, `PUBLIC` and `SHORTER`.
     """
     eqns = list(open_equations(program.block))
     if len(eqns) > MAX_EQUATIONS:
         return
-    tables = (PUBLIC, SHORTER) if is_bound else (SHORTER,)
     for table in tables:
         rewritten = {e: _calling(e, table[e.name]) for e in eqns if e.name in table}
         if rewritten:

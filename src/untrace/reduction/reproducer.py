@@ -29,9 +29,14 @@ from untrace.printable import printable
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
 from untrace.reduction.keeping import Keep, scripts
-from untrace.reduction.keeping.contents import Contains
 from untrace.reduction.outcome import Job
-from untrace.reduction.polishing import drawn_values, look, with_public_calls
+from untrace.reduction.polishing import (
+    PUBLIC,
+    SHORTER,
+    drawn_values,
+    look,
+    with_public_calls,
+)
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
 from untrace.reduction.widening import idle_settings
@@ -161,9 +166,11 @@ class _Writer:
     ) -> tuple[Source, Program] | None:
         """Return a better text with public calls; None if there is none."""
         before = look(source)
-        if isinstance(self.keep, Contains) and not before.binds:
-            return None  # shorter calls make more equations than were asked for
-        for other in with_public_calls(program, is_bound=bool(before.binds)):
+        # What names equations asks for few of them, not for a short text.
+        tables = [] if self.keep.named(program) else [SHORTER]
+        if before.binds:
+            tables.insert(0, PUBLIC)
+        for other in with_public_calls(program, tables):
             made = None if other is None else self.written(other, source.options.level)
             if other is None or made is None or not look(made) < before:
                 continue
