@@ -1,7 +1,7 @@
 """Functions and numbers of objects and closures, which differ between runs of one function."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -140,6 +140,25 @@ def test_numbers_of_objects():
     text = recover(total, X)
     assert "strength * form(jnp.roll(x, shift)).sum()" in text
     assert text.count("def energy") == 1
+
+
+class Settings(NamedTuple):
+    act: Any
+    scale: float
+    heads: int
+
+
+def attend(params, x, settings):
+    h = (x @ params["w"]) * settings.scale
+    h = h.reshape(len(x), settings.heads, -1)
+    return settings.act(h).reshape(x.shape)
+
+
+def test_settings_that_are_passed_in_an_object():
+    outer, inner = Settings(jnp.tanh, 0.7, 2), Settings(smooth, 0.3, 4)
+    text = recover(lambda p, x: attend(p, attend(p, x, inner), outer), DENSE, X)
+    assert "def attend(params, x, scale, act, heads):" in text
+    assert "attend(p, attend(p, x, 0.3, smooth, 4), 0.7, jnp.tanh, 2)" in text
 
 
 def test_what_does_not_differ_is_no_parameter():

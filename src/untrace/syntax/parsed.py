@@ -154,6 +154,6 @@ def parsed(text: str) -> Parsed:
     return Parsed(text)
 
 
-def replaced(node_span: Span, text: str) -> Edit:
+def replaced(span: Span, text: str) -> Edit:
     """Write a text in a place."""
-    return Edit(node_span, (text,))
+    return Edit(span, (text,))

@@ -30,6 +30,7 @@ from untrace.lifting.recorded.unify.optional_functions import merge_optional
 from untrace.optional import is_strict
 from untrace.passes_watched import is_watched, show
 from untrace.stages import stage
+from untrace.syntax.parsed import parsed
 
 # ---- over a function ---------------------------------------------------------------
 
@@ -135,6 +136,7 @@ def unify(module: Module) -> None:
     )
     program.plan.merging = program.given_numbers | merged
     merge_optional(program.lifter.functions, module.main)
+    parsed.cache_clear()  # the trees take more memory than the texts
 
 
 def write_floats(module: Module) -> None:

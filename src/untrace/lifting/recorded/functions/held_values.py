@@ -41,17 +41,30 @@ def held_values(run: Body, differing: Set[Held]) -> dict[str, Any]:
 def _held(run: Body) -> Mapping[str, Any]:
     """Return the functions and numbers that a run may read as attributes and variables.
 
-    The values are None where there is none; what is not read is left out.
+    The values are None where there is none; what is not read is left out, and what two
+    objects call alike.
     """
-    code = run.code
-    names = code.co_varnames[: code.co_argcount]
-    owner = run.parameters.get(names[0]) if names else None
-    attributes: Mapping[str, Any] = getattr(owner, "__dict__", {})
-    if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
-        attributes = {}
-    read = [name for name in code.co_names if name in attributes]
-    held = {name: attributes[name] for name in read} | dict(run.free)
+    held = dict(run.free)
+    for owner in run.parameters.values():
+        attributes = _attributes(owner)
+        for name in run.code.co_names if attributes else ():
+            if name in attributes:
+                is_other = held.get(name, attributes[name]) is not attributes[name]
+                held[name] = _SEVERAL if is_other else attributes[name]
     return {name: value for name, value in held.items() if _may_differ(value)}
+
+
+_SEVERAL = object()
+"""In the place of values that have one name."""
+
+
+def _attributes(owner: Any) -> Mapping[str, Any]:
+    """Return what an object holds, such as `self` or the settings of a model."""
+    if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
+        return {}
+    if isinstance(owner, tuple):
+        return dict(zip(getattr(owner, "_fields", ()), owner))
+    return getattr(owner, "__dict__", {})
 
 
 def _may_differ(value: Any) -> bool:

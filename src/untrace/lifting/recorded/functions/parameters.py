@@ -356,15 +356,17 @@ def _is_tree(group: Sequence[_Lifted]) -> bool:
     return len(group) > 1 or group[0][0].is_tree
 
 
-def _taker(value: Any, body: Body) -> str:
-    """Return the parameter that takes a value in a function that runs within a run."""
-    for item in body.calls:
-        for run in item.bodies:
-            names = [name for name, held in run.parameters.items() if held is value]
-            found = identifier(names[0]) if names else _taker(value, run)
-            if found:
-                return found
-    return ""
+def _takers(body: Body) -> dict[int, str]:
+    """Return the first parameters that take values within a run, by the `id` of these."""
+    found: dict[int, str] = {}
+    stack = [body]
+    while stack:
+        inner = [run for item in stack.pop().calls for run in item.bodies]
+        for run in inner:
+            for name, value in run.parameters.items():
+                found.setdefault(id(value), identifier(name))
+        stack += reversed(inner)
+    return found
 
 
 def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
@@ -406,13 +408,15 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
         if is_tree and hint in writer.program.modules and has_params:
             hint = "state"  # of a module, beside its parameters
         hints.append(hint)
+    takers: dict[int, str] | None = None
     for group, hint in zip(ordered, hints):
         origin = group[0][1][0]
         shared = _shared(group)
         held = part_of(origin.held, "".join(shared))
         is_telling = hints.count(hint) == 1 or not origin.is_foreign
-        if not (is_telling or body is None or _is_tree(group)):
-            hint = _taker(held, body) or hint
+        if is_array(held) and not (is_telling or body is None):
+            takers = _takers(body) if takers is None else takers
+            hint = takers.get(id(held), hint)
         name = Name(hint, True, is_tree=_is_tree(group))
         name.held = held
         for inner, found in group:

@@ -102,9 +102,10 @@ def _merge_lacking(
         before = [(one, replace(one)) for one in [*functions, main]]
         of_found, all_functions = dict(found), [*functions]
         lacking = give_none(group, [*functions, main])
-        while lacking and _merge_groups(functions, main, found, stem.__eq__):
+        is_this = {stem}.__contains__
+        while lacking and _merge_groups(functions, main, found, is_this):
             pass
-        while lacking and _merge_parts(functions, main, makes_keys, stem.__eq__):
+        while lacking and _merge_parts(functions, main, makes_keys, is_this):
             pass
         if not any(one in functions for one in lacking):
             merged |= {stem} if lacking else set()

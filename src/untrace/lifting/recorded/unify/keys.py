@@ -87,11 +87,14 @@ def alike_but_for_keys(functions: Sequence[Function]) -> Iterator[list[Function]
     able = [f for f, stem in zip(functions, stems) if stems.count(stem) > 1]
     able = [f for f in able if not f.after and "*" not in f.parameters]
     able = [f for f in able if "=" not in f.parameters]
+    known: list[list[Function]] = []
     for blanks_strings in (False, True):
         groups: dict[object, list[Function]] = {}
         for one in able:
             groups.setdefault(_likeness(one, blanks_strings), []).append(one)
-        yield from [group for group in groups.values() if len(group) > 1]
+        new = [g for g in groups.values() if len(g) > 1 and g not in known]
+        known += new
+        yield from new
 
 
 def alike(one: Function, other: Function) -> bool:

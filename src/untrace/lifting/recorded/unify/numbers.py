@@ -69,7 +69,7 @@ class Merged:
 def likeness(function: Function) -> object:
     """Return what functions share that differ in numbers at most."""
     body = body_of(function)
-    blank = body.edited(edits_of(body, dict.fromkeys(numbers_of(function), "_")))
+    blank = body.edited(edits_of(body, dict.fromkeys(numbers_of(function), "0")))
     lines = [line for line in blank.split("\n") if not is_comment(line)]
     return (
         stem_of(function.name),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.names import body_of
-from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span
+from untrace.syntax.parsed import NUMBERS, Edit, Parsed
 from untrace.syntax.text import quote
 
 _IN_KEY = re.compile(r"(?<!\d)(0|[1-9]\d*)(?!\d)")
@@ -188,8 +188,3 @@ def taken_by(body: Parsed, number: Number) -> tuple[str, int]:
     if not isinstance(around, ast.Call) or node not in around.args:
         return "", 0
     return body.source(around.func), around.args.index(node)  # type: ignore[arg-type]
-
-
-def span_of(body: Parsed, number: Number) -> Span:
-    """Return where the constant or key stands that a number is, or is in."""
-    return body.span(number.node)
