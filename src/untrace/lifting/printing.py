@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -97,6 +97,12 @@ class Function(Subject):
             self._head(),
         ]
         return [*head, *(INDENT + line if line else "" for line in body), *self.after]
+
+    def texts(self) -> Iterator[str]:
+        """Yield all that it is written with but for its head; each can be parsed."""
+        yield "\n".join(self.lines)
+        yield from self.decorators
+        yield "\n".join(self.after)
 
     def rewrite(self, line: Callable[[str], str]) -> None:
         """Write every line of it anew, but for its head."""

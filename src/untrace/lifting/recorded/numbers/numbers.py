@@ -8,9 +8,10 @@ a name like that of a constant, `GAMMA`, or one of his module's.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
@@ -19,10 +20,10 @@ from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier
+from untrace.syntax.parsed import parsed
 from untrace.syntax.text import STRING
 
 _NAME = re.compile(rf"(?P<name>(?<![\w.])[^\W\d]\w*)|{STRING}")
-_ADDED = re.compile(r"[\w)\]] [+-] (?P<name>[^\W\d]\w*)(?![\w.(\[])(?!\s*\*\*)")
 MIN_USES = 2
 MIN_LETTERS = 2
 # They say no more than that there is a number.
@@ -145,8 +146,10 @@ class Numbers:
         """Write the numbers whose names are used only once in all functions."""
         lines = [line for function in functions for line in function.text_lines()]
         counts = Counter(name for line in lines for name in _names(line))
-        added = {match["name"] for line in lines for match in _ADDED.finditer(line)}
-        added = {n for n in added & {*self._known} if self._is_negative(n)}
+        negative = {
+            name for name, (_, one) in self._known.items() if one.number[0] == "-"
+        }
+        added = {name for one in functions for name in _added(one, negative)}
         single = {
             name
             for name in self._known.keys() - added
@@ -154,9 +157,6 @@ class Numbers:
             or name in self._signed
         }
         self._inline(single, functions)
-
-    def _is_negative(self, name: str) -> bool:
-        return self._known[name][1].number.startswith("-")
 
     def _inline(self, names: Set[str], functions: Sequence[Function]) -> None:
         if not names:
@@ -200,6 +200,19 @@ def named_floats(draft: Draft) -> dict[str, str]:
         for text, name in single.items()
         if constant_name(name)
     }
+
+
+def _added(function: Function, names: Set[str]) -> Iterator[str]:
+    """Yield which of some names a function adds or takes away: `x - SHIFT`."""
+    for text in function.texts():
+        if any(name in text for name in names):
+            for node in parsed(text).nodes:
+                match node:
+                    case ast.BinOp(op=ast.Add() | ast.Sub(), right=ast.Name(id=name)):
+                        if name in names:
+                            yield name
+                    case _:
+                        pass
 
 
 def _names(text: str) -> list[str]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.names import parts_of, text_of
+from untrace.lifting.recorded.unify.names import text_of
 from untrace.syntax.parsed import Edit, Parsed, Span, parsed
 
 Argument = str | Span
@@ -70,4 +70,4 @@ def rewrite_calls(
 
 def is_mentioned(function: Function, names: frozenset[str]) -> bool:
     """Whether a function refers to one of some functions anywhere."""
-    return any(mentions(text, names) for text in parts_of(function))
+    return any(mentions(text, names) for text in function.texts())

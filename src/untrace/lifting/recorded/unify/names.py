@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from untrace.lifting.printing import Function
 from untrace.syntax.parsed import Edit, Parsed, parsed, replaced
@@ -29,18 +29,6 @@ def text_of(function: Function) -> str:
 def body_of(function: Function) -> Parsed:
     """Read the statements of a function."""
     return parsed(text_of(function))
-
-
-def refers(text: Parsed, names: frozenset[str]) -> bool:
-    """Whether a text uses a variable of one of these names."""
-    return any(node.id in names for node in text.names())
-
-
-def parts_of(function: Function) -> Iterator[str]:
-    """Yield all texts of a function but for its head."""
-    yield text_of(function)
-    yield from function.decorators
-    yield "\n".join(function.after)
 
 
 def rename(functions: Sequence[Function], old: str, new: str) -> None:
@@ -86,7 +74,7 @@ def _has_word(function: Function, word: str) -> bool:
     """Whether a function has a parameter, a variable or the like of this name."""
     if word in function.parameters:
         return True
-    texts = [text for text in parts_of(function) if word in text]
+    texts = [text for text in function.texts() if word in text]
     return any(word in parsed(text).words() for text in texts)
 
 

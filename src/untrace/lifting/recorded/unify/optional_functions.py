@@ -159,7 +159,7 @@ def _rewrite_calls(
 
     new: dict[str, str] = {}
     for user in users:
-        for text in ("\n".join(user.lines), *user.decorators, "\n".join(user.after)):
+        for text in user.texts():
             changed = rewritten(text, frozenset({plain.name}), change)
             if changed is None:
                 return False
