@@ -127,7 +127,7 @@ def test_yes_confirms_the_command_of_a_journal(foreign, tmp_path):
         (["model.py", "loss(x, y)", "--keep", "nan(output=7)"], "no output 7"),
         (["model.py", "loss(x, z)", "--keep", "nan()"], "name 'z' is not defined"),
         (["model.py", "--keep", "nan()"], "Give a call as well"),
-        (["none.py", "--keep", "nan()"], "cannot load"),
+        (["none.py", "--keep", "nan()"], "there is no file none.py"),
         (["model.py", "--resume", "."], "leave the rest out"),
         (["--resume", "."], "holds no journal.json"),
     ],
