@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import untrace
-from untrace.lifting.helpers import HELPERS
+from untrace.jaxapi.helpers import HELPERS
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import HELPER_NAMES
 from untrace.verification.retrace import execute

@@ -107,6 +107,8 @@ def test_only_jaxapi_touches_unstable_jax(path):
         return
     for name in _imports(path):
         assert not name.startswith(UNSTABLE), f"{path.name} imports {name}"
+    for name in UNSTABLE:
+        assert name not in path.read_text(), f"{path.name} says {name}"
     assert "__version__" not in path.read_text().replace(
         "import __version__", ""
     ).replace("{__version__}", "") or path.name in (

@@ -22,8 +22,8 @@ from untrace.capture import Captured, Leaf, Node, Tree
 from untrace.capture.outline import renamed as renamed_outline
 from untrace.checking import check_module
 from untrace.errors import LiftingError, UnverifiedWarning
+from untrace.jaxapi.helpers import HELPERS
 from untrace.lifting.blocks.opened import OPENED
-from untrace.lifting.helpers import HELPERS
 from untrace.lifting.recorded.listing import NOT_EXPANDED
 from untrace.lifting.recorded.naming.hints import HINTS
 from untrace.lifting.rules import NAMES

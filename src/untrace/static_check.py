@@ -23,7 +23,8 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.errors import LoadError
-from untrace.lifting.helpers import HELPERS
+from untrace.jaxapi import written
+from untrace.jaxapi.helpers import HELPERS
 from untrace.lifting.imports import ALIASES
 from untrace.lifting.spelling.sidecar import loader_function, unpacker_function
 from untrace.parsing import parse
@@ -244,7 +245,7 @@ def judged(dotted: str, is_imported: bool = False) -> str:
     if root in STANDARD:
         is_known = rest in STANDARD[root] and not rest.startswith("_")
         return "" if is_known else "it may do more than compute"
-    if dotted in JAX_PRIVATE or dotted.startswith("jax._src."):
+    if dotted in JAX_PRIVATE or dotted.startswith(f"{written.PRIVATE}."):
         is_module = dotted in JAX_MODULES and not is_imported
         is_known = dotted in JAX_PRIVATE or _is_record(dotted)
         return _A_MODULE if is_module else "" if is_known else "it is private"
@@ -262,7 +263,7 @@ def judged(dotted: str, is_imported: bool = False) -> str:
 def _is_record(dotted: str) -> bool:
     """Whether a private name of JAX is a primitive (or its `bind`) or a class of records."""
     module, _, name = dotted.removesuffix(".bind").rpartition(".")
-    if name in DENIED["jax.extend.core.primitives"]:
+    if name in DENIED[written.PRIMITIVES]:
         return False
     found = getattr(sys.modules.get(module), name, None)
     if isinstance(found, jaxapi.Primitive):

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 
 MODULES: frozenset[str] = frozenset(
     {
@@ -32,7 +33,7 @@ MODULES: frozenset[str] = frozenset(
         *(f"jax.scipy.{m}" for m in ("sparse.linalg", "spatial.transform", "special")),
         "jax.scipy.stats",
         "jax.nn.initializers",
-        "jax.extend.core.primitives",
+        written.PRIMITIVES,
         *(f"jax.experimental.{m}" for m in ("checkify", "compute_on", "layout")),
         *(f"jax.experimental.{m}" for m in ("pallas", "pallas.tpu", "pallas.triton")),
         *(f"jax.experimental.{m}" for m in ("shard_map", "sparse", "xla_metadata")),
@@ -63,7 +64,7 @@ DENIED: dict[str, frozenset[str]] = {
     "jax.numpy": _FILES,
     "jax": frozenset({"config", "pure_callback", "print_environment_info"}),
     "jax.experimental.sparse": frozenset({"test_util"}),
-    "jax.extend.core.primitives": frozenset(
+    written.PRIMITIVES: frozenset(
         {
             *("pure_callback_p", "io_callback_p", "debug_callback_p", "ffi_call_p"),
             *("python_callback_p", "outside_call_p", "custom_partitioning_p"),
@@ -73,19 +74,19 @@ DENIED: dict[str, frozenset[str]] = {
 }
 """Names that do more than compute, by module."""
 
+_CONFIG = ".".join(written.CONFIG)
+
 JAX_PRIVATE: frozenset[str] = frozenset(
     {
-        "jax._src.compute_on.extend_compute_type",
-        "jax._src.config",
-        *(f"jax._src.config.{name}" for name in jaxapi.PRIVATE_MANAGERS),
-        "jax._src.lax.lax.asarray",
-        "jax._src.layout.use_layout_mode",
+        *map(".".join, (written.COMPUTE_CONTEXT, written.LAYOUT_CONTEXT)),
+        *map(".".join, (written.AS_ARRAY, written.CONFIG)),
+        *(f"{_CONFIG}.{name}" for name in jaxapi.PRIVATE_MANAGERS),
         f"{jaxapi.PRNGS_MODULE}.prngs",
     }
 )
 """Private names that untrace writes where JAX has no public ones."""
 
-JAX_MODULES = frozenset({"jax._src.config"})
+JAX_MODULES = frozenset({_CONFIG})
 
 SETTINGS: frozenset[str] = frozenset({"jax_enable_x64"})
 """Settings that a file may change."""

@@ -12,7 +12,7 @@ import pytest
 
 import untrace
 from tests.lifting import installed
-from untrace.lifting.helpers import HELPERS
+from untrace.jaxapi.helpers import HELPERS
 from untrace.lifting.rules.names import NAMES
 from untrace.saved import verify_file
 

@@ -20,6 +20,8 @@ from jax._src import source_info_util as _source_info_util
 from jax._src.compute_on import extend_compute_type as _extend_compute_type
 from jax.experimental import compute_on as _compute_on
 
+from untrace.jaxapi import written
+
 CONTEXT_FIELDS: tuple[str, ...] = tuple(
     name
     for name in _core.JaxprEqnContext.__slots__
@@ -30,9 +32,8 @@ COMPUTE_ON = "compute_on2" if hasattr(_compute_on, "compute_on2") else "compute_
 COMPUTE_CONTEXT = (
     ("jax.experimental.compute_on", "compute_on")
     if COMPUTE_ON == "compute_on2"
-    else ("jax._src.compute_on", "extend_compute_type")
+    else written.COMPUTE_CONTEXT
 )
-LAYOUT_CONTEXT = ("jax._src.layout", "use_layout_mode")  # jax >= 0.11
 
 
 def ambient_context() -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Equation
+from untrace.jaxapi import written
 from untrace.lifting.lifter import Lifter
 from untrace.syntax.names import is_name
 
@@ -173,14 +174,14 @@ def _mesh(value: Any, lifter: Lifter) -> str:
 
 def _config(option: str) -> Callable[[Any, Lifter], str]:
     def write(value: Any, lifter: Lifter) -> str:
-        config = lifter.imports.attribute("jax._src", "config")
+        config = lifter.imports.attribute(*written.CONFIG)
         return f"{config}.{option}({lifter.spell(value)})"
 
     return write
 
 
 def _layout_mode(value: Any, lifter: Lifter) -> str:
-    name = lifter.imports.attribute(*jaxapi.LAYOUT_CONTEXT)
+    name = lifter.imports.attribute(*written.LAYOUT_CONTEXT)
     return f"{name}({lifter.spell(value)})"
 
 

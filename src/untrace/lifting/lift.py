@@ -23,6 +23,7 @@ from untrace.capture.trees import (
     replaced_nodes,
 )
 from untrace.ir import Block, Equation, Value, from_jaxpr
+from untrace.jaxapi.helpers import HELPERS
 from untrace.lifting.blocks import calls
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.constructing import construct
@@ -30,7 +31,6 @@ from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
 from untrace.lifting.frame import Frame
-from untrace.lifting.helpers import HELPERS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.function_lines import Made
 from untrace.lifting.printing import Function

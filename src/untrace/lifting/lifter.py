@@ -12,9 +12,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Block, Equation, Value
+from untrace.jaxapi.helpers import HELPERS
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.constants import Constants
-from untrace.lifting.helpers import HELPERS
 from untrace.lifting.imports import Imports, NotShared, SharedImports
 from untrace.lifting.literals import Literals, spell_param
 from untrace.lifting.printing import Function

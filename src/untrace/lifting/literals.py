@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 from untrace.lifting import rules
 from untrace.lifting.imports import Imports, SharedImports
 from untrace.lifting.spelling import base, spell, spell_dtype
@@ -23,7 +24,7 @@ def _over_mesh(text: str, imports: Imports) -> str:
     if text.startswith("np."):
         return f"{imports.module('jax.numpy')}{text[2:]}"
     # A weakly typed array; `jnp.asarray` keeps a Python scalar, which knows no mesh.
-    return f"{imports.attribute('jax._src.lax.lax', 'asarray')}({text})"
+    return f"{imports.attribute(*written.AS_ARRAY)}({text})"
 
 
 class Literals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from untrace.ir import Equation
+from untrace.jaxapi import written
 from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Rhs, is_literal
@@ -27,7 +28,7 @@ def converted(eqn: Equation, frame: Frame) -> Rhs | None:
     if is_literal(operand) or params["new_dtype"] == operand.aval.dtype:
         return None
     lifter = frame.lifter
-    lifter.imports.attribute("jax.extend.core.primitives", "convert_element_type_p")
+    lifter.imports.attribute(written.PRIMITIVES, "convert_element_type_p")
     dtype = spell_dtype(params["new_dtype"], lifter.imports)
     return Rhs(
         f"{lifter.helper('converted_with_sharding')}({frame.text(operand)}, {dtype})"

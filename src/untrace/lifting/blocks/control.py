@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value
+from untrace.jaxapi import written
 from untrace.lifting.bind import bind, jaxpr_text
 from untrace.lifting.blocks.branch_indices import forwards, uses
 from untrace.lifting.controls import control
@@ -274,7 +275,7 @@ def _bound_cond(eqn: Equation, frame: Frame) -> Rhs:
         jaxpr_text(block, frame, f"branch_{i}", given)
         for i, block in enumerate(branches)
     ]
-    name = frame.lifter.imports.attribute("jax.extend.core.primitives", "cond_p")
+    name = frame.lifter.imports.attribute(written.PRIMITIVES, "cond_p")
     comma = "," if len(branches) == 1 else ""
     args = [*frame.texts(eqn.operands), f"branches=({', '.join(texts)}{comma})"]
     return Rhs(f"{name}.bind({', '.join(args)})")

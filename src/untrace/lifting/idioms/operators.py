@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from untrace.jaxapi import written
 from untrace.lifting.idioms.domains import DTYPE, LITERAL, SHAPE
 from untrace.lifting.idioms.table import idiom
 
@@ -61,7 +62,7 @@ for name in STAGED.split():
     idiom(f"jnp.{name}({{k}}, {{x}})", f"f32[2,3]; k={ZERO}", k=LITERAL)
     idiom(f"jnp.{name}({{k}}, {{l}})", f"; k={ZERO}; l={ZERO}", k=LITERAL, l=LITERAL)
 idiom("jax.lax.complex({x}, {y})")
-idiom("add_jaxvals({x}, {y})", imports={"add_jaxvals": "jax.interpreters.ad"})
+idiom("add_jaxvals({x}, {y})", imports={"add_jaxvals": written.COTANGENTS_HOME})
 
 idiom("jnp.where({c}, {x}, {y})", "bool[2,3] f32[2,3] f32[2,3]")
 idiom("jnp.where({c}, {x}, {k})", "bool[2,3] f32[2,3]; k=0.0", k=LITERAL)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 from untrace.lifting.spelling.base import JAX_NAMESPACES
 from untrace.syntax.importable import named
 from untrace.syntax.names import is_dotted_name
@@ -36,7 +37,6 @@ PREFERRED = [
     "jax.numpy",
     "jax.scipy.special",
 ]
-PRIMITIVES_MODULE = "jax.extend.core.primitives"
 
 _VALUES = (int, float, complex, str, bytes, tuple, list, dict, set, types.ModuleType)
 
@@ -130,7 +130,7 @@ def _own_attributes(value: Any) -> list[tuple[str, Any]]:
 
 def _module_rank(module: str) -> int:
     """Order modules: public JAX first, private JAX, public others, private others."""
-    if module == PRIMITIVES_MODULE:
+    if module == written.PRIMITIVES:
         return 0
     is_private = any(part.startswith("_") for part in module.split("."))
     is_other = module.partition(".")[0] != "jax"

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 from untrace.lifting.spelling.arrays import spell_array
 from untrace.lifting.spelling.base import Imports
 from untrace.lifting.spelling.numbers import read_number
@@ -48,8 +49,7 @@ def with_weak_type(text: str, typed: Any, imports: Imports) -> str:
     """Wrap the text of an array so that it gets the weak type of an array or aval."""
     if not _is_weak(typed):
         return text
-    primitives = "jax.extend.core.primitives"
-    convert = imports.attribute(primitives, "convert_element_type_p")
+    convert = imports.attribute(written.PRIMITIVES, "convert_element_type_p")
     dtype = f"{imports.module('numpy')}.dtype({quote(str(typed.dtype))})"
     return f"{convert}.bind({text}, new_dtype={dtype}, weak_type=True, sharding=None)"
 

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 from untrace.lifting.spelling.base import Speller, Unspellable, writes
 from untrace.lifting.spelling.dtypes import spell_dtype
 from untrace.lifting.spelling.homes import find_primitive_home
@@ -106,7 +107,7 @@ def _spell_flat_tree(speller: Speller, value: Any) -> str:
     sizes = jaxapi.flat_tree_sizes(value)
     if sizes is None:
         return spell_record(speller, value)
-    home = speller.name("jax._src", "flattree")
+    home = speller.name(*written.FLAT_TREES_HOME)
     parts = [f"{home}.nones({size})" for size in sizes]
     return f"{home}.pack(({', '.join(parts)}{',' if len(parts) == 1 else ''}))"
 

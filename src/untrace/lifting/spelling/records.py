@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 from untrace.lifting.spelling.base import (
     FALLBACKS,
     Speller,
@@ -176,7 +177,7 @@ def _spell_named(speller: Speller, value: Any) -> str:
 @writes(types.FunctionType, memo=True)
 def _spell_function(speller: Speller, value: Any) -> str:
     maker, is_local, _ = value.__qualname__.partition(".<locals>")
-    if is_local and value.__module__ == POLICY_MODULE and maker in POLICIES:
+    if is_local and value.__module__ == written.POLICIES_HOME and maker in POLICIES:
         return POLICIES[maker](speller, value)
     return spell_reference(speller, value)
 
@@ -190,8 +191,6 @@ def _spell_method(speller: Speller, value: Any) -> str:
 
 
 # Remat policies made by a call; JAX keeps some of them as closures.
-
-POLICY_MODULE = "jax._src.ad_checkpoint"
 
 
 def _closure(function: Any) -> dict[str, Any]:

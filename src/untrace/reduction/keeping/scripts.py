@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
+from untrace.jaxapi import written
 from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.syntax.text import quote
 
@@ -65,7 +66,7 @@ def op_by_op(function):
     return run
 
 """
-_EAGER_IMPORT = "from jax.extend.core import jaxpr_as_fun"
+_EAGER_IMPORT = "from {} import {}".format(*written.EVALUATION)
 _LEAVES = "outputs = jax.tree.leaves(jax.block_until_ready(outputs))"
 _PLAIN_OUTPUTS = """\
 outputs = [
