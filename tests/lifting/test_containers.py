@@ -39,6 +39,42 @@ def test_a_tuple_has_the_name_of_its_variable():
     assert "last[0] * 2.0" in text
 
 
+def energy(p, x):
+    return jnp.sum((p["m"] * x + p["s"]) ** 2)
+
+
+def test_a_dict_has_the_name_of_its_variable():
+    def run(model, x):
+        p = {"m": model["a"] * 1.5, "s": model["b"] * 2.0}
+        value, grads = jax.value_and_grad(energy)(p, x)
+        return value, jax.tree.map(lambda p, g: p - g, p, grads)
+
+    text = recover(run, {"a": X, "b": X}, X)
+    assert 'p = {"m": model["a"] * 1.5, "s": model["b"] * 2.0}' in text
+    assert "value, grads = jax.value_and_grad(energy)(p, x)" in text
+    assert "jax.tree.map(lambda p, g: p - g, p, grads)" in text
+
+
+def test_a_dict_that_changes_is_what_it_was_for_each_call():
+    def run(x):
+        state = {"m": x + 1, "s": x * 2}
+        first = energy(state, x)
+        state["m"] = x * first
+        return jnp.sin(first) * energy(state, x)
+
+    assert "(state, x)" in recover(run, X)
+
+
+def test_a_list_has_the_name_of_its_variable():
+    def run(x, y):
+        pair = [x + y, x * y]
+        return jnp.stack(pair), jnp.concatenate(pair)
+
+    text = recover(run, X, X)
+    assert "pair = [x + y, x * y]" in text
+    assert "jnp.stack(pair), jnp.concatenate(pair)" in text
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class Bodies:

@@ -85,6 +85,14 @@ def test_uses_that_are_no_plain_calls_keep_functions_apart(line):
     assert not done and parameters == ["x", "x"] and lines == ["y = f(x)", line]
 
 
+def test_functions_of_one_text_are_one():
+    functions = [made("f", BODY), made("f_2", BODY)]
+    main = Function("main", "x", ["return jax.vmap(f_2)(f(x))"])
+    assert merge_alike(functions, main, {})
+    assert [one.name for one in functions] == ["f"]
+    assert main.lines == ["return jax.vmap(f)(f(x))"]
+
+
 def test_indices_and_defined_rules_keep_functions_apart():
     body = "return params[2].weight @ x + jnp.cos(x) + jnp.tan(x) + jnp.exp(-x)"
     functions = [made("f", body), made("f_2", body.replace("[2]", "[3]"))]
@@ -358,6 +366,19 @@ def test_functions_that_differ_in_sizes_may_be_passed():
     text = recover(f, of_shape(2, 2, 4, 3), of_shape(2, 2, 5, 6))
     assert text.count("def grown(") == 1, text
     assert "def grown_2(" not in text, text
+
+
+def test_functions_that_apply_what_has_become_one_are_one():
+    def norm(x):
+        y = jax.vmap(grown)(x)
+        return jnp.sqrt(jnp.sum(y**2)) + jnp.max(jnp.abs(y))
+
+    def f(x, y):
+        return norm(x), jax.grad(norm)(y)
+
+    text = recover(f, of_shape(2, 2, 4, 3), of_shape(2, 2, 5, 6))
+    assert "norm(x), jax.grad(norm)(y)" in text
+    assert text.count("def ") == 4, text  # `example_args` is one
 
 
 def test_a_function_that_ran_with_other_sizes_has_numbers():

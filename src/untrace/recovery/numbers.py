@@ -178,7 +178,7 @@ def named_containers(
 ) -> list[tuple[str, Any]]:
     """Return the local variables in the calling expression that hold containers.
 
-    Those are tuples and dataclasses; lists and dicts may have changed since.
+    Those are tuples, lists, dicts and dataclasses, as they are at the call.
 
     Args:
       frame: The caller's, which is at the call.
@@ -232,7 +232,9 @@ def _is_local(chain: bytecode.Chain) -> bool:
 
 def _is_container(value: Any) -> bool:
     kind = type(value)
-    return issubclass(kind, tuple) or hasattr(kind, "__dataclass_fields__")
+    return issubclass(kind, (tuple, dict, list)) or hasattr(
+        kind, "__dataclass_fields__"
+    )
 
 
 def _is_constant(value: Any) -> bool:

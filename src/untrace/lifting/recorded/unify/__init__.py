@@ -59,7 +59,7 @@ def _merge_groups(
             groups.setdefault(likeness(function), []).append(function)
     merged: set[str] = set()
     for key, group in groups.items():
-        if len({tuple(function.lines) for function in group}) > 1:
+        if len(group) > 1:
             made = merge_numbers(group, functions, main)
             if made is not None:
                 found[key] = made
