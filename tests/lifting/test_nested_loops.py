@@ -262,9 +262,24 @@ def four_levels(xs):
     return [[[[x * y * z + w for w in xs] for z in xs] for y in xs] for x in xs]
 
 
+def grid_of_numbers(x):
+    return [[x * i + j for j in range(4)] for i in range(3)]
+
+
+def numbers_in_one_list(x):
+    return [jnp.sin(x * i) + j for i in (1.0, 2.0, 3.0) for j in (3, 5)]
+
+
+def sum_of_rows(rows):
+    return sum(x**2 for row in rows for x in row)
+
+
 @pytest.mark.parametrize(
     ("function", "args"),
     [
+        (grid_of_numbers, (X,)),
+        (numbers_in_one_list, (X,)),
+        (sum_of_rows, (ROWS,)),
         (sum_over_both, (XS, WS)),
         (sum_over_both, (XS, WS[:2])),
         (sum_over_three, (XS, WS, XS)),
@@ -317,3 +332,17 @@ def test_loops_of_other_lengths_in_each_turn_are_no_loop_that_begins_elsewhere()
     assert "for j in range(1, 4):" in text and "zip" not in text, text
     source = untrace.source(below)(points)
     assert source.report.strength == "identical" and not source.report.notes
+
+
+def test_nested_loops_over_numbers_are_not_one_over_all_pairs():
+    def step(x, i, j):
+        return jnp.sin(x * i + j)
+
+    def grid(x):
+        for i in range(3):
+            for j in range(4):
+                x = step(x, i, j)
+        return x
+
+    text = recover(grid, X)
+    assert "for i in range(3):\n        for j in range(4):\n" in text, text

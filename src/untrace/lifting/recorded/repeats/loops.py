@@ -50,7 +50,11 @@ from untrace.lifting.recorded.repeats.lists import (
 )
 from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.older import second_variables
-from untrace.lifting.recorded.repeats.program_turns import are_across, begins_anew
+from untrace.lifting.recorded.repeats.program_turns import (
+    are_across,
+    are_of_one_loop,
+    begins_anew,
+)
 from untrace.lifting.recorded.repeats.scans import scan_of
 from untrace.lifting.recorded.repeats.slots import Run, carried, plain_text
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
@@ -84,7 +88,7 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         completions = complete_first_turns(draft.statements, sites, _following(sites))
         draft.statements = with_completions(draft.statements, completions)
     if reroll != "scan":  # a loop may hold them
-        _write_loops(draft, reroll, max_period, is_expression, may_be_expression)
+        _write_loops(draft, reroll, max_period, is_listed, may_be_expression)
     _write_loops(draft, reroll, max_period)
     left = [one for one in completions if one.made in draft.statements]
     for one in left:
@@ -128,7 +132,7 @@ def _write_loops(
             found = [run for run in found if not _goes_on(run, position, sites)]
         if is_wanted is is_listed:
             found = [run for run in found if _is_one(run, draft, statements[position:])]
-        run = max(found, key=lambda run: run.n_turns * run.period, default=None)
+        run = max(found, key=_preference, default=None)
         if run is None:
             made.append(statements[position])
             position += 1
@@ -138,6 +142,11 @@ def _write_loops(
         scan = scan_of(stretch) if reroll == "scan" and run.is_indexed else []
         made += scan or _loop(run, draft, statements[position:])
     draft.statements = made
+
+
+def _preference(run: Run) -> tuple[int, bool]:
+    """Return what is best if it is greatest: loops of all that they can hold."""
+    return run.n_turns * run.period, are_of_one_loop(run.turns)
 
 
 def _site(statement: Statement, reroll: str) -> object:

@@ -132,6 +132,15 @@ def are_across(turns: Sequence[Sequence[Statement]]) -> bool:
     return False
 
 
+def are_of_one_loop(turns: Sequence[Sequence[Statement]]) -> bool:
+    """Whether turns are those of one loop of the program, as far as is known.
+
+    Those of an inner loop, in all turns of the one around it, are of two.
+    """
+    firsts = [turn[0].turn for turn in turns]
+    return len({*map(_outermost_change, firsts, firsts[1:])} - {sys.maxsize}) < 2
+
+
 def _outermost_change(before: Turn, later: Turn) -> int:
     """Return which loop, counted from outside, is in another turn; more if none is."""
     for level, (one, other) in enumerate(zip(before[::-1], later[::-1])):
