@@ -98,12 +98,14 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     stars = {} if inner.is_library else _stars(body.code)
     arguments = _arguments(made, inner, writer, stars, item)
     passed: dict[str, str] = {}
+    numbers = _numbers(body, item.turn, program.plan)
+    in_keys = {n: v for n, v in body.parameters.items() if _text(v) in numbers}
     function = program.function(
         draft,
-        numbers=_numbers(body, item.turn, program.plan),
+        numbers=numbers,
         integers=_integers(body),
         passed=passed,
-        key_parts=made_keys(body.code, {**body.parameters}),
+        key_parts=made_keys(body.code, in_keys),
     )
     arguments += [text_term(passed_text(number)) for number in passed.values()]
     term = call(Term([Global(function)]), arguments)
@@ -119,6 +121,11 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
             *(draft, writer.draft, arguments, list(term.parts), caller),
         )
         program.references.kept.append(kept)
+
+
+def _text(held: Any) -> str:
+    """Return the text of an integer, or a word; "" of anything else."""
+    return str(held) if type(held) in (str, int) else ""
 
 
 def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
