@@ -276,6 +276,41 @@ def test_integers_that_are_below_others_stay_below(program, given, expected):
     assert [np.shape(x) for x in inputs.values()] == [np.shape(x) for x in given]
 
 
+P = LOW[::-1] / 2
+Q = (1 - P) * jnp.asarray(RNG.uniform(0.1, 0.95, 40), jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "expected"),
+    [
+        (lambda p, q: jnp.log(1 - p - q), (P, Q), "np.minimum(rng."),
+        (lambda p, q: jnp.log1p(-(p + q)), (P, Q), ", 1 - p - "),
+        (lambda a, b, c: jnp.sqrt(c - a - b), (P, Q, P + Q + 0.1), ", a + b + "),
+        (
+            lambda a, b, c: jnp.sqrt(c - 2 * a + b),
+            (P, Q, 2 * P - Q + 0.1),
+            "2 * a - b + ",
+        ),
+        (lambda a, b: jnp.sqrt(a - b / 2 - 0.5), (Q / 2 + 0.6 + P, Q), "np.minimum("),
+        (
+            jax.jit(lambda p, q, r: (1 - p - q - r) ** 0.3),
+            (P / 2, Q / 2, Q / 3),
+            "- p - q",
+        ),
+    ],
+)
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_sums_of_inputs_that_have_to_be_positive_stay_so(
+    program, given, expected, level
+):
+    assert np.all(np.isfinite(program(*given)))
+    source, inputs, function = examples(program, *given, level=level)
+    assert expected in " ".join(source.text.split()), source.text
+    assert np.all(np.isfinite(function(**inputs))), source.text
+    types = [(x.shape, x.dtype.name) for x in inputs.values()]
+    assert types == [(x.shape, x.dtype.name) for x in given]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_all_orders_of_integers_and_floats_are_kept(seed):
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ are written first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from untrace.ir import Block
 from untrace.lifting.alike_inputs import Input
 from untrace.lifting.example_arrays import Bound, Bounds, draw, range_of
 from untrace.lifting.example_integers import Integers
-from untrace.lifting.example_kinds import Request
+from untrace.lifting.example_kinds import Request, number
 from untrace.lifting.input_orders import all_below, compared_inputs
+from untrace.lifting.input_sums import Sum, positive_sums
 from untrace.lifting.lifter import Lifter
 from untrace.optional import makes, optional
 from untrace.syntax.names import identifier
@@ -60,7 +61,9 @@ def keep_orders(
     if not any(_is_drawn(inputs[i]) or _is_whole(inputs[i]) for i in names):
         return {}
     pairs = compared_inputs(block, names)
-    compared = sorted({i for pair in pairs for i in pair})
+    sums = positive_sums(block, names)
+    added = {i for one in sums for i in one.factors}
+    compared = sorted(added.union(*pairs))
     numbers = {i: _numbers(inputs[i]) for i in compared}
     values = {i: held for i, held in numbers.items() if held is not None}
     below = all_below(pairs, values)
@@ -93,6 +96,7 @@ def keep_orders(
             given = Bounds(under, over, ends[i])
             inputs[i].text = draw(held, tuple(aval.shape), aval, lifter, given)
         kept.done[i] = Bound(names[i], values[i], ends[i])
+    first |= _keep_sums(sums, kept, drawn, inputs, first)
     # What one refers to stands before it.
     return {names[i]: i for i in (*exact, *drawn) if i in first}
 
@@ -131,6 +135,64 @@ def _draw_integers(
         inputs[i].text, used = integers.draw(i, request)
         first.update(used)
     return first, order
+
+
+def _keep_sums(
+    sums: Sequence[Sum],
+    kept: _Kept,
+    drawn: Sequence[int],
+    inputs: Sequence[Input],
+    first: Collection[int],
+) -> set[int]:
+    """Move the last input of each sum that has to be positive so that it is.
+
+    Returns:
+      The inputs that are referred to, which are not moved themselves.
+    """
+    used: set[int] = set()
+    for one in sums:
+        free = [
+            i for i in drawn if i in one.factors and i not in first and i not in used
+        ]
+        if not free or not all(i in kept.done for i in one.factors):
+            continue
+        i = free[-1]
+        values = {j: kept.done[j].values for j in one.factors}
+        shapes = {held.shape for held in values.values()}
+        if len({inputs[j].aval.dtype for j in one.factors}) > 1:
+            continue
+        is_above = any(i in lows for lows in kept.below.values())
+        is_stuck = is_above if one.factors[i] > 0 else bool(kept.below.get(i))
+        if (
+            is_stuck
+            or not shapes <= {(), values[i].shape}
+            or "np.sort(" in inputs[i].text
+        ):
+            continue
+        total = sum(f * values[j] for j, f in one.factors.items()) + one.number
+        least = float(np.min(total)) / abs(one.factors[i])
+        if least <= 0:
+            continue
+        bound = _written_sum(one, i, kept)
+        step = f"{number(float(f'{least / 2:.0e}'))}"
+        which, sign = ("maximum", "+") if one.factors[i] > 0 else ("minimum", "-")
+        text = f"np.{which}({inputs[i].text}, {bound} {sign} {step})"
+        inputs[i].text = text
+        used |= {*one.factors} - {i}
+    return used
+
+
+def _written_sum(one: Sum, i: int, kept: _Kept) -> str:
+    """Write what an input is for a sum to be 0."""
+    parts = [number(-one.number / one.factors[i])] if one.number else []
+    for j, factor in one.factors.items():
+        if j != i:
+            times = -factor / one.factors[i]
+            text = kept.done[j].text
+            size = "" if abs(times) == 1 else f"{number(abs(times))} * "
+            sign = "-" if times < 0 else "+"
+            parts.append(f"{sign} {size}{text}")
+    return " ".join(parts).removeprefix("+ ").replace("- ", "-", parts[0][:1] == "-")
 
 
 @dataclass(slots=True)
