@@ -237,6 +237,111 @@ def test_all_orders_of_many_inputs_are_kept(seed):
     assert all(np.all(np.isfinite(result)) for result in results)
 
 
+STARTS = RNG.integers(0, 10, 40).astype(np.int32)
+ENDS = STARTS + RNG.integers(1, 6, 40).astype(np.int32)
+
+
+def spans(start, stop):
+    return jnp.log(stop - start)
+
+
+def choices(n, k):
+    return jax.scipy.special.gammaln(n - k + 1.0)
+
+
+def both_logs(a, b, c):
+    return jnp.log(b - a) + jnp.log(c - b)
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "expected"),
+    [
+        (spans, (STARTS, ENDS), "rng.integers(np.maximum(start + 1, "),
+        (spans, (np.sort(STARTS), np.sort(ENDS)), "stop = np.sort("),
+        (spans, (np.uint8(STARTS), np.int8(ENDS)), "rng.integers(np.maximum(start + 1"),
+        (spans, (STARTS, np.int32(20)), "np.minimum(stop - 1, 9)"),
+        (spans, (np.int32(-1), STARTS), "start = np.int32(-1)"),
+        (both_logs, (STARTS, ENDS, ENDS + 1), "rng.integers(b + 1, "),
+        (both_logs, (STARTS, ENDS, ENDS.max() + 3), "np.minimum(c - 1, "),
+        (choices, (np.float32(ENDS), np.float32(STARTS)), "np.maximum(k + 1, "),
+        (choices, (ENDS, np.float32(STARTS) + 0.5), "rng.uniform(0, np.minimum(n, "),
+        (choices, (np.float32(ENDS) - 0.5, STARTS), "rng.uniform(k, "),
+    ],
+)
+def test_integers_that_are_below_others_stay_below(program, given, expected):
+    source, inputs, function = examples(program, *given)
+    assert expected in " ".join(source.text.split()), source.text
+    assert np.all(np.isfinite(program(*given)))
+    assert np.all(np.isfinite(function(**inputs)))
+    assert [np.shape(x) for x in inputs.values()] == [np.shape(x) for x in given]
+
+
+P = LOW[::-1] / 2
+Q = (1 - P) * jnp.asarray(RNG.uniform(0.1, 0.95, 40), jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "expected"),
+    [
+        (lambda p, q: jnp.log(1 - p - q), (P, Q), "np.minimum(rng."),
+        (lambda p, q: jnp.log1p(-(p + q)), (P, Q), ", 1 - p - "),
+        (lambda a, b, c: jnp.sqrt(c - a - b), (P, Q, P + Q + 0.1), ", a + b + "),
+        (
+            lambda a, b, c: jnp.sqrt(c - 2 * a + b),
+            (P, Q, 2 * P - Q + 0.1),
+            "2 * a - b + ",
+        ),
+        (lambda a, b: jnp.sqrt(a - b / 2 - 0.5), (Q / 2 + 0.6 + P, Q), "np.minimum("),
+        (
+            jax.jit(lambda p, q, r: (1 - p - q - r) ** 0.3),
+            (P / 2, Q / 2, Q / 3),
+            "- p - q",
+        ),
+    ],
+)
+@pytest.mark.parametrize("level", ["api", "lax"])
+def test_sums_of_inputs_that_have_to_be_positive_stay_so(
+    program, given, expected, level
+):
+    assert np.all(np.isfinite(program(*given)))
+    source, inputs, function = examples(program, *given, level=level)
+    assert expected in " ".join(source.text.split()), source.text
+    assert np.all(np.isfinite(function(**inputs))), source.text
+    types = [(x.shape, x.dtype.name) for x in inputs.values()]
+    assert types == [(x.shape, x.dtype.name) for x in given]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_orders_of_integers_and_floats_are_kept(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 6))
+    rows = np.sort(rng.integers(0, 30, (n, 40)), axis=0) + np.arange(n)[:, None] * (
+        seed % 2
+    )
+    rows[rng.integers(n)] = rows.max() + 1
+    kinds = [np.int32, np.float32, np.uint8, np.int8, np.float32]
+    given = [row.astype(kinds[rng.integers(5)]) for row in rng.permutation(rows)]
+    given = [
+        x + 0.25 if x.dtype == np.float32 and rng.uniform() < 0.5 else x for x in given
+    ]
+    pairs = [p for p in itertools.permutations(range(n), 2)]
+    pairs = [(i, j) for i, j in pairs if np.all(given[i] <= given[j])]
+
+    def program(*given):
+        numbers = [jnp.asarray(x, jnp.float32) for x in given]
+        return [jnp.sqrt(numbers[j] - numbers[i]) for i, j in pairs]
+
+    _, inputs, function = examples(program, *given)
+    results = jax.tree.leaves(function(*inputs.values()))
+    assert len(results) == len(pairs)
+    assert all(np.all(np.isfinite(result)) for result in results)
+    for i, j in pairs:
+        one, other = [*inputs.values()][i], [*inputs.values()][j]
+        is_whole = given[i].dtype.kind in "iu" and given[j].dtype.kind in "iu"
+        if is_whole and np.all(given[i] < given[j]):
+            assert np.all(np.less(one, other))
+
+
 def test_inputs_of_many_shapes_are_compared():
     def program(x, y, z):
         distances = x[:, None] - y[None, :]

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import itertools
 import os
 import re
 import subprocess
@@ -18,9 +19,11 @@ from click.testing import CliRunner
 
 import untrace
 from untrace import resizing
+from untrace.checking import check_module
 from untrace.cli import main, sources
 from untrace.isolated import flags_for
 from untrace.recovery.recorder import Recorder
+from untrace.stages import Budget
 from untrace.static_check import check_file
 from untrace.verification.difference import Difference
 from untrace.verification.equivalence import equivalent
@@ -577,6 +580,51 @@ def test_no_time_is_left_for_other_sizes():
     assert "the time was over" in source.text
     done = {done for stage, done, n in seen if stage == "tracing at other sizes" and n}
     assert len(done) <= 2  # it ends as it began
+
+
+@pytest.mark.parametrize("n_asked", [0, 2, 5, 8, 11, 10_000])
+def test_time_for_other_sizes_ends_with_what_it_has(monkeypatch, n_asked):
+    """Sizes that are listed were compared, however many of them there was time for."""
+    asked = itertools.count()
+
+    class Steps(Budget):
+        def is_over(self, share=1.0):
+            self.was_over |= next(asked) >= n_asked * share
+            return self.was_over
+
+    compared = []
+
+    def checked(module, captured):
+        compared.append([aval.shape for aval in captured.jaxpr.in_avals])
+        return check_module(module, captured)
+
+    monkeypatch.setattr("untrace.symbolic.Budget", Steps)
+    monkeypatch.setattr("untrace.symbolic.check_module", checked)
+    weights = [jnp.ones((5, 5))] * 3
+    source = untrace.source(many_sizes, symbolic=True)(jnp.ones((4, 5)), weights)
+    notes = " ".join(source.report.notes)
+    assert source.report.is_verified
+    assert ("was over" in notes) == (n_asked < 10_000), notes
+    assert ("changes nothing" in notes) == ("X_ROWS = 4" not in source.text)
+    listed = re.search(r"X_ROWS = ([\d, ]+\d)", notes)
+    rows = {int(n) for n in listed[1].split(", ")} if listed else set()
+    assert rows <= {4, *(shapes[0][0] for shapes in compared)}
+    again = untrace.source(many_sizes, symbolic=True)(jnp.ones((4, 5)), weights)
+    assert n_asked < 10_000 or again.text == source.text
+
+
+def test_other_sizes_have_a_minute_or_what_the_job_has(monkeypatch):
+    given = []
+
+    class Noted(Budget):
+        def __init__(self, seconds):
+            given.append(round(seconds))
+            super().__init__(seconds)
+
+    monkeypatch.setattr("untrace.symbolic.Budget", Noted)
+    for seconds in (None, 500):
+        untrace.source(scaled, symbolic=True, max_seconds=seconds)(1.0)
+    assert given == [60, 500]
 
 
 def test_a_budget_of_time_ends_with_a_verified_text(plain):

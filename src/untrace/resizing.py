@@ -17,7 +17,7 @@ from untrace.lifting.recorded.numbers.alignment import aligned, are_alike, named
 from untrace.lifting.recorded.numbers.dimensions import place, shapes
 from untrace.progress import expect, tick
 from untrace.recovery.ties import InputAxis, tied_axes
-from untrace.stages import is_late
+from untrace.stages import Budget
 
 MAX_TRACES = 64
 MAX_UNRECORDED = 96
@@ -27,6 +27,8 @@ MAX_EQUATIONS = 200_000
 MIN_TRACES = 8
 MAX_JOINT_TRACES = 8
 """With all classes changed, after those of each class alone."""
+SEARCH_SHARE = 0.5
+"""Of the time, for each class alone; the rest is for all of them and for comparing."""
 # How many times larger dimensions are, in turn, when all change; the first that works.
 TOGETHER = ((3, 5), (3, 2), (2, 3))
 
@@ -49,8 +51,8 @@ class Varied:
 class Search:
     """Traces the function at other sizes."""
 
-    def __init__(self, captured: Captured) -> None:
-        self._captured = captured
+    def __init__(self, captured: Captured, budget: Budget) -> None:
+        self._captured, self._budget = captured, budget
         self._shapes = shapes(captured)
         block = from_jaxpr(captured.jaxpr)
         self._ties = tied_axes(block)
@@ -90,7 +92,7 @@ class Search:
             for sizes in larger
         ]
         for sizes in [*tried, [c.other for c in classes]]:
-            sample = self._trace(self._changes(classes, sizes))
+            sample = self._traced(self._changes(classes, sizes))
             if sample is not None and self._is_alike(sample):
                 return sample
         return None
@@ -100,7 +102,7 @@ class Search:
         changes = self._changes(classes, sizes)
         key = frozenset(changes.items())
         if key not in self._unrecorded:
-            if len(self._unrecorded) >= self._max_unrecorded or is_late():
+            if len(self._unrecorded) >= self._max_unrecorded or self._budget.is_over():
                 return None
             assert self._captured.variant is not None
             self._unrecorded[key] = self._captured.variant(changes, False)
@@ -153,8 +155,12 @@ class Search:
         return are_alike([self._captured.recording, sample.recording])
 
     def _trace(self, sizes: Mapping[InputAxis, int]) -> Captured | None:
+        """Trace with one class changed, if there is time for it."""
+        return None if self._budget.is_over(SEARCH_SHARE) else self._traced(sizes)
+
+    def _traced(self, sizes: Mapping[InputAxis, int]) -> Captured | None:
         key = frozenset(sizes.items())
-        if key in self._failed or self._n_traces >= self._max_traces or is_late():
+        if key in self._failed or self._n_traces >= self._max_traces:
             return None
         self._n_traces += 1
         tick()

@@ -92,6 +92,30 @@ def is_late() -> bool:
     return deadline is not None and time.monotonic() > deadline
 
 
+def seconds_left() -> float | None:
+    """Return how much is left of the budget of time; None if there is none."""
+    deadline = _DEADLINE.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+class Budget:
+    """Time for a part of a job, within that of all of it.
+
+    Attributes:
+      was_over: Whether it was over when somebody asked.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._begin, self._seconds = time.monotonic(), seconds
+        self.was_over = False
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Whether it, or a share of it, is used up."""
+        is_over = time.monotonic() > self._begin + share * self._seconds
+        self.was_over |= is_over or is_late()
+        return is_over or is_late()
+
+
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 

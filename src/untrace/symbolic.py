@@ -5,6 +5,9 @@ all of them. Numbers that change are written as expressions of the dimensions, w
 defined at the top of the file. The file is executed, traced and compared at each of these
 sizes and at more (`probing`); a dimension for which it differs loses its name, and the rest
 is tried again. Nothing is said of sizes that were not tried; the header lists those that were.
+
+Both are done while there is time: `SECONDS`, or what is left of the job's own. What was found
+by then is written, and compared at the sizes that were reached.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from untrace.progress import expect, tick
 from untrace.recorded import untrace_recorded
 from untrace.resizing import Search, Varied
 from untrace.result import Source
-from untrace.stages import is_late
+from untrace.stages import Budget, is_late, seconds_left
 
 NOTHING = (
     "symbolic=True changes nothing: at other sizes the program takes another form, or "
@@ -42,6 +45,11 @@ LATE = (
     "other sizes."
 )
 
+OVER = " The time for that was over: other dimensions may be numbers, and fewer sizes were tried."
+
+SECONDS = 60.0
+"""Time for other sizes, unless the job has another budget."""
+
 
 def untrace_calls(
     captured: Captured, options: Options, progress: Progress | None = None
@@ -49,26 +57,28 @@ def untrace_calls(
     """Turn a recorded computation into verified source, with named dimensions if asked."""
     if captured.variant is None or captured.recording.error is not None:
         return untrace_recorded(captured, options, progress)
+    left = seconds_left()
+    budget = Budget(SECONDS if left is None else left)
+
+    def plain() -> Source:
+        alone = replace(captured, variant=None)
+        source = untrace_recorded(alone, options, progress)
+        return _with_note(source, LATE if budget.was_over else NOTHING)
+
     return writing(
-        lambda: (
-            with_dimensions(captured, options, progress)
-            or _with_note(
-                untrace_recorded(replace(captured, variant=None), options, progress),
-                LATE if is_late() else NOTHING,
-            )
-        )
+        lambda: with_dimensions(captured, options, progress, budget) or plain()
     )
 
 
 @optional(gives(None), is_blamed=False)
 def with_dimensions(
-    captured: Captured, options: Options, progress: Progress | None
+    captured: Captured, options: Options, progress: Progress | None, budget: Budget
 ) -> Source | None:
     """Return source with named dimensions; None if none can have a name."""
     note_progress = progress or (lambda stage: None)
     note_progress("tracing at other sizes")
     with jaxapi.deep_recursion():
-        search = Search(captured)
+        search = Search(captured, budget)
         classes = search.classes()
     # What is rerolled is another program, whose values are compared: it is run.
     prober = Prober(captured, search, 5 if options.reroll == "scan" else None)
@@ -81,12 +91,13 @@ def with_dimensions(
         axes = [item.axes for item in classes]
         written = written_with(samples, axes, options.anonymous)
         source = untrace_recorded(written, options, progress)
-        file = _File(source.module, written, options, prober, classes)
+        file = _File(source.module, written, options, prober, classes, budget)
         note_progress("comparing at other sizes")
         wrong, tried = file.wrong()
         if not wrong and source.report.is_verified:
             source = replace(source, captured=tried)
-            return _with_note(source, _note(tried.dimensions, source.module))
+            note = _note(tried.dimensions, source.module)
+            return _with_note(source, note + (OVER if budget.was_over else ""))
         classes = [c for i, c in enumerate(classes) if i not in wrong]
         if not wrong:
             break
@@ -110,6 +121,7 @@ class _File:
     options: Options
     prober: Prober
     classes: Sequence[Varied]
+    budget: Budget
 
     def wrong(self) -> tuple[set[int], Captured]:
         """Return the dimensions that must not have names, and all that was tried."""
@@ -120,8 +132,13 @@ class _File:
             trials = list(self.prober.trials(self.classes))
         tried = self._with(trials)
         n_known = len(self.written.dimensions.samples)
-        failed = _failed(self.module, tried, self.options, n_known)
-        return self._blamed(failed), tried
+        compared: list[bool] = []
+        for is_same in _compared(self.module, tried, self.options, n_known):
+            compared.append(is_same)
+            if self.budget.is_over():
+                break
+        failed = _changes(tried, n_known, compared)
+        return self._blamed(failed), self._with(trials[: len(compared)])
 
     def _blamed(self, failed: Sequence[tuple[int, ...]]) -> set[int]:
         """Return the dimensions to blame for the changes at which it is wrong."""
@@ -154,14 +171,31 @@ def _failed(
     module: Module, captured: Captured, options: Options, first: int
 ) -> list[tuple[int, ...]]:
     """List the changes of the samples, from one on, at which a file is another program."""
+    compared = list(_compared(module, captured, options, first))
+    return _changes(captured, first, compared)
+
+
+def _compared(
+    module: Module, captured: Captured, options: Options, first: int
+) -> Iterator[bool]:
+    """Yield for each sample, from one on, whether a file is the program there."""
     dimensions: Dimensions = captured.dimensions
-    wrong: list[int] = []
     expect(len(dimensions.samples) - first)
     for index in range(first, len(dimensions.samples)):
-        if not _is_same(module, captured, index, options):
-            wrong.append(index)
+        yield _is_same(module, captured, index, options)
         tick()
-    return [tuple(d.samples[i + 1] - d.size for d in dimensions.named) for i in wrong]
+
+
+def _changes(
+    captured: Captured, first: int, compared: Sequence[bool]
+) -> list[tuple[int, ...]]:
+    """List the changes of the samples, from one on, at which something is not so."""
+    dimensions: Dimensions = captured.dimensions
+    return [
+        tuple(d.samples[index + 1] - d.size for d in dimensions.named)
+        for index, is_so in enumerate(compared, first)
+        if not is_so
+    ]
 
 
 def _only(changes: Sequence[int]) -> list[int]:

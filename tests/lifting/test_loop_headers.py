@@ -313,3 +313,61 @@ def test_parts_of_flat_states_are_called_after_their_last_words():
         return flat_layer(params, ("layerb",) * 2, x)
 
     assert "def flat_layer(w, b, x):" in recover(program, LETTERS, X)
+
+
+def letter_layer(params, c, x):
+    return jnp.tanh(x @ params[f"layer{c}_w"] + params[f"layer{c}_b"])
+
+
+def test_keys_are_made_of_letters_that_stand_among_others():
+    def in_a_loop(params, x):
+        for c in "abc":
+            x = letter_layer(params, c, x)
+        return x
+
+    def one_by_one(params, x):
+        x = letter_layer(params, "a", x)
+        x = letter_layer(params, "b", jnp.sin(x))
+        return letter_layer(params, "c", x)
+
+    text = recover(in_a_loop, LETTERS, X)
+    assert text.count("def letter_layer(params, x, c):") == 1, text
+    assert 'params[f"layer{c}_w"] + params[f"layer{c}_b"]' in text
+    assert 'for c in ("a", "b", "c"):\n        x = letter_layer(params, x, c)' in text
+    text = recover(one_by_one, LETTERS, X)
+    assert 'letter_layer(params, jnp.sin(x), "b")' in text, text
+
+
+def test_keys_are_made_of_words_with_other_numbers():
+    names = ("enc1", "dec2", "out")
+    params = {f"{n}_{k}": X for n in names for k in ("w", "b", "scale", "shift")}
+
+    def dense(params, name, x):
+        y = jnp.tanh(x @ params[name + "_w"] + params[name + "_b"])
+        return y * params[name + "_scale"] + params[name + "_shift"]
+
+    def program(params, x):
+        for name in names:
+            x = dense(params, name, x)
+        return x
+
+    text = recover(program, params, X)
+    assert text.count("def dense") == 1, text
+    assert 'for name in ("enc1", "dec2", "out"):' in text
+
+
+def test_keys_are_made_of_the_variables_of_two_loops():
+    params = {f"{a}{b}w": X for a in "kq" for b in "xyz"}
+
+    def mix(params, a, b, x):
+        return jnp.sin(x @ params[f"{a}{b}w"])
+
+    def program(params, x):
+        for a in "kq":
+            for b in "xyz":
+                x = mix(params, a, b, x)
+        return x
+
+    text = recover(program, params, X)
+    assert 'params[f"{a}{b}w"]' in text and "def mix(params, x, a, b):" in text, text
+    assert 'for a in ("k", "q"):\n        for b in ("x", "y", "z"):' in text

@@ -234,9 +234,61 @@ def sum_of_two_loops(xs, ws):
     return total
 
 
+def sum_over_both(xs, ws):
+    return sum(jnp.sin(x @ w) for x in xs for w in ws)
+
+
+def sum_over_three(xs, ws, bs):
+    return sum(jnp.sin(x @ w) * b for x in xs for w in ws for b in bs) + xs[0]
+
+
+def three_levels(xs, ws, bs):
+    return [[[jnp.sin(x @ w) + b for b in bs] for w in ws] for x in xs]
+
+
+def three_levels_in_one(xs, ws, bs):
+    return [jnp.sin(x @ w) + b for x in xs for w in ws for b in bs]
+
+
+def two_levels_and_one(xs, ws, bs):
+    return [[jnp.sin(x @ w) + b for w in ws for b in bs] for x in xs]
+
+
+def one_level_and_two(xs, ws, bs):
+    return [[jnp.sin(x @ w) + b for b in bs] for x in xs for w in ws]
+
+
+def four_levels(xs):
+    return [[[[x * y * z + w for w in xs] for z in xs] for y in xs] for x in xs]
+
+
+def grid_of_numbers(x):
+    return [[x * i + j for j in range(4)] for i in range(3)]
+
+
+def numbers_in_one_list(x):
+    return [jnp.sin(x * i) + j for i in (1.0, 2.0, 3.0) for j in (3, 5)]
+
+
+def sum_of_rows(rows):
+    return sum(x**2 for row in rows for x in row)
+
+
 @pytest.mark.parametrize(
     ("function", "args"),
     [
+        (grid_of_numbers, (X,)),
+        (numbers_in_one_list, (X,)),
+        (sum_of_rows, (ROWS,)),
+        (sum_over_both, (XS, WS)),
+        (sum_over_both, (XS, WS[:2])),
+        (sum_over_three, (XS, WS, XS)),
+        (three_levels, (XS, WS, XS)),
+        (three_levels, (XS, 2 * WS[:2], [*XS, XS[0] + 1, XS[1] + 2])),
+        (three_levels_in_one, (XS, WS, XS)),
+        (two_levels_and_one, (XS, WS, XS)),
+        (one_level_and_two, (XS, WS, XS)),
+        (four_levels, (XS,)),
         (lists_of_lists, (XS, WS)),
         (lists_of_lists, (XS, WS[:2])),
         (one_list, (XS, WS)),
@@ -253,3 +305,44 @@ def test_comprehensions_in_comprehensions_come_back(function, args):
     source = untrace.source(function)(*args)
     assert inspect.getsource(function) in source.text, source.text
     assert source.report.strength == "identical"
+
+
+def test_lists_of_which_little_is_used_leave_nothing_dead_in_loops():
+    def some_items(xs, ws, bs):
+        y = [[[jnp.sin(x @ w) + b for b in bs] for w in ws] for x in xs]
+        return y[0][1][2] + y[2][2][0]
+
+    text = recover(some_items, XS, WS, XS)
+    assert text.count("jnp.sin") <= 2 and "        jnp.sin" not in text, text
+
+
+def test_loops_of_other_lengths_in_each_turn_are_no_loop_that_begins_elsewhere():
+    def pairs(xs):
+        energy = 0.0
+        for i in range(len(xs)):
+            for j in range(i + 1, len(xs)):
+                energy = energy + jnp.sin(xs[i] - xs[j])
+        return energy
+
+    def below(xs):
+        return sum(jnp.sin(xs[i] * xs[j]) for i in range(4) for j in range(i))
+
+    points = [jnp.float32(i) for i in range(4)]
+    text = recover(pairs, points)
+    assert "for j in range(1, 4):" in text and "zip" not in text, text
+    source = untrace.source(below)(points)
+    assert source.report.strength == "identical" and not source.report.notes
+
+
+def test_nested_loops_over_numbers_are_not_one_over_all_pairs():
+    def step(x, i, j):
+        return jnp.sin(x * i + j)
+
+    def grid(x):
+        for i in range(3):
+            for j in range(4):
+                x = step(x, i, j)
+        return x
+
+    text = recover(grid, X)
+    assert "for i in range(3):\n        for j in range(4):\n" in text, text

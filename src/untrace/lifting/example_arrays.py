@@ -125,8 +125,31 @@ def draw(
         return f"np.array({drawn}.view(complex)[..., 0], dtype={request.dtype_text()})"
     if kind == "integer":
         ends = (int(value.min()), int(value.max())) if value.size else (0, 1)
-        return _ordered(_integers(*ends, request), value, request)
+        return in_order(_integers(*ends, request), value, request)
     return _floats(value, request, bounds)
+
+
+def in_order(drawn: str, value: Array, request: Request) -> str:
+    """Sort what was drawn, if the original is in order along an axis."""
+    if not value.size or len(request.shape) not in (1, 2):
+        return drawn
+    alike = value.reshape(-1, *map(int, request.shape)).astype(np.float64)
+    is_matrix = len(request.shape) == 2
+    options = {-1: ("", "[:, ::-1]" if is_matrix else "[::-1]")}
+    if is_matrix:
+        options[1] = (", axis=0", "[::-1]")
+    for axis, (option, turned) in options.items():
+        n_items = alike.shape[axis]
+        # How unlikely an order is by chance.
+        n_digits = math.lgamma(n_items + 1) * (alike.size // n_items)
+        if n_digits < math.lgamma(N_ORDERED + 1):
+            continue
+        steps = np.diff(alike, axis=axis)
+        if np.all(steps >= 0):
+            return f"np.sort({drawn}{option})"
+        if np.all(steps <= 0):
+            return f"np.sort({drawn}{option}){turned}"
+    return drawn
 
 
 def _of_kind(value: Array, kind: str, request: Request) -> str | None:
@@ -134,7 +157,7 @@ def _of_kind(value: Array, kind: str, request: Request) -> str | None:
     alike = value.reshape(-1, *map(int, request.shape))
     if kind == "integer":
         of_kind = integers_of_kind(alike, request)
-        return None if of_kind is None else _ordered(of_kind, value, request)
+        return None if of_kind is None else in_order(of_kind, value, request)
     return floats_of_kind(alike, request)
 
 
@@ -176,7 +199,7 @@ def _floats(value: Array, request: Request, bounds: Bounds) -> str:
         count = request.lifter.spell(request.shape[0])
         return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
     if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):
-        return _ordered(_integers(int(low), int(high), request), value, request)
+        return in_order(_integers(int(low), int(high), request), value, request)
     ends = bounds.ends or range_of(held, value.dtype)
     if bounds.below or bounds.above:
         drawn = _between(value, ends, bounds, request)
@@ -185,7 +208,7 @@ def _floats(value: Array, request: Request, bounds: Bounds) -> str:
     else:
         given = "" if ends == (0, 1) else f"{number(ends[0])}, {number(ends[1])}, "
         drawn = f"rng.uniform({given}size={size}).astype({dtype})"
-    return _ordered(drawn, value, request)
+    return in_order(drawn, value, request)
 
 
 def range_of(held: Array, dtype: Any) -> tuple[float, float] | None:
@@ -318,26 +341,3 @@ def _is_even(held: Array) -> bool:
     """Whether numbers rise or fall in even steps."""
     steps = np.diff(held)
     return held.size >= N_ORDERED and np.allclose(steps, steps[0], rtol=1e-3, atol=0)
-
-
-def _ordered(drawn: str, value: Array, request: Request) -> str:
-    """Sort what was drawn, if the original is in order along an axis."""
-    if not value.size or len(request.shape) not in (1, 2):
-        return drawn
-    alike = value.reshape(-1, *map(int, request.shape)).astype(np.float64)
-    is_matrix = len(request.shape) == 2
-    options = {-1: ("", "[:, ::-1]" if is_matrix else "[::-1]")}
-    if is_matrix:
-        options[1] = (", axis=0", "[::-1]")
-    for axis, (option, turned) in options.items():
-        n_items = alike.shape[axis]
-        # How unlikely an order is by chance.
-        n_digits = math.lgamma(n_items + 1) * (alike.size // n_items)
-        if n_digits < math.lgamma(N_ORDERED + 1):
-            continue
-        steps = np.diff(alike, axis=axis)
-        if np.all(steps >= 0):
-            return f"np.sort({drawn}{option})"
-        if np.all(steps <= 0):
-            return f"np.sort({drawn}{option}){turned}"
-    return drawn

@@ -7,7 +7,7 @@ are written first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ from untrace.capture.trees import Leaf, Tree, accessors
 from untrace.ir import Block
 from untrace.lifting.alike_inputs import Input
 from untrace.lifting.example_arrays import Bound, Bounds, draw, range_of
+from untrace.lifting.example_integers import Integers
+from untrace.lifting.example_kinds import Request, number
 from untrace.lifting.input_orders import all_below, compared_inputs
+from untrace.lifting.input_sums import Sum, positive_sums
 from untrace.lifting.lifter import Lifter
 from untrace.optional import makes, optional
 from untrace.syntax.names import identifier
@@ -32,6 +35,9 @@ Ends = tuple[float, float] | None
 
 DRAWS = "rng."
 """What is in the text of an input that is drawn."""
+
+MAX_WHOLE = 2**24
+"""Whole numbers below it are exact in floats, too."""
 
 
 @optional(makes(dict))
@@ -52,14 +58,19 @@ def keep_orders(
     names = _names(trees, lifter)
     if lifter.options.anonymous:  # others are not what they were
         names = {i: name for i, name in names.items() if DRAWS in inputs[i].text}
-    if not any(_is_drawn(inputs[i]) for i in names):
+    if not any(_is_drawn(inputs[i]) or _is_whole(inputs[i]) for i in names):
         return {}
     pairs = compared_inputs(block, names)
-    compared = sorted({i for pair in pairs for i in pair})
+    sums = positive_sums(block, names)
+    added = {i for one in sums for i in one.factors}
+    compared = sorted(added.union(*pairs))
     numbers = {i: _numbers(inputs[i]) for i in compared}
     values = {i: held for i, held in numbers.items() if held is not None}
     below = all_below(pairs, values)
+    first, whole = _draw_integers(names, inputs, values, below, lifter)
+    # Integers do not depend on floats, but these may on them.
     exact = [i for i in values if not _is_drawn(inputs[i])]
+    exact.sort(key=lambda i: whole.index(i) if i in whole else -1)
     ends = _cut(
         {
             i: (float(held.min()), float(held.max()))
@@ -74,7 +85,6 @@ def keep_orders(
         {i: Bound(names[i], values[i], ends[i]) for i in exact},
         {i: below.get(i, frozenset()) & {*exact} for i in exact},
     )
-    first: set[int] = set()
     drawn = [i for i in values if i not in exact]
     for i in drawn:
         held, aval = np.asarray(inputs[i].value), inputs[i].aval
@@ -86,8 +96,103 @@ def keep_orders(
             given = Bounds(under, over, ends[i])
             inputs[i].text = draw(held, tuple(aval.shape), aval, lifter, given)
         kept.done[i] = Bound(names[i], values[i], ends[i])
+    first |= _keep_sums(sums, kept, drawn, inputs, first)
     # What one refers to stands before it.
     return {names[i]: i for i in (*exact, *drawn) if i in first}
+
+
+def _draw_integers(
+    names: Mapping[int, str],
+    inputs: Sequence[Input],
+    values: Mapping[int, Array],
+    below: Orders,
+    lifter: Lifter,
+) -> tuple[set[int], list[int]]:
+    """Let drawn integers be between others.
+
+    Returns:
+      The inputs that are referred to, and those that are drawn, in this order.
+    """
+    whole = {
+        i: held.astype(np.int64)
+        for i, held in values.items()
+        if np.array_equal(held, np.trunc(held)) and np.abs(held).max() < MAX_WHOLE
+    }
+    drawn = [i for i in whole if _is_whole(inputs[i])]
+    whole = {i: v for i, v in whole.items() if i in drawn or not _is_drawn(inputs[i])}
+    rising = [
+        i
+        for i, held in whole.items()
+        if held.ndim == 0
+        or (inputs[i].text.startswith("np.sort(") and inputs[i].text.endswith(")"))
+        or (i not in drawn and held.ndim == 1 and np.all(np.diff(held) >= 0))
+    ]
+    integers = Integers(below, whole, drawn, names, rising)
+    order, first = integers.order(), set[int]()
+    for i in order:
+        aval = inputs[i].aval
+        request = Request(tuple(aval.shape), aval.dtype, lifter)
+        inputs[i].text, used = integers.draw(i, request)
+        first.update(used)
+    return first, order
+
+
+def _keep_sums(
+    sums: Sequence[Sum],
+    kept: _Kept,
+    drawn: Sequence[int],
+    inputs: Sequence[Input],
+    first: Collection[int],
+) -> set[int]:
+    """Move the last input of each sum that has to be positive so that it is.
+
+    Returns:
+      The inputs that are referred to, which are not moved themselves.
+    """
+    used: set[int] = set()
+    for one in sums:
+        free = [
+            i for i in drawn if i in one.factors and i not in first and i not in used
+        ]
+        if not free or not all(i in kept.done for i in one.factors):
+            continue
+        i = free[-1]
+        values = {j: kept.done[j].values for j in one.factors}
+        shapes = {held.shape for held in values.values()}
+        if len({inputs[j].aval.dtype for j in one.factors}) > 1:
+            continue
+        is_above = any(i in lows for lows in kept.below.values())
+        is_stuck = is_above if one.factors[i] > 0 else bool(kept.below.get(i))
+        if (
+            is_stuck
+            or not shapes <= {(), values[i].shape}
+            or "np.sort(" in inputs[i].text
+        ):
+            continue
+        total = sum(f * values[j] for j, f in one.factors.items()) + one.number
+        least = float(np.min(total)) / abs(one.factors[i])
+        if least <= 0:
+            continue
+        bound = _written_sum(one, i, kept)
+        step = f"{number(float(f'{least / 2:.0e}'))}"
+        which, sign = ("maximum", "+") if one.factors[i] > 0 else ("minimum", "-")
+        text = f"np.{which}({inputs[i].text}, {bound} {sign} {step})"
+        inputs[i].text = text
+        used |= {*one.factors} - {i}
+    return used
+
+
+def _written_sum(one: Sum, i: int, kept: _Kept) -> str:
+    """Write what an input is for a sum to be 0."""
+    parts = [number(-one.number / one.factors[i])] if one.number else []
+    for j, factor in one.factors.items():
+        if j != i:
+            times = -factor / one.factors[i]
+            text = kept.done[j].text
+            size = "" if abs(times) == 1 else f"{number(abs(times))} * "
+            sign = "-" if times < 0 else "+"
+            parts.append(f"{sign} {size}{text}")
+    return " ".join(parts).removeprefix("+ ").replace("- ", "-", parts[0][:1] == "-")
 
 
 @dataclass(slots=True)
@@ -148,7 +253,7 @@ def _numbers(leaf: Input) -> Array | None:
         return None
     if jaxapi.dtype_kind(leaf.aval.dtype) not in ("integer", "floating"):
         return None
-    if DRAWS in leaf.text and not _is_drawn(leaf):
+    if DRAWS in leaf.text and not (_is_drawn(leaf) or _is_whole(leaf)):
         return None
     held = np.asarray(leaf.value).astype(np.float64)
     return held if held.size and np.all(np.isfinite(held)) else None
@@ -162,10 +267,20 @@ def _is_drawn(leaf: Input) -> bool:
     return jaxapi.dtype_kind(leaf.aval.dtype) == "floating" and leaf.is_drawn()
 
 
+def _is_whole(leaf: Input) -> bool:
+    """Whether whole numbers are drawn."""
+    drawn = leaf.text.removeprefix("np.sort(").removeprefix("np.reshape(")
+    is_labels = drawn.startswith("rng.permutation(") and "np.arange(" in drawn
+    is_number = jaxapi.dtype_kind(leaf.aval.dtype) in ("integer", "floating")
+    is_drawn = is_labels or drawn.startswith("rng.integers(")
+    return is_drawn and is_number and leaf.is_drawn()
+
+
 def _goes_with(other: Input, leaf: Input) -> bool:
     """Whether an input can bound another one, which has no less axes or digits then."""
     shape = np.shape(leaf.value)
-    if DRAWS in other.text and other.aval.dtype != leaf.aval.dtype:
+    is_other = DRAWS in other.text and other.aval.dtype != leaf.aval.dtype
+    if is_other and not _is_whole(other):
         return False
     try:
         return np.broadcast_shapes(np.shape(other.value), shape) == shape

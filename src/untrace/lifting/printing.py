@@ -10,6 +10,7 @@ from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
 from untrace.optional import Signal, Subject
+from untrace.recovery.made_keys import KeyParts
 from untrace.syntax.text import comment, kept_docstring
 
 MAX_NESTING = 8
@@ -42,7 +43,8 @@ class Function(Subject):
     `numbers` are parameters of the original that held integers, by what they held, and
     `integers` what all its variables held that did, in order; `shapes` those of its parameters
     that are arrays, in each of its runs; `in_keys` the numbers of parameters of which keys may be
-    made, `names` those that it may have, from short to telling.
+    made, `key_parts` keys that are known to be, with the places of what they are made of;
+    `names` those that it may have, from short to telling.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
     `a`); what reads and rewrites lines does not see them. `again` writes its text with the
     names that functions have by now.
@@ -61,6 +63,7 @@ class Function(Subject):
         default_factory=list[dict[str, "tuple[int, ...]"]]
     )
     in_keys: frozenset[str] = frozenset()
+    key_parts: dict[str, KeyParts] = field(default_factory=dict[str, KeyParts])
     names: tuple[str, ...] = ()
     docs: dict[str, str] = field(default_factory=dict[str, str])
     again: Callable[[], Function] | None = None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
-from untrace.lifting.recorded.tree import Draft, Names, Statement, flat, is_folded
+from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat, is_folded
 from untrace.optional import gives, optional
 
 # Characters of an expression that is written inside another, as it was in the program:
@@ -39,6 +39,8 @@ def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
     dead: list[int] = []
     for position in reversed(range(len(draft.statements))):
         statement = draft.statements[position]
+        if statement.loop is not None:
+            _drop_in(statement.loop)
         if not (statement.is_effect or _is_used(statement)):
             dead.append(position)
             _count(statement, -1)
@@ -50,22 +52,39 @@ def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
         draft.statements = [one for n, one in statements if n not in dropped]
 
 
+def _drop_in(loop: Loop) -> None:
+    """Drop the statements of a loop whose results nothing uses, unless it has no others."""
+    kept: list[Statement] = []
+    for statement in reversed(loop.body):
+        if statement.loop is not None:
+            _drop_in(statement.loop)
+        is_other = statement.is_effect or statement.nested is not None
+        if is_other or statement.loop is not None or _is_used(statement):
+            kept.insert(0, statement)
+        else:
+            _count(statement, -1)
+    loop.body = kept or loop.body
+
+
 def _of_last_turns(statements: Sequence[Statement], dead: Sequence[int]) -> list[int]:
-    """Return which dead statements an earlier turn of their loop has use for.
+    """Return which dead statements the turn before has use for.
 
     With them is what they need. `dead` lists the last ones first.
     """
     alive = {*range(len(statements))} - {*dead}
-    places: dict[object, int] = {}
-    for position in sorted(alive, reverse=True):
-        place = _place_in_loop(statements[position])
-        if place is not None:
-            places[place] = position
+    latest: dict[object, int] = {}
+    of_last_turns: set[int] = set()
+    for position, statement in enumerate(statements):
+        place = _place_in_loop(statement)
+        if place is None:
+            continue
+        if position not in alive and latest.get(place) in alive:
+            of_last_turns.add(position)
+        latest[place] = position
     kept: list[int] = []
     for position in dead:
         statement = statements[position]
-        first = places.get(_place_in_loop(statement), position)
-        if first < position or _is_used(statement):
+        if position in of_last_turns or _is_used(statement):
             kept.append(position)
             _count(statement, 1)
     return kept

@@ -48,6 +48,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
 from untrace.options import Options
+from untrace.recovery.made_keys import KeyParts
 from untrace.recovery.record import Body, Call, Formula, is_library
 from untrace.recovery.transformations import names_of
 from untrace.stages import staged
@@ -293,15 +294,17 @@ class Program:
         numbers: dict[str, str] | None = None,
         integers: dict[str, str] | None = None,
         passed: dict[str, str] | None = None,
+        key_parts: dict[str, KeyParts] | None = None,
     ) -> Function:
         """Add a function to the module, once.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
         parameters of the original that held integers, `integers` what all variables held.
+        `key_parts` are keys that the original makes of what its parameters hold.
         `passed` gets the numbers that a call has to pass, by the parameters for them that
         functions like this one have.
         """
-        held = numbers or {}
+        held = (numbers or {}), key_parts or {}
         made, merged = self._rendered(draft, held), None
         if passed is not None and self.plan.may_merge(stem_of(draft.name)):
             merged = self.plan.merged.get(likeness(made)) if self.plan.merged else None
@@ -334,12 +337,15 @@ class Program:
         return first
 
     def _rendered(
-        self, draft: Draft, held: Collection[str], merged: Merged | None = None
+        self,
+        draft: Draft,
+        held: tuple[Collection[str], dict[str, KeyParts]],
+        merged: Merged | None = None,
     ) -> Function:
         """Write a complete function, with parameters for numbers that others have."""
         made = self.render(draft)
         if not self.options.anonymous:  # keys would tell the names
-            made.in_keys = frozenset(held)
+            made.in_keys, made.key_parts = frozenset(held[0]), held[1]
         made.shapes = [_shapes(draft)]
         if merged is not None:
             give_numbers(made, merged)

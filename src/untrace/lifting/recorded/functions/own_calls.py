@@ -41,6 +41,7 @@ from untrace.lifting.recorded.tree import Parameter, Statement
 from untrace.lifting.recorded.unify.places import is_word, numbers_in, passed_text
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
+from untrace.recovery.made_keys import made_keys
 from untrace.recovery.record import COUNTS_TO, Body, Call, Turn, is_library
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM, LAMBDA
@@ -97,11 +98,14 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     stars = {} if inner.is_library else _stars(body.code)
     arguments = _arguments(made, inner, writer, stars, item)
     passed: dict[str, str] = {}
+    numbers = _numbers(body, item.turn, program.plan)
+    in_keys = {n: v for n, v in body.parameters.items() if _text(v) in numbers}
     function = program.function(
         draft,
-        numbers=_numbers(body, item.turn, program.plan),
+        numbers=numbers,
         integers=_integers(body),
         passed=passed,
+        key_parts=made_keys(body.code, in_keys),
     )
     arguments += [text_term(passed_text(number)) for number in passed.values()]
     term = call(Term([Global(function)]), arguments)
@@ -119,6 +123,11 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         program.references.kept.append(kept)
 
 
+def _text(held: Any) -> str:
+    """Return the text of an integer, or a word; "" of anything else."""
+    return str(held) if type(held) in (str, int) else ""
+
+
 def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
     """Return the parameters that held integers, bools and words, by what they held.
 
@@ -129,8 +138,14 @@ def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
     given = [(name.strip("_"), value) for name, value in found.items()]
     given += body.parameters.items()
     held = {n: str(v) for n, v in given if type(v) in (int, bool)}
-    held |= {n: v for n, v in given if type(v) is str and is_word(v)}
-    words = {number for _, v in given if type(v) is str for number in numbers_in(v)}
+    texts = {n: v for n, v in given if type(v) is str}
+    counted = {str(v) for _, v in turn if type(v) is int}
+    held |= {
+        n: v
+        for n, v in texts.items()
+        if is_word(v) and counted.isdisjoint(numbers_in(v))
+    }
+    words = {number for v in texts.values() for number in numbers_in(v)}
     for name, value in turn:
         is_variable = type(value) is int and not name.startswith(COUNTS_TO)
         if is_variable and str(value) in words:

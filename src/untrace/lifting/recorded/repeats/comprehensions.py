@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.folding import fold_all
-from untrace.lifting.recorded.repeats.displays import Collection, n_items
+from untrace.lifting.recorded.repeats.displays import Collection, n_items, opened
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
 from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
@@ -38,6 +38,11 @@ def is_expression(run: Run) -> bool:
     return run.left == frozenset([locals_in(run.turns[0])[id(last.targets)]])
 
 
+def is_listed(run: Run) -> bool:
+    """Whether a loop over a run may be one of these, or the list of several values."""
+    return is_expression(run) or (bool(run.left) and not carried(run))
+
+
 def _is_part(name: Names | None) -> bool:
     """Whether a value is only a part of what a turn makes, without a name."""
     if not isinstance(name, Name) or name.uses != 1:
@@ -49,32 +54,80 @@ def total(
     loop: Loop, begins: Sequence[Statement], run: Run, draft: Draft
 ) -> Statement | None:
     """Write a loop that adds what its turns make to 0, if it does only that."""
-    if run.left or len(begins) != 1 or begins[0].term.parts != ["0"]:
+    variable = _begun_at_0(begins)
+    element = None if run.left or variable is None else _element(loop)
+    if element is None or variable is None:
         return None
-    variable, element = begins[0].targets, _element(loop, draft)
-    if not isinstance(variable, Name) or element is None:
+    added = _added(element, variable)
+    if added is None:
         return None
+    variable.uses -= 1
+    ref = added.parts[0] if len(added.parts) == 1 else None
+    if type(ref) is Ref and loop.variables == (ref.name,) and not ref.path:
+        ref.name.uses -= 1
+        return _like(run, variable, Term(["sum(", *loop.over.parts, ")"]))
+    return _made([loop], run, variable, ["sum(", *placed(added, LAMBDA)], [")"])
+
+
+def nested_total(loop: Loop, begins: Sequence[Statement], run: Run) -> Statement | None:
+    """Write loops in loops that add to 0 as `sum(f(x, w) for x in xs for w in ws)`.
+
+    The program had a generator there, whose items it added outside of the loops.
+    """
+    variable = _begun_at_0(begins)
+    loops = [loop]
+    while (inner := _only_loop(loops[-1].body)) is not None:
+        loops.append(inner)
+    body = loops[-1].body
+    is_outside = _depth(body[-1]) < max(map(_depth, body))
+    if run.left or variable is None or len(loops) == 1 or not is_outside:
+        return None
+    element = _element(loops[-1])
+    added = None if element is None else _added(element, variable)
+    if added is None:
+        return None
+    return _made(loops, run, variable, ["sum(", *placed(added, LAMBDA)], [")"])
+
+
+def _begun_at_0(begins: Sequence[Statement]) -> Name | None:
+    """Return the variable of a loop, if it has one, which begins as 0."""
+    if len(begins) != 1 or begins[0].term.parts != ["0"]:
+        return None
+    variable = begins[0].targets
+    return variable if isinstance(variable, Name) else None
+
+
+def _added(element: Statement, variable: Name) -> Term | None:
+    """Return what a turn adds to a variable, if it does only that."""
     if element.targets is not variable:
         return None
     first, sign, *others = element.term.parts
     added = Term(others)
-    if type(first) is not Ref or (first.name, first.path, sign) != (
-        variable,
-        "",
-        " + ",
-    ):
+    is_sum = type(first) is Ref and (first.name, first.path) == (variable, "")
+    if not is_sum or sign != " + ":
         return None
     if any(ref.name is variable for ref in added.all_refs()):
         return None
-    variable.uses -= 1
-    whole = placed(added, LAMBDA)
     if len(others) == 1 and type(others[0]) is Ref:
         ref = others[0]
-        whole = [Ref(ref.name, ref.path, LAMBDA)]
-        if loop.variables == (ref.name,) and not ref.path:
-            ref.name.uses -= 1
-            return _like(run, variable, Term(["sum(", *loop.over.parts, ")"]))
-    return _made(loop, run, variable, ["sum(", *whole], [")"])
+        return Term([Ref(ref.name, ref.path, LAMBDA)])
+    return added
+
+
+def _only_loop(body: Sequence[Statement]) -> Loop | None:
+    """Return the loop that is all of a loop's turn, but for `total = total`."""
+    rest = [one for one in body if not (one.is_start and _is_itself(one))]
+    return rest[0].loop if len(rest) == 1 else None
+
+
+def _is_itself(statement: Statement) -> bool:
+    (part,) = statement.term.parts if len(statement.term.parts) == 1 else (None,)
+    return type(part) is Ref and (part.name, part.path) == (statement.targets, "")
+
+
+def _depth(statement: Statement) -> int:
+    """Return how many loops of the program a statement stands in."""
+    return sum(place.depth for place in statement.trail if place is not None)
 
 
 def comprehension(
@@ -88,7 +141,7 @@ def comprehension(
     if collections:
         is_alone = len(collections) == 1 and not run.left
         return _collection(loop, run, draft, collections[0]) if is_alone else None
-    element = _element(loop, draft) if len(run.left) == 1 else None
+    element = _element(loop) if len(run.left) == 1 else None
     if element is None:
         return None
     names = left_by(run, *run.left)
@@ -97,10 +150,10 @@ def comprehension(
     parts = placed(element.term, LAMBDA)
     hints = {name.hint for name in names if name.is_given}
     if len(hints) == len(names):
-        return _made(loop, run, tuple(names), ["(", *parts], [")"])
+        return _made([loop], run, tuple(names), ["(", *parts], [")"])
     made = list_of(names, draft, rest)
     take_items(names, made)
-    return _made(loop, run, made, ["[", *parts], ["]"])
+    return _made([loop], run, made, ["[", *parts], ["]"])
 
 
 def _collection(
@@ -110,16 +163,16 @@ def _collection(
     if n_items(one.item.parts) > 1:  # `features += [jnp.sin(x), jnp.cos(x)]`
         return None
     item = Statement(Name("item"), one.item)
-    element = _element(Loop(loop.variables, loop.over, [*loop.body, item]), draft)
+    element = _element(Loop(loop.variables, loop.over, [*loop.body, item]))
     if element is None:
         return None
     parts = placed(element.term, LAMBDA)
     if one.word:
-        return _made(loop, run, one.name, ["{", *one.word, ": ", *parts], ["}"])
+        return _made([loop], run, one.name, ["{", *one.word, ": ", *parts], ["}"])
     if parts[0] != "*":
-        return _made(loop, run, one.name, ["[", *parts], ["]"])
+        return _made([loop], run, one.name, ["[", *parts], ["]"])
     inner = _inner(parts[1:])
-    return inner and _made(loop, run, one.name, *inner)
+    return inner and _made([loop], run, one.name, *inner)
 
 
 def _inner(parts: Sequence[Part]) -> tuple[list[Part], list[Part]] | None:
@@ -127,13 +180,16 @@ def _inner(parts: Sequence[Part]) -> tuple[list[Part], list[Part]] | None:
     (whole,) = parts if len(parts) == 1 else (None,)
     name = whole.resolved().name if type(whole) is Ref else None
     made = list(name.folded.parts) if name is not None and name.folded else []
-    if made.count(" for ") != 1:
-        return None
-    place = made.index(" for ")
-    return made[:place], made[place:]
+    depth = 0
+    for place, part in enumerate(made):
+        text = part if type(part) is str else ""
+        if text == " for " and depth == 1:
+            return made[:place], made[place:]
+        depth += opened(text)
+    return None
 
 
-def _element(loop: Loop, draft: Draft) -> Statement | None:
+def _element(loop: Loop) -> Statement | None:
     """Return the last statement of a turn, if all others are folded into it."""
     *others, last = loop.body
     if any(not isinstance(statement.targets, Name) for statement in loop.body):
@@ -145,18 +201,21 @@ def _element(loop: Loop, draft: Draft) -> Statement | None:
 
 
 def _made(
-    loop: Loop, run: Run, targets: Names, parts: list[Part], end: list[Part]
+    loops: Sequence[Loop], run: Run, targets: Names, parts: list[Part], end: list[Part]
 ) -> Statement:
-    several = loop.variables
-    names = several if len(several) > 1 else several[0] if several else None
-    variables = _target(names) if names is not None else ["_"]
-    over = placed(loop.over, OR)
-    term = Term([*parts, " for ", *variables, " in ", *over, *end])
-    made = _like(run, targets, term.whole())
-    bound = [name for statement in loop.body for name in statement.bound]
-    made.bound = (*flat(loop.variables), *bound)
-    for name in flat(loop.variables):
+    """Make the expression of a loop, and of those that are its only statements."""
+    whole, bound = [*parts], list[Name]()
+    for loop in loops:
+        several = loop.variables
+        names = several if len(several) > 1 else several[0] if several else None
+        variables = _target(names) if names is not None else ["_"]
+        whole += [" for ", *variables, " in ", *placed(loop.over, OR)]
+        bound += flat(loop.variables)
+    made = _like(run, targets, Term([*whole, *end]).whole())
+    for name in bound:
         name.uses += 1
+    inside = [n for loop in loops for statement in loop.body for n in statement.bound]
+    made.bound = (*bound, *inside)
     return made
 
 

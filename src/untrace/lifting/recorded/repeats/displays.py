@@ -81,7 +81,7 @@ def collections_of(
       word: Writes the key of a dict, if the loop has a variable for it.
     """
     found: list[Collection] = []
-    for display in _collected(run, draft, rest):
+    for display in _collected(run, draft, rest, Counter()):
         key = word(display.words) if display.words else []
         if key is not None:
             name = _name_of(display, run, draft)
@@ -116,8 +116,24 @@ def put_into(collections: Sequence[Collection], loop: Loop) -> list[Statement]:
     return begins
 
 
-def _collected(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Display]:
-    """Find what the values that the turns leave are items of; each is of one at most."""
+def are_collected(run: Run, draft: Draft, rest: Sequence[Statement]) -> bool:
+    """Whether all that turns leave is listed in one place, turn by turn.
+
+    The uses of values in the turns themselves are still counted.
+    """
+    refs = [ref for turn in run.turns for s in turn for ref in s.term.refs()]
+    inside = Counter(id(ref.name) for ref in refs)
+    found = _collected(run, draft, rest, inside)
+    return len(found) == 1 and found[0].locals == run.left and not found[0].words
+
+
+def _collected(
+    run: Run, draft: Draft, rest: Sequence[Statement], inside: Counter[int]
+) -> list[Display]:
+    """Find what the values that the turns leave are items of; each is of one at most.
+
+    `inside` are the uses in the turns, as far as they are counted.
+    """
     owners = _owners(run, run.left)
     later = {id(name) for statement in rest for name in flat(statement.targets)}
     found: dict[object, Display] = {}
@@ -129,7 +145,8 @@ def _collected(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Displa
                 continue
             found.setdefault(display.key, display)
             counts.update(_locals(display.item, owners))
-    uses = [[name.uses for name in names_in(turn)] for turn in run.turns]
+    turns = [names_in(turn) for turn in run.turns]
+    uses = [[name.uses - inside[id(name)] for name in names] for names in turns]
     whole = [
         display
         for display in found.values()
@@ -310,6 +327,12 @@ def n_items(item: Sequence[Part]) -> int:
         depth += (char in _OPEN) - (char in _CLOSED)
         count += char == "," and depth == 0
     return count
+
+
+def opened(text: str) -> int:
+    """Count the brackets that a text opens and does not close."""
+    chars = _QUOTED.sub("", text)
+    return sum((char in _OPEN) - (char in _CLOSED) for char in chars)
 
 
 def _is_balanced(item: Sequence[Part]) -> bool:

@@ -24,11 +24,14 @@ from dataclasses import replace
 from untrace.lifting.recorded.repeats.comprehensions import (
     comprehension,
     is_expression,
+    is_listed,
     may_be_expression,
+    nested_total,
     total,
 )
 from untrace.lifting.recorded.repeats.displays import (
     Collection,
+    are_collected,
     collections_of,
     put_into,
     write_collected,
@@ -47,17 +50,22 @@ from untrace.lifting.recorded.repeats.lists import (
 )
 from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.older import second_variables
+from untrace.lifting.recorded.repeats.program_turns import (
+    are_across,
+    are_of_one_loop,
+    begins_anew,
+)
 from untrace.lifting.recorded.repeats.scans import scan_of
 from untrace.lifting.recorded.repeats.slots import Run, carried, plain_text
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import Global, Name, Ref
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 
 MAX_PERIOD = 400
 MAX_INNER_TURNS = 16
-"""How many turns a loop inside another may have."""
+"""How often what stands in loops of loops comes again before it is no turn's first."""
 _WHOLE = re.compile(r"\d+")
 
 
@@ -80,7 +88,7 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         completions = complete_first_turns(draft.statements, sites, _following(sites))
         draft.statements = with_completions(draft.statements, completions)
     if reroll != "scan":  # a loop may hold them
-        _write_loops(draft, reroll, max_period, is_expression, may_be_expression)
+        _write_loops(draft, reroll, max_period, is_listed, may_be_expression)
     _write_loops(draft, reroll, max_period)
     left = [one for one in completions if one.made in draft.statements]
     for one in left:
@@ -90,12 +98,16 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         draft.statements = [one for one in draft.statements if one not in made]
 
 
+def _any(_: object) -> bool:
+    return True
+
+
 def _write_loops(
     draft: Draft,
     reroll: str,
     max_period: int,
-    is_wanted: Callable[[Run], bool] = lambda run: True,
-    may_be_wanted: Callable[[Sequence[Statement]], bool] = lambda turn: True,
+    is_wanted: Callable[[Run], bool] = _any,
+    may_be_wanted: Callable[[Sequence[Statement]], bool] = _any,
 ) -> None:
     statements = draft.statements
     sites = [_site(statement, reroll) for statement in statements]
@@ -112,13 +124,15 @@ def _write_loops(
         is_inner = depth_of(statements[position].trail) > 1
         runs = [
             run_at(position, period, draft, sites, rows, is_wanted, may_be_wanted)
-            for period in _periods(position, following, is_inner)
+            for period in _periods(position, following, statements)
             if period <= (MAX_PERIOD if is_inner else max_period)
         ]
-        found = [run for run in runs if run is not None]
-        if is_wanted is is_expression:
+        found = [run for run in runs if run and not are_across(run.turns)]
+        if is_wanted is not _any:
             found = [run for run in found if not _goes_on(run, position, sites)]
-        run = max(found, key=lambda run: run.n_turns * run.period, default=None)
+        if is_wanted is is_listed:
+            found = [run for run in found if _is_one(run, draft, statements[position:])]
+        run = max(found, key=_preference, default=None)
         if run is None:
             made.append(statements[position])
             position += 1
@@ -128,6 +142,11 @@ def _write_loops(
         scan = scan_of(stretch) if reroll == "scan" and run.is_indexed else []
         made += scan or _loop(run, draft, statements[position:])
     draft.statements = made
+
+
+def _preference(run: Run) -> tuple[int, bool]:
+    """Return what is best if it is greatest: loops of all that they can hold."""
+    return run.n_turns * run.period, are_of_one_loop(run.turns)
 
 
 def _site(statement: Statement, reroll: str) -> object:
@@ -162,16 +181,25 @@ def _following(sites: Sequence[object]) -> list[int]:
     return found
 
 
-def _periods(position: int, following: Sequence[int], is_inner: bool) -> Iterator[int]:
+def _periods(
+    position: int, following: Sequence[int], statements: Sequence[Statement]
+) -> Iterator[int]:
     """Yield how many statements a turn may have that begins at a position.
 
     One that is only in one loop of the program begins the next turn when it comes again.
+    In loops of loops it does so, too, where the innermost one begins anew.
     """
-    n_tried = MAX_INNER_TURNS if is_inner else 1
-    start = position
+    first, start = statements[position], position
+    n_tried = MAX_INNER_TURNS if depth_of(first.trail) > 1 else 1
+    is_next = True
     while n_tried > 0 and following[position] > 0:
-        position, n_tried = following[position], n_tried - 1
-        yield position - start
+        before, position = statements[position], following[position]
+        if is_next or begins_anew(before, statements[position], first):
+            n_tried -= 1
+            yield position - start
+        elif position - start > MAX_PERIOD:
+            return
+        is_next = False
 
 
 def _goes_on(run: Run, position: int, sites: Sequence[object]) -> bool:
@@ -179,6 +207,12 @@ def _goes_on(run: Run, position: int, sites: Sequence[object]) -> bool:
     stop = position + run.n_turns * run.period
     first = sites[position : position + run.period]
     return bool(carried(run)) and list(sites[stop : stop + run.period]) == list(first)
+
+
+def _is_one(run: Run, draft: Draft, following: Sequence[Statement]) -> bool:
+    """Whether a loop over a run can be one expression, by what follows its first turn."""
+    rest = following[run.n_turns * run.period :]
+    return is_expression(run) or are_collected(run, draft, rest)
 
 
 # ---- writing it --------------------------------------------------------------------
@@ -213,6 +247,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         short = comprehension(loop, run, draft, rest, collections)
     if short is not None:
         return [short]
+    before = [(name, replace(name)) for one in begins for name in flat(one.targets)]
     for begin in begins:
         for variable in flat(begin.targets):
             variable.uses += 2  # of the loop itself
@@ -222,6 +257,12 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         inside = replace(draft, statements=loop.body, result=None)
         _write_loops(inside, "auto", MAX_PERIOD)
         loop.body = inside.statements
+        short = None if lists else nested_total(loop, begins, run)
+        if short is not None:
+            for name, saved in before:
+                name.is_given, name.is_foreign = saved.is_given, saved.is_foreign
+                name.uses = saved.uses - 1
+            return [short]
     given = [*begins, *(s for s in loop.body if not s.is_effect)]
     targets = (*loop.variables, *[n for s in given for n in flat(s.targets)])
     return [*begins, *lists, Statement(targets, loop=loop)]
@@ -243,12 +284,25 @@ def _with_inner_expressions(
     is_last = all(left_by(run, i)[-1] is loop.body[-1].targets for i in run.left)
     if n_left > 1 or not is_last or not _may_hold_loops(loop):
         return list(collections)
-    items = [Statement(Name("item"), one.item) for one in collections]
+    items = [Statement(Name("item"), _as_list(one)) for one in collections]
     inside = replace(draft, statements=[*loop.body, *items], result=None)
-    _write_loops(inside, "auto", MAX_PERIOD, is_expression, may_be_expression)
+    _write_loops(inside, "auto", MAX_PERIOD, is_listed, may_be_expression)
     n_body = len(inside.statements) - len(items)
     loop.body = inside.statements[:n_body]
     return [
-        replace(one, display=replace(one.display, item=tuple(item.term.parts)))
+        replace(one, display=replace(one.display, item=_items_of(item.term)))
         for one, item in zip(collections, items)
     ]
+
+
+def _as_list(one: Collection) -> Term:
+    """Return the list of what a turn adds."""
+    return Term(["[", *one.item.parts, "]"])
+
+
+def _items_of(whole: Term) -> tuple[Part, ...]:
+    """Return what a turn adds, of which this is the list."""
+    first, *rest = whole.parts
+    if not rest and type(first) is Ref:
+        return "*", first
+    return tuple(rest[:-1])

@@ -7,6 +7,7 @@ took it apart.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import jax
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.tree import Statement
-from untrace.recovery.record import COUNTS_TO
+from untrace.recovery.record import COUNTS_TO, Turn
 
 MAX_PARTS = 4
 
@@ -89,6 +90,65 @@ class ProgramTurns:
         names = [self.named([i[n] for i in items]) for n in range(len(first))]
         is_known = any(names) and not self.named(items)
         return tuple([name or "_" for name in names]) if is_known else ()
+
+
+def begins_anew(before: Statement, later: Statement, first: Statement) -> bool:
+    """Whether the innermost loop that a statement stands in begins anew there.
+
+    Then it is another turn of a loop around it, or what this one takes is what it was at
+    first. Where nobody knows, it may.
+    """
+    turns = [one.turn for one in (before, later, first)]
+    if not all(turns):
+        return True
+    names = [[name for name, _ in turn] for turn in turns]
+    if names[0] != names[1] or names[1] != names[2]:
+        return True
+    pairs = list(zip(turns[0], turns[1]))
+    is_other = any(not _is_same(held, now) for (_, held), (_, now) in pairs[1:])
+    return is_other or _is_same(turns[1][0][1], turns[2][0][1])
+
+
+def are_across(turns: Sequence[Sequence[Statement]]) -> bool:
+    """Whether a turn of the program begins inside of these, as far as is known.
+
+    Loops of other lengths in each turn of one around them, `for j in range(i)`, may look
+    like loops of one length that begin elsewhere.
+    """
+    # Python takes a row before the loop's variable has it.
+    columns = [
+        [statement.turn for statement in column]
+        for column in zip(*turns, strict=True)
+        if column[0].row is None
+    ]
+    if not columns:
+        return False
+    firsts = columns[0]
+    between = min(map(_outermost_change, firsts, firsts[1:]), default=0)
+    for column in columns[1:]:
+        levels = {*map(_outermost_change, firsts, column)}
+        if len(levels) > 1 and min(levels) <= between:
+            return True
+    return False
+
+
+def are_of_one_loop(turns: Sequence[Sequence[Statement]]) -> bool:
+    """Whether turns are those of one loop of the program, as far as is known.
+
+    Those of an inner loop, in all turns of the one around it, are of two.
+    """
+    firsts = [turn[0].turn for turn in turns]
+    return len({*map(_outermost_change, firsts, firsts[1:])} - {sys.maxsize}) < 2
+
+
+def _outermost_change(before: Turn, later: Turn) -> int:
+    """Return which loop, counted from outside, is in another turn; more if none is."""
+    for level, (one, other) in enumerate(zip(before[::-1], later[::-1])):
+        if one[0] != other[0]:
+            break
+        if not _is_same(one[1], other[1]):
+            return level
+    return sys.maxsize
 
 
 def _around(held: Sequence[Any], words: Sequence[Any]) -> tuple[str, str] | None:

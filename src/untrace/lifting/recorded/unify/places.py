@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.names import body_of
+from untrace.recovery.made_keys import KeyParts
 from untrace.syntax.parsed import NUMBERS, Edit, Parsed
 from untrace.syntax.text import quote
 
 _IN_KEY = re.compile(r"(?<!\d)(0|[1-9]\d*)(?!\d)")
-_WORD = re.compile(r"[A-Za-z_./-]+")
+_WORD = re.compile(r"(?![-.]?\d)[\w./-]+")
 _PLAIN = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Await)
 """What an operator binds more tightly in than `1 - x` does."""
 
@@ -32,10 +33,10 @@ def numbers_in(word: str) -> list[str]:
 
 
 def is_word(text: str) -> bool:
-    """Whether a text, which keys may be made of, is a word without numbers.
+    """Whether a text, which keys may be made of, is a word and no number.
 
     >>> is_word("enc"), is_word("layer_0"), is_word("-1")
-    (True, False, False)
+    (True, True, False)
     """
     return _WORD.fullmatch(text) is not None and text not in ("True", "False")
 
@@ -76,7 +77,7 @@ def numbers_of(function: Function) -> list[Number]:
 def _numbers(body: Parsed, function: Function) -> Iterator[Number]:
     keys = filter(None, map(_key_of, body.nodes)) if function.in_keys else ()
     words = [text for text in function.in_keys if is_word(text)]
-    found = {key: _in_key(key, words) for key in keys}
+    found = {key: _in_key(key, words, function.key_parts) for key in keys}
     if function.in_keys.isdisjoint(n.text for ns in found.values() for n in ns):
         found = {}
     for node in body.nodes:
@@ -99,13 +100,23 @@ def _key_of(node: ast.AST) -> ast.Constant | None:
 _SPECIAL = frozenset("\"'\\{}")
 
 
-def _in_key(node: ast.Constant, words: Iterable[str]) -> list[Number]:
-    """List the numbers of a key, and the words that stand free in it, in order."""
-    patterns = [_IN_KEY, *(_free(word) for word in words)]
-    found = [one for pattern in patterns for one in pattern.finditer(str(node.value))]
-    found.sort(key=lambda one: one.start())
-    if any(one.end() > other.start() for one, other in itertools.pairwise(found)):
+def _in_key(
+    node: ast.Constant, words: Iterable[str], known: Mapping[str, KeyParts]
+) -> list[Number]:
+    """List the numbers of a key, and the words that stand free in it, in order.
+
+    Of keys that the program is known to have made of some, these are all.
+    """
+    key = str(node.value)
+    if key in known:
+        return [Number(text, node, start) for start, text in known[key]]
+    free = [one for word in words for one in _free(word).finditer(key)]
+    free.sort(key=lambda one: one.start())
+    if any(one.end() > other.start() for one, other in itertools.pairwise(free)):
         return []  # words of which one is a part of another
+    inside = {n for one in free for n in range(*one.span())}
+    numbers = [one for one in _IN_KEY.finditer(key) if one.start() not in inside]
+    found = sorted([*free, *numbers], key=lambda one: one.start())
     return [Number(one[0], node, one.start()) for one in found]
 
 
