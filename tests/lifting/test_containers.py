@@ -293,3 +293,17 @@ def test_items_in_a_row_are_a_slice():
     ps = [np.float32(i) for i in range(5)]
     text = str(untrace.source(f)(Curve(*ps), ps, np.ones(3, np.float32)))
     assert "curve(p[:4], t) * p.weight + curve(ps[1:], t), jnp.stack(ps[:3])" in text
+
+
+def test_a_list_that_a_loop_fills_has_one_name():
+    def run(x):
+        for _ in range(2):
+            heads = []
+            for scale in (1.0, 2.0, 3.0):
+                y = jnp.tanh(x * scale)
+                heads.append(y / jnp.sum(y))
+            x = jnp.concatenate(heads).sum(0) + jnp.stack(heads).max()
+        return x
+
+    text = recover(run, X)
+    assert "jnp.concatenate(heads)" in text and "jnp.stack(heads)" in text, text

@@ -95,6 +95,21 @@ def take_items(names: Iterable[Name], made: Name, start: int = 0) -> None:
         made.uses += name.uses
 
 
+def take_variables(lists: Sequence[Name], rest: Sequence[Statement]) -> None:
+    """Let lists be the variables that only hold them after the loop."""
+    for statement in rest:
+        parts, variable = statement.term.parts, statement.targets
+        ref = parts[0].resolved() if parts and type(parts[0]) is Ref else None
+        if ref is None or len(parts) > 1 or ref.path or ref.name not in lists:
+            continue
+        if isinstance(variable, Name) and statement.loop is None:
+            if variable.is_given:
+                ref.name.hint, ref.name.is_given = variable.hint, True
+            variable.alias = ref.name, ""
+            ref.name.uses += variable.uses
+            variable.uses = 0
+
+
 def _take_last(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
     """Take the last value from a list, too."""
     for term in terms:

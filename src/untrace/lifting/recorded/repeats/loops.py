@@ -46,6 +46,7 @@ from untrace.lifting.recorded.repeats.lists import (
     leave,
     left_by,
     take_from_end,
+    take_variables,
     terms_of,
 )
 from untrace.lifting.recorded.repeats.loop_headers import Header
@@ -253,6 +254,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             variable.uses += 2  # of the loop itself
             variable.is_given, variable.is_foreign = True, False
     lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
+    take_variables([name for one in lists for name in flat(one.targets)], rest)
     if _may_hold_loops(loop):
         inside = replace(draft, statements=loop.body, result=None)
         _write_loops(inside, "auto", MAX_PERIOD)
